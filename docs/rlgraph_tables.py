@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..compat.common.specs.argument_checks import Only
 from ..compat.common.specs.tables import ABSENT, REQUIRED, Argument, SpecTable
 from ..compat.rlgraph.environments import (
     GridWorld,
@@ -20,10 +21,9 @@ from ..compat.rlgraph.environments import (
 )
 from ..compat.rlgraph.execution import SingleThreadedWorker
 from ..compat.rlgraph.processing.decays import make_decay
-from ..compat.rlgraph.processing.preprocessors import ONLY, TAKES
+from ..compat.rlgraph.processing.preprocessing_steps import STEPS
 from ..compat.rlgraph.specs.agent_tables import TABLES as SPEC_TABLES
 from ..compat.rlgraph.specs.agents import AGENTS
-from ..compat.rlgraph.specs.layer_tables import Only
 from .tables import Table, by_default, code, defaults, listed, named, refused, users
 
 MEANINGS: Final = {
@@ -85,7 +85,7 @@ MEANINGS: Final = {
     "reward_clipping": "in the loss: `None`, `clamp_one`, `soft_asymmetric`",
     "value_function_sync_spec": "`sync_tau=0.005`, of the target critics",
 }
-"""Of the agents' arguments."""
+"""Meanings of the agents' arguments."""
 
 
 def agents() -> Table:
@@ -106,14 +106,16 @@ def arguments() -> Table:
     )
     rows = []
     for name in names:
-        uses = {key: own[name] for key, own in AGENTS.items() if name in own}
+        uses = {
+            key: own[name].default for key, own in AGENTS.items() if name in own
+        }
         own_by = users(list(uses), AGENTS)
         rows.append((code(name), own_by, _defaults(uses), MEANINGS[name]))
     return ("argument", "agents", "default", "meaning"), rows
 
 
 def modules(kind: str) -> Table:
-    """What may stand in one place of a specification."""
+    """Modules accepted in one place of a specification."""
     table = SPEC_TABLES[kind]
     rows = [
         (
@@ -130,7 +132,10 @@ def modules(kind: str) -> Table:
 
 def preprocessing() -> Table:
     """The steps of preprocessing."""
-    rows = [(code(name), listed(takes)) for name, takes in TAKES.items()]
+    rows = []
+    for name, entry in STEPS.entries.items():
+        takes = (one for one in entry.arguments if not isinstance(one.check, Only))
+        rows.append((code(name), listed(takes)))
     return ("type", "arguments"), rows
 
 
@@ -158,10 +163,9 @@ def _shown_default(arguments: Mapping[str, Any], name: str) -> str:
 def _ours(group: str, name: str) -> dict[str, str]:
     """The arguments that a class has here, and their defaults as they are shown."""
     if group == "agent":
-        return _readable(AGENTS[name])
+        return _readable({key: one.default for key, one in AGENTS[name].items()})
     if group == "preprocessor":
-        taken = {key: one.default for key, one in TAKES[name].items()}
-        return {**_readable(taken), **_just(ONLY.get(name, {}))}
+        return _of_table(STEPS, name)
     if group == "decay":
         required = {"constant_value": REQUIRED} if name == "constant_decay" else {}
         made = make_decay(name, {"type": name, **dict.fromkeys(required, 0.0)})
@@ -190,7 +194,8 @@ def _of_table(table: SpecTable, name: str) -> dict[str, str]:
             shown = _just({one.name: one.check.accepted})
         found[_THEIR_NAMES.get((name, one.name), one.name)] = shown[one.name]
     ignored = {**entry.ignored, **table.ignored}
-    without = {key: one for key, one in ignored.items() if key != "scope"}
+    components = ("scope", "backend")
+    without = {key: one for key, one in ignored.items() if key not in components}
     return found | {
         key: f"{code(repr(one))}, no effect" for key, one in without.items()
     }

@@ -1,4 +1,4 @@
-"""What the tables of the interfaces' arguments have in common.
+"""Shared by the tables of the interfaces' arguments.
 
 Each function returns cells as Markdown, or rows of them; ``generate.py`` writes
 them.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..compat.common.specs.argument_table import Arguments
-from ..compat.common.specs.tables import REQUIRED, SpecTable
+from ..compat.common.specs.tables import REQUIRED, Argument, SpecTable
 
 Table: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 """The head and the rows."""
@@ -25,7 +24,7 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def code(name: object) -> str:
-    """As code."""
+    """Format as code."""
     return f"`{name}`"
 
 
@@ -68,9 +67,11 @@ def defaults(found: Mapping[str, Sequence[str]]) -> str:
     return "; ".join([first, *(f"{', '.join(found[o])}: {o}" for o in others)])
 
 
-def listed(taken: Arguments) -> str:
-    """What a step, a layer or a decay takes; required arguments are bold."""
+def listed(taken: Iterable[Argument]) -> str:
+    """The arguments of a step, a layer or a decay; required ones are bold."""
     return ", ".join(
-        f"**`{name}`**" if one.default is REQUIRED else f"`{name}={one.default!r}`"
-        for name, one in taken.items()
+        f"**`{one.name}`**"
+        if one.default is REQUIRED
+        else f"`{one.name}={one.default!r}`"
+        for one in taken
     )

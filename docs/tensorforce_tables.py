@@ -18,13 +18,12 @@ from ..compat.common.specs.tables import (
     SpecTable,
 )
 from ..compat.tensorforce.processing.decays import DECAYS
-from ..compat.tensorforce.processing.preprocessing_layers import LAYERS
+from ..compat.tensorforce.processing.preprocessing_layers import LAYERS, MAKERS
 from ..compat.tensorforce.specs.agent_tables import TABLES as SPEC_TABLES
 from ..compat.tensorforce.specs.arguments import (
     _FROM_06,
     AGENTS,
     IGNORED,
-    AgentKind,
 )
 from ..compat.tensorforce.specs.table_checks import PARAMETERS
 from ..core.errors import ArgumentError
@@ -85,12 +84,12 @@ MEANINGS: Final = {
     "action_values": "by action; `None`: the first legal value, False, 0, or the "
     "middle of the bounds",
 }
-"""Of the agents' arguments, but for those without effect."""
+"""Meanings of the agents' arguments, but for those without effect."""
 
 _NO_EFFECT: Final = "accepted, has no effect; a warning says so"
 _SCHEDULE: Final = {"type": "decaying", "unit": "timesteps", "decay": "linear"}
 _MARK: Final = " †"
-"""Of arguments that take a schedule."""
+"""Marks arguments that take a schedule."""
 _SHARED: Final = ("preprocessing", "name")
 """With one of these the arguments begin that all agents have, or all that learn."""
 
@@ -99,7 +98,7 @@ def agents() -> Table:
     """The agents, their names, and their own arguments in order."""
     rows = []
     for key, kind in AGENTS.items():
-        names = ", ".join(map(code, kind.names))
+        names = ", ".join(map(code, kind.classes))
         own = ", ".join(code(argument.name) for argument in _own(kind))
         rows.append((code(key), names, own))
     return ("agent", "other names", "its own arguments, in order"), rows
@@ -141,7 +140,7 @@ def names_of_06() -> Table:
 
 
 def modules(kind: str) -> Table:
-    """What may stand in one place of a specification."""
+    """Modules accepted in one place of a specification."""
     table = PARAMETERS if kind == "parameter" else SPEC_TABLES[kind]
     rows = [_module(table, name, entry) for name, entry in table.entries.items()]
     if table.ignored:
@@ -155,7 +154,7 @@ def modules(kind: str) -> Table:
 
 
 def baseline_optimizers() -> Table:
-    """What a baseline's optimizer may be beside those of policies."""
+    """Optimizers of baselines beside those of policies."""
     own = SPEC_TABLES["baseline_optimizer"]
     names = own.entries.keys() - SPEC_TABLES["optimizer"].entries.keys()
     rows = [_module(own, name, own.entries[name]) for name in sorted(names)]
@@ -165,7 +164,8 @@ def baseline_optimizers() -> Table:
 def preprocessing() -> Table:
     """The layers of preprocessing."""
     rows = [
-        (code(name), listed(one.takes), _line(one)) for name, one in LAYERS.items()
+        (code(name), listed(LAYERS.entries[name].arguments), _line(maker))
+        for name, maker in MAKERS.items()
     ]
     return ("type", "arguments", "what it returns"), rows
 
@@ -173,9 +173,9 @@ def preprocessing() -> Table:
 def decays() -> Table:
     """The decays of parameters."""
     rows = []
-    for name, (curve, takes) in DECAYS.items():
-        meaning = inspect.getdoc(curve) if name != "linear" else "A straight line."
-        rows.append((code(name), listed(takes), (meaning or "").replace("``", "`")))
+    for name, decay in DECAYS.items():
+        meaning = "A straight line." if name == "linear" else _line(decay.value)
+        rows.append((code(name), listed(decay.takes), meaning))
     return ("decay", "arguments", "value"), rows
 
 
@@ -188,7 +188,7 @@ TABLES: Final[Mapping[str, Callable[..., Table]]] = {
 }
 
 
-def _own(kind: AgentKind) -> Iterator[Argument]:
+def _own(kind: Entry) -> Iterator[Argument]:
     """The arguments of an agent before those that all have, or all that learn."""
     return itertools.takewhile(lambda one: one.name not in _SHARED, kind.arguments)
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+
+import numpy as np
 
 from ...core import checks
 from ...core.errors import ArgumentError
+from ...core.protocols import Array
 
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 _unknown: Final[contextvars.ContextVar[list[ArgumentError] | None]] = contextvars.ContextVar("unknown", default=None)
 """Errors of unknown names that are gathered, to be told at once; None: each is raised where it is found."""
 
@@ -24,10 +29,22 @@ class Refusals:
 
     def __init__(self, error: type[ArgumentError]) -> None:
         self._error = error
+        self.choice = self._translated(checks.choice)
+        self.number = self._translated(checks.number)
+        self.integer = self._translated(checks.integer)
+        self.flag = self._translated(checks.flag)
 
     def refuse(self, argument: str, problem: str, value: object = None) -> NoReturn:
         """Raise the error of one argument: ``"Agent.act: states has"`` comes of ``("Agent.act: states", "has")``."""
         raise self._error(f"{argument} {problem}", argument, value)
+
+    def as_array(self, argument: str, given: Any) -> Array:
+        """One array of what was given."""
+        try:
+            return np.asarray(given)
+        except (ValueError, TypeError):
+            problem = f"must be one array, got values of different shapes: {checks.shortened(given)}"
+            self.refuse(argument, problem, given)
 
     @contextlib.contextmanager
     def translate_errors(self, where: str = "") -> Iterator[None]:
@@ -43,33 +60,15 @@ class Refusals:
             prefix = f"{where}: " if where else ""
             raise self._error(f"{prefix}{error}", f"{prefix}{error.argument}", error.value) from None
 
-    def choice(self, name: str, value: Any, choices: Iterable[str]) -> str:
-        """One of a set of names; the message suggests the nearest."""
-        with self.translate_errors():
-            return checks.choice(name, value, choices)
+    def _translated(self, check: Callable[Params, Result]) -> Callable[Params, Result]:
+        """A check of axonrl's whose errors are of this class."""
 
-    def number(
-        self,
-        name: str,
-        value: Any,
-        *,
-        above: float = -math.inf,
-        at_least: float = -math.inf,
-        at_most: float = math.inf,
-    ) -> float:
-        """A finite number within bounds, as ``checks.number`` has it."""
-        with self.translate_errors():
-            return checks.number(name, value, above=above, at_least=at_least, at_most=at_most)
+        @functools.wraps(check)
+        def translated(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            with self.translate_errors():
+                return check(*args, **kwargs)
 
-    def integer(self, name: str, value: Any, *, at_least: int) -> int:
-        """An integer of at least ``at_least``."""
-        with self.translate_errors():
-            return checks.integer(name, value, at_least=at_least)
-
-    def flag(self, name: str, value: Any) -> bool:
-        """True or False."""
-        with self.translate_errors():
-            return checks.flag(name, value)
+        return translated
 
     def known(self, where: str, given: Iterable[str], allowed: Iterable[str], *, what: str = "argument") -> None:
         """Refuse names that are not allowed, all of them at once, each with the nearest one that is."""
@@ -110,6 +109,6 @@ class Refusals:
 
 
 _plain = Refusals(ArgumentError)
-refuse, choice, number, integer = _plain.refuse, _plain.choice, _plain.number, _plain.integer
-flag, known, mapping = _plain.flag, _plain.known, _plain.mapping
+choice, number, integer, flag = checks.choice, checks.number, checks.integer, checks.flag
+refuse, known, mapping = _plain.refuse, _plain.known, _plain.mapping
 """For what the interfaces share: plain errors, which each interface turns into its own with ``translate_errors``."""

@@ -89,22 +89,19 @@ class Recurrent(Transform):
     [N, T, size].
     """
 
+    BIAS = False
+
     def __init__(
         self,
         place: str,
         inputs: ValueSpec,
         size: int,
         return_final_state: bool = True,
-        bias: bool = False,
-        activation: str | None = None,
-        dropout: float = 0.0,
-        is_trainable: bool = True,
         *,
         cell: str,
+        **ends: Any,
     ) -> None:
-        super().__init__(
-            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
-        )
+        super().__init__(place, inputs, size, **ends)
         self._length, features = self.require(2)
         self._final, self._joined = return_final_state, return_final_state and cell == "lstm"
         if self._joined and (size % 2 or size == 0):
@@ -130,22 +127,10 @@ class Internal(Transform):
         state: the shape of its state: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, the output and the cell.
     """
 
-    def __init__(
-        self,
-        place: str,
-        inputs: ValueSpec,
-        size: int,
-        length: int,
-        bias: bool = False,
-        activation: str | None = None,
-        dropout: float = 0.0,
-        is_trainable: bool = True,
-        *,
-        cell: str,
-    ) -> None:
-        super().__init__(
-            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
-        )
+    BIAS = False
+
+    def __init__(self, place: str, inputs: ValueSpec, size: int, length: int, *, cell: str, **ends: Any) -> None:
+        super().__init__(place, inputs, size, **ends)
         (features,) = self.require(1)
         self.length = length
         self._cell = Cell(self, cell, features, self.units)

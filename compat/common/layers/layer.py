@@ -113,13 +113,16 @@ class Transform(Layer):
         place: for messages.
         inputs: what it is called with.
         size: of the last axis.
-        bias: is there one?
-        activation: a name of :data:`ACTIVATIONS`; None is ``none``.
+        bias: is there one? None: as ``BIAS`` of the class says.
+        activation: a name of :data:`ACTIVATIONS`; None is ``none``; by default ``ACTIVATION`` of the class.
         dropout: the probability with which outputs are set to zero in training.
         is_trainable: are its variables trained?
         kernel_initializer: of the kernel that :meth:`kernel` creates; None: orthogonal.
         bias_initializer: None: zeros.
     """
+
+    BIAS = True
+    ACTIVATION = "none"
 
     def __init__(
         self,
@@ -127,8 +130,8 @@ class Transform(Layer):
         inputs: ValueSpec,
         size: int,
         *,
-        bias: bool,
-        activation: str | None,
+        bias: bool | None = None,
+        activation: str | None = "",
         dropout: float = 0.0,
         is_trainable: bool = True,
         kernel_initializer: Initial = None,
@@ -137,8 +140,10 @@ class Transform(Layer):
         super().__init__(place, inputs, is_trainable=is_trainable)
         self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
         self.size, self.units = size, max(size, 1)
-        self._activation = choice(f"{place}: activation", activation or "none", ACTIVATIONS)
-        self._has_bias, self._rate = bias, dropout
+        self._activation = choice(
+            f"{place}: activation", self.ACTIVATION if activation == "" else activation or "none", ACTIVATIONS
+        )
+        self._has_bias, self._rate = self.BIAS if bias is None else bias, dropout
         self._bias: Any = None
         if size == 0 and self._activation == "crelu":
             refuse(f"{place}: activation", "crelu doubles the last axis, which size 0 drops", activation)

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
 
 from ..refusals import choice, refuse
 from ..value_specs import ValueSpec
-from .layer import ACTIVATIONS, Initial, Layer, Step, Tensor, Transform, dropped, projected
+from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
 
 
 class Linear(Transform):
-    """Linear in the last axis, which may be one of up to three."""
+    """Linear in the last axis, which may be one of up to three; ``ends`` as :class:`Transform` takes them."""
 
     RANKS: tuple[int, ...] = (1, 2, 3)
 
-    def __init__(
-        self,
-        place: str,
-        inputs: ValueSpec,
-        size: int,
-        bias: bool = True,
-        activation: str | None = None,
-        dropout: float = 0.0,
-        is_trainable: bool = True,
-        kernel_initializer: Initial = None,
-        bias_initializer: Initial = None,
-    ) -> None:
-        super().__init__(
-            place,
-            inputs,
-            size,
-            bias=bias,
-            activation=activation,
-            dropout=dropout,
-            is_trainable=is_trainable,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-        )
+    def __init__(self, place: str, inputs: ValueSpec, size: int, **ends: Any) -> None:
+        super().__init__(place, inputs, size, **ends)
         *axes, features = self.require(*self.RANKS)
         self._kernel = self.kernel(features, self.units)
         self.ends(*axes)
@@ -53,27 +32,14 @@ class Linear(Transform):
 class Dense(Linear):
     """A fully connected layer, of vectors."""
 
+    ACTIVATION = "tanh"
     RANKS = (1,)
-
-    def __init__(
-        self,
-        place: str,
-        inputs: ValueSpec,
-        size: int,
-        bias: bool = True,
-        activation: str | None = "tanh",
-        dropout: float = 0.0,
-        is_trainable: bool = True,
-        kernel_initializer: Initial = None,
-        bias_initializer: Initial = None,
-    ) -> None:
-        super().__init__(
-            place, inputs, size, bias, activation, dropout, is_trainable, kernel_initializer, bias_initializer
-        )
 
 
 class Embedding(Transform):
     """A vector for each value of bools or ints."""
+
+    ACTIVATION = "tanh"
 
     def __init__(
         self,
@@ -82,14 +48,9 @@ class Embedding(Transform):
         size: int,
         num_embeddings: int | None = None,
         max_norm: float | None = None,
-        bias: bool = True,
-        activation: str | None = "tanh",
-        dropout: float = 0.0,
-        is_trainable: bool = True,
+        **ends: Any,
     ) -> None:
-        super().__init__(
-            place, inputs, size, bias=bias, activation=activation, dropout=dropout, is_trainable=is_trainable
-        )
+        super().__init__(place, inputs, size, **ends)
         if inputs.type == "float":
             refuse(place, "takes bools or ints, but gets floats: use a layer dense or linear", inputs.type)
         values = 2 if inputs.type == "bool" else inputs.num_values
@@ -117,6 +78,7 @@ class Embedding(Transform):
 class Convolution(Transform):
     """A convolution over one axis, or two; the last one has the channels."""
 
+    ACTIVATION = "relu"
     AXES = 1
 
     def __init__(
@@ -128,24 +90,9 @@ class Convolution(Transform):
         stride: int | Sequence[int] = 1,
         padding: str = "same",
         dilation: int | Sequence[int] = 1,
-        bias: bool = True,
-        activation: str | None = "relu",
-        dropout: float = 0.0,
-        is_trainable: bool = True,
-        kernel_initializer: Initial = None,
-        bias_initializer: Initial = None,
+        **ends: Any,
     ) -> None:
-        super().__init__(
-            place,
-            inputs,
-            size,
-            bias=bias,
-            activation=activation,
-            dropout=dropout,
-            is_trainable=is_trainable,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-        )
+        super().__init__(place, inputs, size, **ends)
         *axes, channels = self.require(self.AXES + 1)
         windows = _each(f"{place}: window", window, self.AXES)
         self._strides = _each(f"{place}: stride", stride, self.AXES)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-import numpy as np
+import keras
 import tensorflow as tf
 
 from ..refusals import choice, refuse
@@ -14,9 +14,13 @@ from ..value_specs import ValueSpec
 from .layer import Tensor
 
 Join: TypeAlias = Callable[[Sequence[Tensor]], Tensor]
-Shape: TypeAlias = "tuple[int, ...]"
 
-_KINDS: Final = ("concat", "product", "stack", "sum")
+_JOINS: Final[dict[str, Callable[[list[Tensor], int], Tensor]]] = {
+    "concat": lambda tensors, axis: keras.ops.concatenate(tensors, axis + 1),
+    "product": lambda tensors, axis: functools.reduce(keras.ops.multiply, tensors),
+    "stack": lambda tensors, axis: keras.ops.stack(tensors, axis + 1),
+    "sum": lambda tensors, axis: functools.reduce(keras.ops.add, tensors),
+}
 
 
 def joined(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tuple[Join, ValueSpec]:
@@ -31,54 +35,27 @@ def joined(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tupl
     Raises:
         ArgumentError: the specs do not fit.
     """
-    choice(f"{place}: aggregation", kind, _KINDS)
+    join = _JOINS[choice(f"{place}: aggregation", kind, _JOINS)]
     argument = f"{place}: tensors"
     if not specs:
         refuse(argument, "must name at least one tensor")
     if len(specs) == 1:
-        return _first, specs[0]
+        return lambda tensors: tensors[0], specs[0]
     if len({spec.type == "int" for spec in specs}) > 1:
         refuse(argument, "cannot join ints and others: use a layer embedding, and register what it returns")
     shapes = [spec.shape or ((1,) if kind == "concat" else ()) for spec in specs]
     rank = len(shapes[0]) + (kind == "stack")
     if kind in ("concat", "stack") and not 0 <= axis < rank:
         refuse(f"{place}: axis", f"must lie in 0 .. {rank - 1}, got {axis}", axis)
-    shape = _shape(shapes, kind, axis)
-    if shape is None:
-        refuse(argument, f"have the shapes {', '.join(map(str, shapes))}, which do not fit {kind}", shapes)
-    return _join(shapes, kind, axis), ValueSpec("", specs[0].type if specs[0].type == "int" else "float", shape)
-
-
-def _shape(shapes: Sequence[Shape], kind: str, axis: int) -> Shape | None:
-    """Of tensors that are joined; None if they do not fit."""
-    first = shapes[0]
-    if len({len(shape) for shape in shapes}) > 1:
-        return None
-    if kind == "concat":
-        if len({(shape[:axis], shape[axis + 1 :]) for shape in shapes}) > 1:
-            return None
-        return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
-    if kind == "stack":
-        return (*first[:axis], len(shapes), *first[axis:]) if len(set(shapes)) == 1 else None
     try:
-        return tuple(np.broadcast_shapes(*shapes))
+        if len({len(shape) for shape in shapes}) > 1:
+            raise ValueError
+        _, *shape = join([keras.KerasTensor((None, *shape)) for shape in shapes], axis).shape
     except ValueError:
-        return None
+        refuse(argument, f"have the shapes {', '.join(map(str, shapes))}, which do not fit {kind}", shapes)
 
-
-def _join(shapes: Sequence[Shape], kind: str, axis: int) -> Join:
-    def concat(tensors: Sequence[Tensor]) -> Tensor:
+    def join_all(tensors: Sequence[Tensor]) -> Tensor:
         pairs = zip(tensors, shapes, strict=True)
-        return tf.concat([x if x.shape.rank > 1 else tf.reshape(x, [-1, *shape]) for x, shape in pairs], axis=axis + 1)
+        return join([x if x.shape.rank > len(own) else tf.reshape(x, [-1, *own]) for x, own in pairs], axis)
 
-    def stack(tensors: Sequence[Tensor]) -> Tensor:
-        return tf.stack(list(tensors), axis=axis + 1)
-
-    def reduce(tensors: Sequence[Tensor]) -> Tensor:
-        return functools.reduce(tf.add if kind == "sum" else tf.multiply, tensors)
-
-    return {"concat": concat, "stack": stack}.get(kind, reduce)
-
-
-def _first(tensors: Sequence[Tensor]) -> Tensor:
-    return tensors[0]
+    return join_all, ValueSpec("", specs[0].type if specs[0].type == "int" else "float", tuple(shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping
@@ -47,6 +48,25 @@ def text(where: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         refuse(where, f"must be a name, got {shortened(value)}", value)
     return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Only:
+    """The check of an argument that has one value here, for a reason."""
+
+    accepted: Any
+    reason: str
+
+    def __call__(self, where: str, value: Any) -> Any:
+        """The value; ArgumentError if it is another."""
+        if value != self.accepted:
+            refuse(where, f"must be {self.accepted!r}: {self.reason}; got {shortened(value)}", value)
+        return value
+
+
+def categories(where: str, value: Any) -> Any:
+    """Whether ints become one-hot, or of how many categories; or None."""
+    return value if value is None or isinstance(value, bool) else whole(2)(where, value)
 
 
 def or_none(check: Check) -> Check:

@@ -60,6 +60,17 @@ def resolve(
     return values if table.typed else {key: value for key, value in values.items() if key != "type"}
 
 
+def read_arguments(where: str, owner: str, arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments: as given, or their defaults; ``owner`` takes them, for messages.
+
+    Raises:
+        ArgumentError: one is unknown, missing or invalid.
+    """
+    entry = Entry(arguments)
+    known(where, given, entry.names)
+    return _values(where, owner, entry, given, lambda place, part, of: resolve(place, part, of, {}))
+
+
 def _values(where: str, name: str, entry: Entry, given: Mapping[str, Any], inner: Resolve) -> dict[str, Any]:
     """The entry's arguments: as given, or their defaults."""
     values = {}

@@ -1,37 +1,33 @@
-"""The Agent: what its parts have, and creating from specifications, weights and API methods by name."""
+"""The Agent: creating, storing and learning, weights, files, and API methods by name."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Container, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ....core.protocols import Array
 from ...common.exclusion import exclusive
-from ...common.specs.files import is_file_name
-from ..specs.agent_tables import SUFFIXES
-from ..specs.agents import AGENTS, is_role, kind_of, read_spec
-from ..utils.modules import imported
-from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse
-from .files import Files
+from ..specs.normal import updating
+from ..utils.rlgraph_errors import known, mapping, refuse
+from . import api_methods, files
+from .acting import FIRST_ID, checked_id
+from .base import BaseAgent
+from .creation import created, file_name, refused_method
+from .rows import rows_of
 
 Made = TypeVar("Made", bound="Agent")
 
 
-def refused_method(name: str) -> Callable[..., NoReturn]:
-    """A method of RLgraph's graph, which there is not."""
-
-    def method(self: Any, *_: Any, **__: Any) -> NoReturn:
-        """Refused."""
-        problem = "there are no components: axonrl traces a model function instead, see docs/model_fn.md"
-        raise RLGraphError(f"{type(self).__name__}.{name}: {problem}", name)
-
-    return method
+def _buffer(part: str, meaning: str) -> property:
+    """A part of the records that are not in the memory yet, by environment."""
+    return property(lambda self: self._buffers.part(part), doc=meaning)
 
 
-class Agent(Files):
+class Agent(BaseAgent):
     """An agent for a loop that its caller owns: ``get_action``, ``observe``, ``update``.
 
     It is abstract. DQNAgent and the others take its arguments by keyword, beside their own:
@@ -74,72 +70,174 @@ class Agent(Files):
         Raises:
             RLGraphError: it means no agent, or another one than this class.
         """
-        where = f"{cls.__name__}.from_spec"
-        if isinstance(spec, Agent):
-            if kwargs:
-                refuse(f"{where}: {next(iter(kwargs))}", "cannot be given: the agent exists already", kwargs)
-            if not isinstance(spec, cls):
-                refuse(f"{where}: spec", f"is a {type(spec).__name__}, not a {cls.__name__}", spec)
-            return spec
-        if isinstance(spec, Mapping) or spec is None or (isinstance(spec, str) and is_file_name(spec, SUFFIXES)):
-            given = {} if spec is None else read_spec(f"{where}: spec", spec)
-            kind = given.pop("type", None)
-            kwargs = {**given, **kwargs}
-        else:
-            kind = spec
-        if is_role(cls.kind, kind):
-            kind, kwargs = None, {"type": kind, **kwargs}
-        return cls._class_of(where, kind)(**kwargs)
+        made: Made = created(cls, Agent, spec, kwargs)
+        return made
 
     @classmethod
     def from_file(cls: type[Made], path: str, **kwargs: Any) -> Made:
         """As :meth:`from_spec`, of a file."""
-        if not is_file_name(path, SUFFIXES):
-            refuse(f"{cls.__name__}.from_file: path", f"must be the name of a {' or '.join(SUFFIXES)} file", path)
-        return cls.from_spec(path, **kwargs)
+        return cls.from_spec(file_name(f"{cls.__name__}.from_file: path", path), **kwargs)
 
     from_mixed = from_spec
 
-    @classmethod
-    def _class_of(cls: type[Made], where: str, kind: Any) -> type[Made]:
-        """The agent's class of a key, a class, or its dotted name."""
-        if kind is None:
-            if cls.kind:
-                return cls
-            refuse(f"{where}: type", f"is missing: it must be one of {', '.join(AGENTS)}", None)
-        found: Any = kind
-        if isinstance(kind, str):
-            place = f"{where}: type"
-            found = cls.kinds[kind_of(place, kind)] if "." not in kind else imported(place, kind)
-        if not isinstance(found, type) or not issubclass(found, Agent):
-            refuse(f"{where}: type", f"must be a key, a class or an agent, got {kind!r:.200}", kind)
-        if not issubclass(found, cls):
-            refuse(f"{where}: type", f"is {found.__name__}, which is no {cls.__name__}", kind)
-        return found
+    # -- storing ------------------------------------------------------------------------------------------------------
 
-    # -- what some agents have ----------------------------------------------------------------------------------------
+    @exclusive
+    def observe(
+        self,
+        preprocessed_states: Any,
+        actions: Any,
+        internals: Any,
+        rewards: Any,
+        next_states: Any,
+        terminals: Any = False,
+        env_id: str | None = None,
+    ) -> None:
+        """Store a record, or a batch of consecutive ones with a leading axis on everything.
 
-    @property
-    def memory(self) -> Any:
-        """The memory, whose length is the number of records; None of an agent without."""
-        return None
+        Records gather under ``env_id``. At ``buffer_size`` records, or after a terminal one, they go to the memory.
 
-    @property
-    def last_memory_batch(self) -> dict[str, Any] | None:
-        """The batch of the last update from the memory, of a DQNAgent that was asked to keep it."""
-        return None
+        Args:
+            preprocessed_states: as the model sees them.
+            actions: what was done.
+            internals: of a recurrent agent; else [] or None.
+            rewards: float.
+            next_states: what followed, preprocessed: of a terminal record the last state of the episode.
+            terminals: has the episode ended, other than by a time limit?
+            env_id: which environment; None is ``"env_0"``.
 
-    @property
-    def last_q_table(self) -> dict[str, Any] | None:
-        """Its states and their values, likewise."""
-        return None
+        Raises:
+            RLGraphError: an argument is wrong. Nothing is stored then.
+        """
+        name = checked_id(self.begin("observe"), FIRST_ID if env_id is None else env_id)
+        del internals  # they are not learnt from
+        rows = self._records.rows(preprocessed_states, actions, rewards, terminals, next_states)
+        noted = self.perception.noted(name, rows[0])  # only of the first
+        most = self.observe_spec["buffer_size"] if self.observe_spec["buffer_enabled"] else len(rows)
+        stops = self.observe_spec["buffer_enabled"]
+        for row in rows:
+            count = self._buffers.add(name, row, noted)
+            noted = None
+            if count >= most or (stops and row["terminal"]):
+                self._flush(name)
+        for one in self._companions:
+            for row in rows:
+                one.observed(self, name, float(row["reward"]), bool(row["terminal"]))
 
-    # -- weights ------------------------------------------------------------------------------------------------------
+    def _flush(self, name: str) -> None:
+        rows, noted = self._buffers.take(name)
+        if rows:
+            self.core.store(name, rows, noted)
+
+    @exclusive
+    def flush_env_buffers(self, env_id: str | None = None) -> None:
+        """Store what an environment's buffer holds, as after a time limit: the last record is not terminal.
+
+        Args:
+            env_id: which; None: all.
+        """
+        where = self.begin("flush_env_buffers")
+        for name in self._buffers.names if env_id is None else [checked_id(where, env_id)]:
+            self._flush(name)
+        self.core.end(env_id)
+        for one in self._companions:
+            one.cut(self, env_id)
+
+    @exclusive
+    def reset_env_buffers(self, env_id: str | None = None) -> None:
+        """Drop what an environment's buffer holds; an unknown one has none.
+
+        What agents of the newest records have stored of its episode ends there, without a terminal.
+
+        Args:
+            env_id: which; None: all.
+        """
+        where = self.begin("reset_env_buffers")
+        for name in self._buffers.names if env_id is None else [checked_id(where, env_id)]:
+            self._buffers.take(name)
+            self.perception.drop_act(name)
+        self.core.end(env_id)
+
+    @exclusive
+    def import_observations(self, observations: Any) -> int:
+        """Store records of others, already preprocessed, as if a buffer had held them.
+
+        Args:
+            observations: arrays [B, ...] under ``states``, ``actions``, ``rewards``, ``terminals`` and
+                ``next_states``; or a list of such dictionaries.
+
+        Returns:
+            The number of records.
+
+        Raises:
+            RLGraphError: something is missing or of another shape. Nothing is stored then.
+        """
+        where = self.begin("import_observations")
+        parts = [observations] if isinstance(observations, Mapping) else observations
+        if not isinstance(parts, list | tuple):
+            refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
+        read = [self._records.columns("import_observations", "observations", part) for part in parts]
+        for columns in read:
+            self.core.store(None, rows_of(columns), [None] * len(columns["reward"]))
+        return sum(len(columns["reward"]) for columns in read)
+
+    states_buffer = _buffer("observation", "Preprocessed states that are not in the memory yet, by environment.")
+    actions_buffer = _buffer("action", "Their actions.")
+    internals_buffer = _buffer("internals", "Nothing: recurrent states are not learnt from.")
+    rewards_buffer = _buffer("reward", "Their rewards.")
+    next_states_buffer = _buffer("next_observation", "What followed.")
+    terminals_buffer = _buffer("terminal", "Whether the episode ended.")
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    @exclusive
+    def update(self, batch: Any = None) -> Any:
+        """One update.
+
+        Args:
+            batch: None: from the memory. Else arrays [B, ...] under ``states``, ``actions``, ``rewards``,
+                ``terminals`` and ``next_states``, perhaps ``importance_weights``; it touches neither memory nor
+                priorities.
+
+        Returns:
+            The mean loss, a :class:`Loss`: a float that also unpacks like a tuple, of DQNAgent into the loss and
+            ``loss_per_item``; None of RandomAgent.
+
+        Raises:
+            RLGraphError: the memory holds less than a batch, or the batch is wrong. Nothing is changed then.
+        """
+        self.begin("update")
+        if batch is None:
+            self.core.require_batch(len(self._buffers))
+            if self.core.takes_buffered:
+                for name in self._buffers.names:
+                    self._flush(name)
+            loss = self.core.update(self.updates)
+        else:
+            loss = self.core.learn(self._records.batch("update", batch), self.updates)
+        self.updates += 1
+        for one in self._companions:
+            one.updated(self, loss)
+        return loss
+
+    def updating(self, where: str, given: Any) -> AbstractContextManager[Mapping[str, Any]]:
+        """Other entries of ``update_spec`` within a block.
+
+        Args:
+            where: their place, for messages.
+            given: the entries; None: none.
+
+        Raises:
+            RLGraphError: an entry is unknown or wrong.
+        """
+        return updating(where, self.form, given)
+
+    # -- weights and files --------------------------------------------------------------------------------------------
 
     @exclusive
     def get_weights(self) -> dict[str, Array]:
         """The weights of the policy that acts, by name, copied; neither the target's nor the optimizer's."""
-        self._begin("get_weights")
+        self.begin("get_weights")
         return self.core.weights()
 
     @exclusive
@@ -149,7 +247,7 @@ class Agent(Files):
         Raises:
             RLGraphError: names, shapes or dtypes differ, or a number is not finite. Nothing is set then.
         """
-        where = f"{self._begin('set_weights')}: weights"
+        where = f"{self.begin('set_weights')}: weights"
         own = self.core.weights()
         known(where, mapping(where, weights), own, what="weight")
         if missing := [name for name in own if name not in weights]:
@@ -163,15 +261,69 @@ class Agent(Files):
                 refuse(f"{where}[{name!r}]", "must be finite", weights[name])
         self.core.set_weights({name: np.array(weights[name]) for name in own})
 
-    def get_policy_weights(self) -> dict[str, Array]:
-        """As :meth:`get_weights`."""
-        return self.get_weights()
+    get_policy_weights, set_policy_weights = get_weights, set_weights
 
-    def set_policy_weights(self, weights: Mapping[str, Array]) -> None:
-        """As :meth:`set_weights`."""
-        self.set_weights(weights)
+    @exclusive
+    def store_model(self, path: str | os.PathLike[str] | None = None, add_timestep: bool = True) -> str:
+        """Write everything that the agent follows from: weights, memory, buffers, counters, generators.
 
-    # -- API methods --------------------------------------------------------------------------------------------------
+        Args:
+            path: a folder for checkpoints; None: ``saver_spec["directory"]``.
+            add_timestep: add the timestep to the checkpoint's name.
+
+        Returns:
+            The checkpoint's folder: ``<path>/<checkpoint_basename>-<timesteps>``. Of these the newest
+            ``max_checkpoints`` are kept.
+
+        Raises:
+            RLGraphError: there is no path, or something else is there.
+            CheckpointError: it cannot be written; what was there stays.
+        """
+        return files.store(self.begin("store_model"), self, path, add_timestep)
+
+    @exclusive
+    def load_model(self, path: str | os.PathLike[str]) -> None:
+        """Take over what :meth:`store_model` wrote: afterwards both agents go on alike, bit for bit.
+
+        Args:
+            path: a checkpoint's folder, or one that holds several: the one with the highest number.
+
+        Raises:
+            RLGraphError: there is none, it is damaged, or another agent's. Nothing is changed then.
+        """
+        self.load_state_dict(files.load(self.begin("load_model"), self, path))
+
+    @exclusive
+    def export_graph(self, filename: str | os.PathLike[str]) -> str:
+        """Write the policy as a folder that acts without TensorFlow, with the preprocessing inside.
+
+        It is read by ``axonrl.runtimes.Policy.load``, whose ``act`` takes states and returns the best actions.
+
+        Args:
+            filename: of the folder; a suffix ``.meta`` is dropped.
+
+        Returns:
+            The folder.
+
+        Raises:
+            RLGraphError: the model cannot be converted, preprocessing remembers states, or something else is there.
+        """
+        return files.export(self.begin("export_graph"), self, filename)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the agent follows from."""
+        parts: dict[str, Any] = {"core": self.core, "perception": self.perception, "buffers": self._buffers}
+        counters = {"timesteps": self.timesteps, "updates": self.updates}
+        return {**counters, **{name: part.state_dict() for name, part in parts.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self.core.load_state_dict(state["core"])
+        self.perception.load_state_dict(state["perception"])
+        self._buffers.load_state_dict(state["buffers"])
+        self.timesteps, self.updates = state["timesteps"], state["updates"]
+
+    # -- what RLgraph's graph had -------------------------------------------------------------------------------------
 
     @exclusive
     def call_api_method(self, op: str, inputs: Any = None, return_ops: Any = None) -> Any:
@@ -186,100 +338,13 @@ class Agent(Files):
         Raises:
             RLGraphError: there is none of this name; the message lists them.
         """
-        where = self._begin("call_api_method")
-        methods = self._api_methods()
-        method = methods[choice(f"{where}: op", op, methods)]
-        takes = inspect.signature(method)
-        given, by_space = _inputs(inputs, takes.parameters)
-        known(f"{where}: inputs of {op!r}", by_space, takes.parameters, what="input space")
-        try:
-            takes.bind(*given, **by_space)
-        except TypeError as error:
-            raise RLGraphError(f"{where}: inputs of {op!r} do not fit: {error}", "inputs", inputs) from error
-        found = method(*given, **by_space)
-        if return_ops is None:
-            return found
-        indices = return_ops if isinstance(return_ops, list | tuple | set | frozenset) else [return_ops]
-        parts = found if isinstance(found, tuple) else (found,)
-        if not all(isinstance(index, int) and 0 <= index < len(parts) for index in indices):
-            refuse(f"{where}: return_ops", f"must be indices in 0 .. {len(parts) - 1}, got {return_ops!r}", return_ops)
-        chosen = tuple(parts[index] for index in sorted(indices))
-        return chosen[0] if len(chosen) == 1 else chosen
+        return api_methods.call(self.begin("call_api_method"), self._api_methods(), op, inputs, return_ops)
 
     def _api_methods(self) -> dict[str, Callable[..., Any]]:
         """By name; subclasses add theirs."""
-        return {
-            "get_policy_weights": self.get_policy_weights,
-            "set_policy_weights": self.set_policy_weights,
-            "preprocess_states": self.preprocess_states,
-            "reset_preprocessor": self.preprocessor.reset,
-            "get_preprocessed_state_and_action": self._state_and_action,
-            "action_from_preprocessed_state": self._action_from_preprocessed,
-            "insert_records": self._insert_records,
-            "update_from_memory": self.update,
-            "update_from_external_batch": self._update_from_batch,
-        }
-
-    def _state_and_action(self, states: Any, time_step: Any = None, use_exploration: Any = True) -> Any:
-        action, seen = self._at_time(time_step, states, use_exploration, True, "preprocessed_states")
-        return seen, action
-
-    def _action_from_preprocessed(self, states: Any, time_step: Any = None, use_exploration: Any = True) -> Any:
-        return states, self._at_time(time_step, states, use_exploration, False, None)
-
-    def _at_time(self, time_step: Any, states: Any, use_exploration: Any, preprocess: bool, extras: Any) -> Any:
-        """Act as of a timestep; None: the present one. ActorCriticAgent's method had no ``time_step``."""
-        if isinstance(time_step, bool | np.bool_):
-            time_step, use_exploration = None, time_step
-        time_step = self.timesteps if time_step is None else int(time_step)
-        return self._act(states, None, bool(use_exploration), preprocess, extras, time_step=time_step)
-
-    def _insert_records(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> int:
-        names = ("states", "actions", "rewards", "terminals", "next_states")
-        values = (states, actions, rewards, terminals, next_states)
-        return self.import_observations(dict(zip(names, values, strict=True)))
-
-    def _update_from_batch(
-        self,
-        states: Any,
-        actions: Any,
-        rewards: Any,
-        terminals: Any,
-        next_states: Any = None,
-        importance_weights: Any = None,
-    ) -> Any:
-        names = ("states", "actions", "rewards", "terminals", "next_states", "importance_weights")
-        values = (states, actions, rewards, terminals, next_states, importance_weights)
-        return self.update({name: value for name, value in zip(names, values, strict=True) if value is not None})
-
-    @property
-    def exploration(self) -> Any:
-        """How actions differ from the model's own; None before :meth:`build`, and without an ``exploration_spec``."""
-        return None if self._core is None else self._core.exploration
-
-    @property
-    def policy(self) -> Any:
-        """The traced model, which acts; None before :meth:`build`, and of an agent without."""
-        return None if self._core is None else self._core.model
-
-    # -- what there is not --------------------------------------------------------------------------------------------
+        return api_methods.of_all(self)
 
     define_api_methods = refused_method("define_api_methods")
     define_graph_api = refused_method("define_graph_api")
     root_component = property(refused_method("root_component"))
     graph_executor = property(refused_method("graph_executor"))
-
-
-_INPUT_SPACES: Final = {"preprocessed_states": "states", "policy_weights": "weights"}
-"""Other names of parameters of API methods."""
-
-
-def _inputs(inputs: Any, parameters: Container[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Inputs by position, and by input space where a dictionary has the name of a parameter."""
-    if inputs is None or isinstance(inputs, list | tuple):
-        return list(inputs or ()), {}
-    if isinstance(inputs, Mapping):
-        named = {str(_INPUT_SPACES.get(name, name)): value for name, value in inputs.items()}
-        if any(name in parameters for name in named):
-            return [], named
-    return [inputs], {}

@@ -14,7 +14,6 @@ class ApexAgent(DQNAgent):
     """
 
     kind: ClassVar[str] = "apex"
-    _counts_items: ClassVar[bool] = True
 
     @property
     def num_updates(self) -> int:

@@ -1,35 +1,32 @@
-"""What all agents have: arguments, spaces, counters, and what they remember of each environment."""
+"""Agents between their creation and their end, and how they act."""
 
 from __future__ import annotations
 
 import inspect
 import secrets
 import threading
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from ....core.protocols import Array
 from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space, space_of
-from ..spaces.readers import Record, RecordsReader, StatesReader, actions_out
-from ..spaces.rebuilt import rebuilt
+from ..spaces.readers import actions_out
+from ..spaces.space_specs import rebuilt
 from ..specs.agents import bind, signature
 from ..specs.normal import normal_form
-from ..utils.rlgraph_errors import RLGraphError, refuse, unknown_at_once
-from .attachments import Companion
-from .buffers import Buffer
-from .core import Acted, Core
-from .saver import Saver
-from .summaries import Summarizer
+from ..utils.rlgraph_errors import RLGraphError, choice, flag, refuse, translate_errors, unknown_at_once
+from .acting import Perception, checked_id, is_nothing
+from .buffers import Buffers, RecordReader
+from .companions import Companion, Saver, Summarizer
+from .core import Asked, Core
 
-FIRST_ID: Final = "env_0"
-"""The environment of records and states that name none."""
+EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
+"""What ``get_action`` can return beside the action, in this order."""
 
 
-class Base:
-    """The part of an agent that everything else works with.
+class BaseAgent:
+    """What agents have between their creation and their end, and how they act.
 
     Attributes:
         preprocessor: of states.
@@ -44,19 +41,23 @@ class Base:
         timesteps: actions so far.
         updates: so far.
         seed: of all that the agent draws.
-        core: what is special to this kind of agent; None before :meth:`build`.
     """
 
     kind: ClassVar[str] = ""
     """The key of the agent; empty of what is no agent by itself."""
-    kinds: ClassVar[dict[str, type[Base]]] = {}
+    kinds: ClassVar[dict[str, type[BaseAgent]]] = {}
     """Agents by key."""
+    core_class: ClassVar[type[Core]] = Core
+    chains_batches: ClassVar[bool] = False
+    """May batches of the caller's have no ``next_states``?"""
+    may_differ: ClassVar[tuple[str, ...]] = ()
+    """Parts of the form that need not be those of the files that it loads."""
     __signature__: ClassVar[inspect.Signature] = signature("")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("kind") and cls.__module__.startswith(__name__.rpartition(".")[0]):
-            Base.kinds[cls.kind] = cls
+            BaseAgent.kinds[cls.kind] = cls
             cls.__signature__ = signature(cls.kind)
         elif "__init__" in cls.__dict__:
             own = inspect.signature(cls.__init__)
@@ -66,40 +67,35 @@ class Base:
         self.lock = threading.RLock()
         where = type(self).__name__
         if not self.kind:
-            agents = ", ".join(one.__name__ for one in Base.kinds.values())
+            agents = ", ".join(one.__name__ for one in BaseAgent.kinds.values())
             raise RLGraphError(f"{where} is not an agent by itself: use one of {agents}", where)
         with unknown_at_once():
-            self.arguments = bind(self.kind, where, args, kwargs)
+            self.arguments = given = bind(self.kind, where, args, kwargs)
             self._complete_arguments(where)
-            self.state_space: Space = space_of(f"{where}: state_space", self.arguments["state_space"])
-            self.action_space: Space = space_of(f"{where}: action_space", self.arguments["action_space"])
-            self.preprocessor = Preprocessor(
-                f"{where}: preprocessing_spec", self.arguments["preprocessing_spec"], self.state_space.flat()
-            )
+            self.state_space: Space = space_of(f"{where}: state_space", given["state_space"])
+            self.action_space: Space = space_of(f"{where}: action_space", given["action_space"])
+            place = f"{where}: preprocessing_spec"
+            self.preprocessor = Preprocessor(place, given["preprocessing_spec"], self.state_space.flat())
             self.preprocessed_state_space: Space = rebuilt(self.state_space, self.preprocessor.outputs)
-            self.form = normal_form(self.kind, where, self.arguments, self.preprocessed_state_space, self.action_space)
-        self.discount: float = self.form["discount"]
-        self.name: str = self.form["name"]
-        self.observe_spec: Mapping[str, Any] = self.form["observe_spec"]
-        self.update_spec: Mapping[str, Any] = self.form["update_spec"]
-        self.execution_spec: Mapping[str, Any] = self.form["execution_spec"]
-        self.optimizer: Mapping[str, Any] | None = self.form.get("optimizer_spec")
-        seed = self.form["execution_spec"]["seed"]
+            self.form = normal_form(self.kind, where, given, self.preprocessed_state_space, self.action_space)
+        form, seen = self.form, self.preprocessed_state_space
+        self.discount: float = form["discount"]
+        self.name: str = form["name"]
+        self.observe_spec: Mapping[str, Any] = form["observe_spec"]
+        self.update_spec: Mapping[str, Any] = form["update_spec"]
+        self.execution_spec: Mapping[str, Any] = form["execution_spec"]
+        self.optimizer: Mapping[str, Any] | None = form.get("optimizer_spec")
+        seed = form["execution_spec"]["seed"]
         self.seed: int = secrets.randbits(32) if seed is None else seed
         self.timesteps = self.updates = 0
+        self.perception = Perception(where, self.state_space, seen, self.preprocessor)
+        self._records = RecordReader(where, seen, self.action_space, chained=self.chains_batches)
+        self._buffers = Buffers(seen, self.action_space)
+        self._out = actions_out(self.action_space)
         self._core: Core | None = None
         self._companions: list[Companion] = []
         self._terminated = False
-        self._read = StatesReader(where, self.state_space)
-        self._read_preprocessed = StatesReader(where, self.preprocessed_state_space)
-        self._read_records = RecordsReader(where, self.preprocessed_state_space, self.action_space)
-        self._out = actions_out(self.action_space)
-        self._seen = self.preprocessed_state_space.flat()
-        self._lanes: dict[str, int] = {}
-        self._own_internals: dict[int, dict[str, Array]] = {}
-        self._buffers: dict[str, Buffer] = {}
-        self._acts: dict[str, Any] = {}
-        if self.form["auto_build"]:
+        if form["auto_build"]:
             self.build()
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -115,13 +111,14 @@ class Base:
             RLGraphError: the agent is built, or its parts do not fit each other.
         """
         del build_options
-        if self._terminated:
-            raise RLGraphError(f"{type(self).__name__}.build: the agent is terminated", "build")
-        if self._core is not None:
-            raise RLGraphError(f"{type(self).__name__}.build: the agent is built already", "build")
+        if self._terminated or self._core is not None:
+            problem = "terminated" if self._terminated else "built already"
+            raise RLGraphError(f"{type(self).__name__}.build: the agent is {problem}", "build")
         self._core = self._make_core()
+        name, summary, saver = type(self).__name__, self.form["summary_spec"], self.form["saver_spec"]
         try:
-            self._companions = self._make_companions()
+            found = [Summarizer(name, summary, self)] if summary["directory"] is not None else []
+            self._companions = [*found, *([Saver(saver, self)] if saver["directory"] is not None else [])]
         except RLGraphError:
             self._core = None
             raise
@@ -133,7 +130,7 @@ class Base:
 
     @property
     def core(self) -> Core:
-        """What is special to this kind of agent."""
+        """What is special to this kind of agent: its model, memory and exploration."""
         if self._core is None:
             raise RLGraphError(f"{type(self).__name__}: the agent is not built: call build() first", "build")
         return self._core
@@ -154,27 +151,19 @@ class Base:
     def __exit__(self, *_: object) -> None:
         self.terminate()
 
-    def _complete_arguments(self, where: str) -> None:
-        """What subclasses do whose spaces follow from other arguments."""
-
-    def _make_core(self) -> Core:
-        """What subclasses define."""
-        raise NotImplementedError
-
-    def _make_companions(self) -> list[Companion]:
-        summary, saver = self.form["summary_spec"], self.form["saver_spec"]
-        found: list[Companion] = []
-        if summary["directory"] is not None:
-            found.append(Summarizer(type(self).__name__, summary, self))
-        if saver["directory"] is not None:
-            found.append(Saver(saver, self))
-        return found
-
     def store_model(self) -> Any:
         """What subclasses define."""
         raise NotImplementedError
 
-    def _begin(self, method: str) -> str:
+    def _complete_arguments(self, where: str) -> None:
+        """What subclasses do whose spaces follow from other arguments."""
+
+    def _make_core(self) -> Core:
+        name = type(self).__name__
+        with translate_errors(name):
+            return self.core_class(name, self.form, self.preprocessed_state_space, self.action_space, self.seed)
+
+    def begin(self, method: str) -> str:
         """The place of a call, for messages; RLGraphError if the agent cannot do it now."""
         where = f"{type(self).__name__}.{method}"
         if self._terminated:
@@ -183,84 +172,147 @@ class Base:
             raise RLGraphError(f"{where}: the agent is not built: call build() first", method)
         return where
 
-    # -- environments -------------------------------------------------------------------------------------------------
+    # -- acting -------------------------------------------------------------------------------------------------------
 
-    def _id(self, where: str, given: Any) -> str:
-        if not isinstance(given, str) or not given:
-            refuse(f"{where}: env_id", f"must be a name, got {given!r}", given)
-        return given
+    @exclusive
+    def get_action(
+        self,
+        states: Any,
+        internals: Any = None,
+        use_exploration: bool = True,
+        apply_preprocessing: bool = True,
+        extra_returns: Any = None,
+        *,
+        env_ids: Any = None,
+    ) -> Any:
+        """An action for a state, or a batch of actions for a batch of states.
 
-    def _ids(self, where: str, given: Any, rows: int) -> list[str]:
-        """The environment of each state."""
-        if given is None:
-            return [FIRST_ID] if rows == 1 else [f"env_{row}" for row in range(rows)]
-        names = [given] if isinstance(given, str) else list(given)
-        if len(names) != rows or len(set(names)) != rows:
-            refuse(f"{where}: env_ids", f"must be {rows} different names, one for each state; got {given!r}", given)
-        return [self._id(where, name) for name in names]
+        Args:
+            states: of ``state_space``, or with a leading axis.
+            internals: of a recurrent agent: [units] or [B, units] each, used and not kept. None: those of the act
+                before, zeros after :meth:`reset`.
+            use_exploration: False: the best action; nothing is drawn.
+            apply_preprocessing: False: states are preprocessed already.
+            extra_returns: names of what is returned too: ``preprocessed_states``, ``internal_states`` and
+                ``used_exploration`` (bool, or bool [B]: was the action a random one?).
+            env_ids: of a batch: the environment of each state; by default ``env_0``, ``env_1``, ...
 
-    def _lane(self, env_id: str) -> int:
-        """The number under which stateful steps remember an environment."""
-        return self._lanes.setdefault(env_id, len(self._lanes))
+        Returns:
+            The action: a NumPy scalar of the action space's dtype or an array; or a tuple of it and the extras, these
+            always in the order above.
 
-    def _preprocessed(self, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        if not self.preprocessor.has_steps:
-            return arrays
-        found = self.preprocessor(arrays, lanes)
-        return {name: found[name].astype(box.dtype, copy=False) for name, box in self._seen.items()}
+        Raises:
+            RLGraphError: an argument is wrong. Nothing is changed then.
+        """
+        return self.act(states, internals, use_exploration, apply_preprocessing, extra_returns, env_ids)
 
-    def _note(self, ids: list[str], seen: Mapping[str, Array], acted: Acted) -> None:
-        """Remember what was known when the agent acted, until the records are observed."""
-        for row, name in enumerate(ids):
-            extras = {key: part[row] for key, part in (acted.extras or {}).items()}
-            action = {key: part[row] for key, part in acted.actions.items()}
-            self._acts[name] = ({key: part[row] for key, part in seen.items()}, action, extras)
+    def act(
+        self,
+        states: Any,
+        internals: Any,
+        use_exploration: Any,
+        apply_preprocessing: Any,
+        extra_returns: Any,
+        env_ids: Any = None,
+        *,
+        time_step: int | None = None,
+    ) -> Any:
+        """As :meth:`get_action`. Of a ``time_step`` that is given exploration sees that one, and nothing is counted."""
+        where, look = self.begin("get_action"), self.perception
+        extras = () if extra_returns is None else [extra_returns] if isinstance(extra_returns, str) else extra_returns
+        if not isinstance(extras, tuple | list | set | frozenset):
+            refuse(f"{where}: extra_returns", f"must be a name or a set of names of {', '.join(EXTRAS)}", extras)
+        wanted = {choice(f"{where}: extra_returns", name, EXTRAS) for name in extras} if extras else ()
+        if not (isinstance(use_exploration, bool) and isinstance(apply_preprocessing, bool)):
+            flag(f"{where}: use_exploration", use_exploration)
+            flag(f"{where}: apply_preprocessing", apply_preprocessing)
+        arrays, single = look.read("get_action", states, apply_preprocessing)
+        rows = len(next(iter(arrays.values())))
+        ids = look.ids(where, env_ids, rows)
+        lanes = look.lanes(ids)
+        held = look.internals(where, internals, self.core.zero_internals(rows), lanes, single)
+        seen = look.see(arrays, lanes) if apply_preprocessing else arrays
+        if time_step is None:
+            self.timesteps += rows
+            time_step = self.timesteps
+        acted = self.core.act(Asked(seen, held, use_exploration, time_step, lanes))
+        if acted.internals is not None and is_nothing(internals):
+            look.keep(lanes, acted.internals)
+        if acted.extras is not None:
+            look.note(ids, seen, acted)
+        action = self._out(acted.actions, single)
+        if not wanted:
+            return action
+        found = {
+            "preprocessed_states": look.out(seen, single),
+            "internal_states": tuple(part[0] if single else part for part in (acted.internals or {}).values()),
+            "used_exploration": bool(acted.explored[0]) if single else acted.explored,
+        }
+        return (action, *(found[name] for name in EXTRAS if name in wanted))
 
-    def _noted(self, name: str, record: Record) -> dict[str, Array] | None:
-        """What was noted of this very record; None if the agent did not act so."""
-        if name not in self._acts:
-            return None
-        state, action, extras = self._acts.pop(name)
-        return extras if _equal(state, record.state) and _equal(action, record.action) else None
+    @exclusive
+    def preprocess_states(self, states: Any, *, env_ids: Any = None) -> Any:
+        """States as the model sees them: as :meth:`get_action` would, with what stateful steps remember.
 
-    # -- buffers ------------------------------------------------------------------------------------------------------
+        Args:
+            states: as there.
+            env_ids: likewise.
+
+        Raises:
+            RLGraphError: the states are not of ``state_space``.
+        """
+        where, look = self.begin("preprocess_states"), self.perception
+        arrays, single = look.read("preprocess_states", states, True)
+        lanes = look.lanes(look.ids(where, env_ids, len(next(iter(arrays.values())))))
+        return look.out(look.see(arrays, lanes), single)
+
+    @exclusive
+    def reset(self, env_id: str | None = None) -> None:
+        """Before an episode: stateful preprocessors and the agent's own internals begin again.
+
+        Weights, memory, counters and buffers stay.
+
+        Args:
+            env_id: the environment whose episode begins; None: all.
+        """
+        where = self.begin("reset")
+        self.perception.forget(None if env_id is None else checked_id(where, env_id))
+        for one in self._companions:
+            one.reset(env_id)
+
+    # -- what it has --------------------------------------------------------------------------------------------------
 
     @property
-    def states_buffer(self) -> dict[str, list[Any]]:
-        """Preprocessed states that are not in the memory yet, by environment."""
-        space = self.preprocessed_state_space
-        return self._buffered(lambda record: space.unflatten(record.state))
+    def can_update(self) -> bool:
+        """Is there what ``update()`` needs, in the memory and in buffers?"""
+        return self.core.can_update(len(self._buffers))
 
     @property
-    def actions_buffer(self) -> dict[str, list[Any]]:
-        """Their actions."""
-        return self._buffered(lambda record: self.action_space.unflatten(record.action))
+    def memory(self) -> Any:
+        """The memory, whose length is the number of records; None of an agent without."""
+        return None if self._core is None else self._core.memory
 
     @property
-    def internals_buffer(self) -> dict[str, list[Any]]:
-        """Nothing: recurrent states are not learnt from."""
-        return self._buffered(lambda record: [])
+    def exploration(self) -> Any:
+        """How actions differ from the model's own; None before :meth:`build`, and without an ``exploration_spec``."""
+        return None if self._core is None else self._core.exploration
 
     @property
-    def rewards_buffer(self) -> dict[str, list[float]]:
-        """Their rewards."""
-        return self._buffered(lambda record: record.reward)
+    def policy(self) -> Any:
+        """The traced model, which acts; None before :meth:`build`, and of an agent without."""
+        return None if self._core is None else self._core.model
 
     @property
-    def next_states_buffer(self) -> dict[str, list[Any]]:
-        """What followed."""
-        space = self.preprocessed_state_space
-        return self._buffered(lambda record: space.unflatten(record.next_state))
+    def last_memory_batch(self) -> dict[str, Any] | None:
+        """The batch of the last update from the memory, of a DQNAgent that was asked to keep it."""
+        return None
 
     @property
-    def terminals_buffer(self) -> dict[str, list[bool]]:
-        """Whether the episode ended."""
-        return self._buffered(lambda record: record.terminal)
+    def last_q_table(self) -> dict[str, Any] | None:
+        """Its states and their values, likewise."""
+        return None
 
-    def _buffered(self, part: Any) -> defaultdict[str, list[Any]]:
-        found = {name: [part(record) for record in buffer.records] for name, buffer in self._buffers.items()}
-        return defaultdict(list, found)
-
-
-def _equal(first: Mapping[str, Array], second: Mapping[str, Array]) -> bool:
-    return all((first[name] == part).all() for name, part in second.items())
+    @property
+    def preprocesses(self) -> bool:
+        """Has it a ``preprocessing_spec`` with steps?"""
+        return bool(self.preprocessor.has_steps)

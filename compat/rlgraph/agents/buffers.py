@@ -1,95 +1,144 @@
-"""Buffers by environment: what was observed and is not in the memory yet."""
+"""Records, as callers write them, and those of each environment that are not in the memory yet."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from ....core.protocols import Array
-from ..spaces.readers import Record
+from ....core.protocols import Array, State
+from ..spaces import Space
+from ..spaces.columns import read_rewards
+from ..spaces.readers import RecordsReader
+from ..utils.rlgraph_errors import known, mapping, refuse, translate_errors
+from .rows import Row, row_of, rows_of, stacked
+
+KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
+"""What a batch of the caller's has."""
+_NAMES: Final = {"states": "preprocessed_states"}
+"""Of what ``observe`` takes, where they differ."""
+_WEIGHTS: Final = "importance_weights"
 
 
-@dataclasses.dataclass
-class Buffer:
-    """Consecutive records of one environment."""
-
-    records: list[Record] = dataclasses.field(default_factory=list)
-    noted: list[dict[str, Array] | None] = dataclasses.field(default_factory=list)
-    """What was known when it acted, log-probabilities say; None of a record that no act of the agent belongs to."""
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def append(self, record: Record, noted: dict[str, Array] | None) -> None:
-        """Add the next one."""
-        self.records.append(record)
-        self.noted.append(noted)
-
-
-def columns_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Records as arrays [T, ...]."""
-    states, actions, rewards, after, terminals = zip(*records, strict=True)
-    return {
-        "observation": stacked(states),
-        "action": stacked(actions),
-        "reward": np.array(rewards, np.float32),
-        "next_observation": stacked(after),
-        "terminal": np.array(terminals, np.bool_),
-    }
-
-
-def records_of(columns: Mapping[str, Any]) -> list[Record]:
-    """The records of such arrays."""
-    return [
-        Record(
-            {name: part[k] for name, part in columns["observation"].items()},
-            {name: part[k] for name, part in columns["action"].items()},
-            float(columns["reward"][k]),
-            {name: part[k] for name, part in columns["next_observation"].items()},
-            bool(columns["terminal"][k]),
-        )
-        for k in range(len(columns["reward"]))
-    ]
-
-
-def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Arrays [T, ...] by name from those of T rows."""
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def summed(columns: dict[str, Any], discount: float, n_step: int) -> dict[str, Any]:
-    """Records over up to ``n_step`` timesteps: what is stored of consecutive ones.
-
-    Rewards are summed with discounts up to a terminal, to the end of the records, or over ``n_step``; what follows is
-    the state after the last of these m rewards, which counts ``discount ** m``, and nothing after a terminal.
+class RecordReader:
+    """Checks records.
 
     Args:
-        columns: of :func:`columns_of`, [T, ...].
-        discount: of one timestep.
-        n_step: at least 1.
-
-    Returns:
-        the same columns [T, ...] with other rewards, terminals and next observations, and ``discount`` float32 [T].
+        where: the agent's class, for messages.
+        states: the space of what the model sees.
+        actions: the action space.
+        chained: may ``next_states`` of a batch be missing? They are then the states of the next records, and that of
+            the last record is its own.
     """
-    terminal, rewards = columns["terminal"], columns["reward"].astype(np.float64)
-    count = len(rewards)
-    last, sums = np.arange(count), rewards.copy()
-    goes_on = np.ones(count, np.bool_)
-    for k in range(1, min(n_step, count)):
-        goes_on[: count - k] &= ~terminal[k - 1 : count - 1]
-        goes_on[count - k :] = False
-        sums[: count - k] += np.where(goes_on[: count - k], discount**k * rewards[k:], 0.0)
-        last += goes_on
-    follows = {name: part[last] for name, part in columns["next_observation"].items()}
-    ends = terminal[last]
-    powers = np.where(ends, 0.0, discount ** (last - np.arange(count) + 1.0))
-    return {
-        **columns,
-        "reward": sums.astype(np.float32),
-        "next_observation": follows,
-        "terminal": ends,
-        "discount": powers.astype(np.float32),
-    }
+
+    def __init__(self, where: str, states: Space, actions: Space, *, chained: bool) -> None:
+        self._where, self._space, self._chained = where, states, chained
+        self._read = RecordsReader(where, states, actions)
+
+    def rows(self, *given: Any) -> list[Row]:
+        """What ``observe`` got, in the order of :data:`KEYS`: one record, or a batch of consecutive ones."""
+        states, actions, rewards, terminals, after = given
+        if (usual := self._read.one(states, actions, rewards, after, terminals)) is not None:
+            return [row_of(usual)]
+        return rows_of(self._columns("observe", dict(zip(KEYS, given, strict=True)), _NAMES)[0])
+
+    def columns(self, method: str, argument: str, given: Any) -> dict[str, Any]:
+        """Columns [B, ...] of a dictionary with a leading axis on everything."""
+        where = f"{self._where}.{method}: {argument}"
+        given = mapping(where, given)
+        known(where, given, [*KEYS, _WEIGHTS] if argument == "batch" else KEYS, what="entry")
+        if missing := [name for name in KEYS if name not in given]:
+            refuse(where, f"has no {', '.join(missing)}; it needs {', '.join(KEYS)}", list(given))
+        columns, single = self._columns(method, given, {key: f"{argument}[{key!r}]" for key in KEYS})
+        if single:
+            refuse(f"{where}['states']", "must be a batch, with a leading axis", given["states"])
+        return columns
+
+    def batch(self, method: str, batch: Any) -> dict[str, Any]:
+        """A batch of the caller's, with ``weight`` [B]."""
+        place = f"{self._where}.{method}: batch"
+        weights = mapping(place, batch).get(_WEIGHTS)
+        if self._chained and "states" in batch and "next_states" not in batch:
+            with translate_errors(place):
+                parts = {name: np.asarray(part) for name, part in self._space.flatten(batch["states"]).items()}
+            after = {name: np.concatenate([part[1:], part[-1:]]) if part.ndim else part for name, part in parts.items()}
+            batch = {**batch, "next_states": self._space.unflatten(after)}
+        columns = self.columns(method, "batch", {key: part for key, part in batch.items() if key != _WEIGHTS})
+        count = len(columns["reward"])
+        if weights is None:
+            return {**columns, "weight": np.ones(count, np.float32)}
+        weight = read_rewards(f"{place}[{_WEIGHTS!r}]", weights, count)
+        if (weight < 0).any():
+            refuse(f"{place}[{_WEIGHTS!r}]", f"must be at least 0, got {weight.min()}", weights)
+        return {**columns, "weight": weight}
+
+    def _columns(self, method: str, given: Mapping[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], bool]:
+        """Records as arrays [B, ...], and whether they were one without a leading axis."""
+        records, single = self._read(method, **given, names=names)
+        return {
+            "observation": records.states,
+            "action": records.actions,
+            "reward": records.rewards,
+            "next_observation": records.next_states,
+            "terminal": records.terminals,
+        }, single
+
+
+class Buffers:
+    """Consecutive records of each environment, and what was noted of the agent's own acts among them.
+
+    Args:
+        states: the space of what the model sees.
+        actions: the action space.
+    """
+
+    def __init__(self, states: Space, actions: Space) -> None:
+        self._spaces = {"observation": states, "action": actions, "next_observation": states}
+        self._records: dict[str, list[tuple[Row, dict[str, Array] | None]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._records.values()))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the environments that have some."""
+        return list(self._records)
+
+    def add(self, name: str, row: Row, noted: dict[str, Array] | None) -> int:
+        """Add the next record; returns how many the environment has."""
+        buffer = self._records.setdefault(name, [])
+        buffer.append((row, noted))
+        return len(buffer)
+
+    def take(self, name: str) -> tuple[list[Row], list[dict[str, Array] | None]]:
+        """The records of an environment, which leave the buffer, and what was noted of each."""
+        records = self._records.pop(name, [])
+        return [row for row, _ in records], [noted for _, noted in records]
+
+    def part(self, name: str) -> defaultdict[str, list[Any]]:
+        """A part of all records by environment, as callers have it."""
+        space = self._spaces.get(name)
+        found: defaultdict[str, list[Any]] = defaultdict(list)
+        for env_id, records in self._records.items():
+            parts = [row.get(name, []) for row, _ in records]
+            found[env_id] = [space.unflatten(part) for part in parts] if space is not None else parts
+        return found
+
+    def state_dict(self) -> State:
+        """Everything."""
+        return {
+            env_id: {
+                "columns": stacked([row for row, _ in records]),
+                "noted": {str(index): noted for index, (_, noted) in enumerate(records) if noted is not None},
+            }
+            for env_id, records in self._records.items()
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self._records = {
+            env_id: [(row, part["noted"].get(str(index))) for index, row in enumerate(rows_of(part["columns"]))]
+            for env_id, part in state.items()
+        }

@@ -1,4 +1,4 @@
-"""What a kind of agent does behind its methods: acting, storing, learning."""
+"""What a kind of agent does behind its methods: a traced model, core's policy and memory, and what they draw from."""
 
 from __future__ import annotations
 
@@ -8,15 +8,35 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import Array, State
-from ..utils.rlgraph_errors import RLGraphError, refuse
+from ..processing.exploration import Exploration, epsilon_of, make_exploration
+from ..spaces import IntBox, Space
+from ..spaces.readers import counted_from_zero
+from ..utils.rlgraph_errors import refuse
 from .results import Loss
+from .rows import Row
 
 ONLY: Final = ""
 """The flat name of the only action."""
+_POLICY: Final = "policy/"
+"""Before the names of the variables that are an agent's weights."""
+
+
+class Asked(NamedTuple):
+    """What an agent is to act on."""
+
+    features: Mapping[str, Array]
+    """States [B, ...] by flat name."""
+    internals: Mapping[str, Array] | None
+    """The recurrent state [B, ...] by name; None of a model without."""
+    explore: bool
+    """False: the best actions, and nothing is drawn."""
+    timestep: int
+    lanes: Sequence[int]
+    """The environment of each state."""
 
 
 class Acted(NamedTuple):
-    """Actions [B, ...] by flat name, and what else is known of them."""
+    """Actions [B, ...] by flat name, and what else is known of them. Integers count from 0."""
 
     actions: dict[str, Array]
     explored: Array
@@ -32,95 +52,148 @@ class Core:
 
     Args:
         name: of the agent, for messages.
+        form: the normal form.
+        states: the space of preprocessed states.
+        actions: the action space.
         seed: of all that it draws.
+
+    Attributes:
+        model: a TracedModel, set by subclasses; None: there is none.
+        policy: one of core's explorations, which draws from what the model predicts; None: the best action.
+        memory: whose length is the number of records.
+        exploration: of ``exploration_spec``; None: there is none.
+        exploration_rng: what actions are drawn from.
+        memory_rng: what batches are drawn from.
     """
 
-    def __init__(self, name: str, seed: int) -> None:
-        self.name = name
+    model: Any = None
+    policy: Any = None
+    memory: Any = None
+    takes_buffered = False
+    """Do records in buffers count in an update from the memory?"""
+
+    def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
+        del states
+        self.name, self.form = name, form
+        flat = actions.flat()
+        self.boxes = counted_from_zero(flat)
+        """Of the actions inside."""
+        self.lows = {
+            key: np.broadcast_to(box.low, box.shape).astype(np.int32)
+            for key, box in flat.items()
+            if isinstance(box, IntBox) and box.num_categories is not None
+        }
+        """Of integers: what is taken away from them inside."""
+        self._shifts = {key: low for key, low in self.lows.items() if low.any()}
         self.exploration_rng = np.random.default_rng([seed, 0])
-        """What actions are drawn from."""
         self.memory_rng = np.random.default_rng([seed, 1])
-        """What batches are drawn from."""
+        spec = form["exploration_spec"] if form["kind"] != "random" else None
+        self.exploration: Exploration | None = make_exploration(f"{name}: exploration_spec", spec, self.boxes)
 
-    def act(
-        self,
-        features: Mapping[str, Array],
-        internals: Mapping[str, Array] | None,
-        explore: bool,
-        timestep: int,
-        lanes: Sequence[int],
-    ) -> Acted:
-        """Actions for states [B, ...]; without ``explore`` the best ones, and nothing is drawn."""
-        raise NotImplementedError
+    # -- acting -------------------------------------------------------------------------------------------------------
 
-    def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
-        """Put consecutive records of one environment [T, ...] into the memory.
+    def act(self, asked: Asked) -> Acted:
+        """Choose actions."""
+        predictions, following = self.model.act(asked.features, asked.internals)
+        if not asked.explore:
+            return Acted(self._best(predictions), np.zeros(len(asked.lanes), np.bool_), following)
+        drawn = self._best(predictions) if self.policy is None else self._drawn(predictions, asked.timestep)
+        actions, explored = self._explored(drawn if self.policy is None else self._within(drawn), asked)
+        return Acted(
+            actions, explored, following, self._noted(predictions, drawn if self.exploration is None else actions)
+        )
 
-        ``noted`` has the extras of those that the agent acted itself.
-        """
-        raise self.cannot("observe")
+    def _explored(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
+        """What ``exploration_spec`` makes of actions, and bool [B]: where something random was done."""
+        if self.exploration is None:
+            return actions, np.zeros(len(asked.lanes), np.bool_)
+        return self.exploration(actions, asked.timestep, self.exploration_rng, asked.lanes)
 
-    def update(self, updates: int) -> Loss | None:
-        """One update from the memory, of which there were ``updates`` before."""
-        raise self.cannot("update")
+    def _best(self, predictions: Mapping[str, Any]) -> dict[str, Array]:
+        best = predictions["action"]
+        parts = best if isinstance(best, Mapping) else {ONLY: best}
+        return {name: part - self._shifts[name] if name in self._shifts else part for name, part in parts.items()}
 
-    def learn(self, batch: Mapping[str, Any], updates: int) -> Loss | None:
-        """One update from a batch of the caller's."""
-        raise self.cannot("update: batch")
+    def _drawn(self, predictions: Mapping[str, Any], timestep: int) -> dict[str, Array]:
+        drawn, _ = self.policy(predictions, timestep, self.exploration_rng)
+        return drawn if isinstance(drawn, dict) else {ONLY: drawn}
 
-    @property
-    def size(self) -> int:
-        """Records in the memory."""
-        return 0
+    def _within(self, drawn: dict[str, Array]) -> dict[str, Array]:
+        """Draws, which a normal distribution has beyond all bounds, as actions of their spaces."""
+        return {
+            name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
+            for name, part in drawn.items()
+        }
 
-    @property
-    def can_update(self) -> bool:
-        """Has the memory what an update needs?"""
-        return False
-
-    def weights(self) -> dict[str, Array]:
-        """Of the policy that acts, by name."""
-        return {}
-
-    def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set some or all of them, which were checked."""
+    def _noted(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> dict[str, Array] | None:
+        """What is to be remembered of an act until it is observed; None: nothing."""
+        return None
 
     def epsilon(self, timestep: int) -> float | None:
         """The probability of random actions at a time; None for a model that does not explore by it."""
-        return None
-
-    @property
-    def exploration(self) -> Any:
-        """How actions differ from the model's own; None for those."""
-        return None
-
-    @property
-    def model(self) -> Any:
-        """The TracedModel; None for an agent without."""
-        return None
+        return epsilon_of(self.exploration, timestep)
 
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
         """The recurrent state in which episodes begin, [B, ...] by name; None for a model without."""
         return None
 
+    # -- storing and learning -----------------------------------------------------------------------------------------
+
+    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
+        """Put consecutive records of an environment into the memory; None: it is unknown, and nothing follows.
+
+        ``noted`` has what was remembered of those that the agent acted itself.
+        """
+        raise NotImplementedError
+
+    def end(self, env_id: str | None) -> None:
+        """What was stored of an environment's episode ends there, without a terminal; None: of all environments."""
+
+    def update(self, updates: int) -> Loss | None:
+        """One update from the memory, of which there were ``updates`` before."""
+        raise NotImplementedError
+
+    def learn(self, batch: Mapping[str, Any], updates: int) -> Loss | None:
+        """One update from a batch of the caller's."""
+        raise NotImplementedError
+
+    def can_update(self, more: int = 0) -> bool:
+        """Has the memory what an update needs, with ``more`` records that are still in buffers?"""
+        return False
+
+    def require_batch(self, more: int = 0) -> None:
+        """Refuse an update for which too little is stored."""
+
+    def require(self, found: int, wanted: int, what: str = "records") -> None:
+        """Refuse an update from less than is wanted."""
+        if found < wanted:
+            problem = f"needs {wanted} {what} in the memory, one batch; there are {found}: observe more before"
+            refuse(f"{self.name}: update", problem, found)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def weights(self) -> dict[str, Array]:
+        """Of the policy that acts, by name; neither the target's nor the optimizer's."""
+        return {} if self.model is None else self.model.part(_POLICY)
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set some or all of them, which were checked; all other variables stay."""
+        if self.model is not None:
+            self.model.set_named({_POLICY + name: array for name, array in weights.items()})
+
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""
+        parts = {"model": self.model, "exploration": self.exploration, "memory": self.memory}
         return {
             "exploration_rng": self.exploration_rng.bit_generator.state,
             "memory_rng": self.memory_rng.bit_generator.state,
+            **{name: part.state_dict() for name, part in parts.items() if part is not None},
         }
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
+        for name, part in {"model": self.model, "exploration": self.exploration, "memory": self.memory}.items():
+            if part is not None:
+                part.load_state_dict(state[name])
         self.exploration_rng.bit_generator.state = state["exploration_rng"]
         self.memory_rng.bit_generator.state = state["memory_rng"]
-
-    def cannot(self, what: str) -> RLGraphError:
-        """The error of a call that this kind of agent has not."""
-        return RLGraphError(f"{self.name}: {what} is not for this agent", what)
-
-    def require(self, found: int, wanted: int, what: str = "records") -> None:
-        """Refuse an update for which too little is stored."""
-        if found < wanted:
-            problem = f"needs {wanted} {what} in the memory, one batch; there are {found}: observe more before"
-            refuse(f"{self.name}: update", problem, found)

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from ....core.protocols import Array
 from ...common.exclusion import exclusive
-from ..utils.rlgraph_errors import translate_errors
 from .agent import Agent
 from .core import Core
-from .q_core import QCore
+from .replay_core import ReplayCore
 from .results import Loss
 
 
@@ -30,25 +29,7 @@ class DQNAgent(Agent):
     """
 
     kind: ClassVar[str] = "dqn"
-    _counts_items: ClassVar[bool] = False
-
-    def _make_core(self) -> Core:
-        states = self.preprocessed_state_space.flat()
-        name = type(self).__name__
-        with translate_errors(name):
-            return QCore(name, self.form, states, self.action_space, self.seed, counts_items=self._counts_items)
-
-    @property
-    def q_core(self) -> QCore:
-        """What learns."""
-        core = self.core
-        assert isinstance(core, QCore)
-        return core
-
-    @property
-    def memory(self) -> Any:
-        """The memory: its length is the number of records."""
-        return self.q_core.records
+    core_class: ClassVar[type[Core]] = ReplayCore
 
     @property
     def last_memory_batch(self) -> dict[str, Any] | None:
@@ -56,18 +37,17 @@ class DQNAgent(Agent):
 
         None without ``store_last_memory_batch``, or before an update.
         """
-        batch = self.q_core.last_batch
-        if batch is None:
+        core = self._replay
+        if (batch := core.last_batch) is None:
             return None
-        space = self.preprocessed_state_space
         found = {
-            "states": space.unflatten(batch["observation"]),
+            "states": self.preprocessed_state_space.unflatten(batch["observation"]),
             "actions": batch["action"],
             "rewards": batch["reward"],
-            "terminals": batch["terminal"],
-            "next_states": space.unflatten(batch["next_observation"]),
+            "terminals": batch["terminated"] > 0,
+            "next_states": self.preprocessed_state_space.unflatten(batch["next_observation"]),
         }
-        if self.q_core.records.is_prioritized:
+        if core.memory.is_prioritized:
             found |= {"indices": batch["index"], "importance_weights": batch["weight"]}
         return found
 
@@ -77,8 +57,7 @@ class DQNAgent(Agent):
 
         None without ``store_last_q_table``, or before an update.
         """
-        table = self.q_core.last_q_table
-        if table is None:
+        if (table := self._replay.last_q_table) is None:
             return None
         states = self.preprocessed_state_space.unflatten(table["observation"])
         return {"states": states, "q_values": table["q_values"]}
@@ -89,19 +68,24 @@ class DQNAgent(Agent):
 
         Nothing is learnt.
         """
-        self._begin("get_td_loss")
-        return self.q_core.td_loss(self.read_batch("get_td_loss", batch), self.updates)
+        self.begin("get_td_loss")
+        return self._replay.td_loss(self._records.batch("get_td_loss", batch), self.updates)
+
+    @property
+    def _replay(self) -> ReplayCore:
+        core = self.core
+        assert isinstance(core, ReplayCore)
+        return core
 
     def _q_values(self, states: Any) -> Array:
-        self._begin("get_q_values")
-        arrays, single = self._read_preprocessed("get_q_values", states)
-        values = self.q_core.q_values(arrays)
+        self.begin("get_q_values")
+        arrays, single = self.perception.read("get_q_values", states, False)
+        values = self._replay.q_values(arrays)
         return values[0] if single else values
 
     def _api_methods(self) -> dict[str, Callable[..., Any]]:
-        return {
-            **super()._api_methods(),
-            "sync_target_qnet": self.q_core.synchronize,
+        own: dict[str, Callable[..., Any]] = {
+            "sync_target_qnet": self._replay.synchronize,
             "get_td_loss": self.get_td_loss,
-            "get_q_values": self._q_values,
         }
+        return {**super()._api_methods(), **own, "get_q_values": self._q_values}

@@ -1,13 +1,19 @@
-"""The queue between actors and a learner of one process."""
+"""Unrolls of experience, as :class:`IMPALAAgent` tells, and the queue between actors and a learner of one process."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, TypeAlias
 
+from ....core.protocols import State
+from ..spaces import Space
 from ..utils.rlgraph_errors import refuse
-from .unrolls import Unroll
+from .rows import stacked
+
+Unroll: TypeAlias = "dict[str, Any]"
+"""Arrays by name; states as their space has them, and internals as a tuple."""
+STATES: Final = "states"
+INTERNALS: Final = "initial_internal_states"
 
 
 class FIFOQueue:
@@ -15,16 +21,20 @@ class FIFOQueue:
 
     Args:
         capacity: the most that it holds.
+        states: the space of their states.
+        layout: what the unrolls of its agents are like.
+
+    Attributes:
+        unrolls: what it holds, the oldest first.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, states: Space, layout: Mapping[str, Any]) -> None:
         self.capacity = capacity
-        self._unrolls: deque[Unroll] = deque()
-        self.layout: dict[str, Any] | None = None
-        """What the unrolls of its agents are like; None before there is one."""
+        self.unrolls: list[Unroll] = []
+        self.states, self._layout = states, layout
 
     def __len__(self) -> int:
-        return len(self._unrolls)
+        return len(self.unrolls)
 
     def check(self, where: str, layout: Mapping[str, Any]) -> None:
         """Refuse an agent whose unrolls are other ones than those of the queue's agents before.
@@ -37,14 +47,14 @@ class FIFOQueue:
             RLGraphError: they differ; the message has the first difference.
         """
         for name, own in layout.items():
-            if self.layout is not None and self.layout[name] != own:
-                problem = f"is a queue of unrolls whose {name} is {self.layout[name]!r}; this agent's is {own!r}"
+            if self._layout[name] != own:
+                problem = f"is a queue of unrolls whose {name} is {self._layout[name]!r}; this agent's is {own!r}"
                 refuse(where, problem, own)
 
     def put(self, where: str, unrolls: Sequence[Unroll]) -> None:
         """Add them at the end; RLGraphError if there is no room for all, and none is added then."""
         self.check_room(where, len(unrolls))
-        self._unrolls.extend(unrolls)
+        self.unrolls += unrolls
 
     def check_room(self, where: str, count: int) -> None:
         """RLGraphError unless there is room for so many unrolls more."""
@@ -55,15 +65,25 @@ class FIFOQueue:
             )
             refuse(f"{where}: fifo_queue", problem, len(self))
 
-    def take(self, count: int) -> list[Unroll]:
-        """The first ones, which leave the queue; there must be so many."""
-        return [self._unrolls.popleft() for _ in range(count)]
+    def take(self, count: int) -> Unroll:
+        """The first ones as one dictionary of arrays [B, ...], which leave the queue; there must be so many."""
+        taken, self.unrolls = self.unrolls[:count], self.unrolls[count:]
+        return self._nested(stacked([self._flat(unroll) for unroll in taken]))
 
-    @property
-    def unrolls(self) -> list[Unroll]:
-        """What it holds, the oldest first."""
-        return list(self._unrolls)
+    def state_dict(self) -> State:
+        """Everything."""
+        return {str(index): self._flat(unroll) for index, unroll in enumerate(self.unrolls)}
 
-    @unrolls.setter
-    def unrolls(self, unrolls: Sequence[Unroll]) -> None:
-        self._unrolls = deque(unrolls)
+    def load_state_dict(self, state: State) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        self.unrolls = [self._nested(state[str(index)]) for index in range(len(state))]
+
+    def _flat(self, unroll: Unroll) -> Unroll:
+        """As nested mappings of arrays."""
+        internals = {str(number): part for number, part in enumerate(unroll[INTERNALS])}
+        return {**unroll, STATES: self.states.flatten(unroll[STATES]), INTERNALS: internals}
+
+    def _nested(self, flat: Mapping[str, Any]) -> Unroll:
+        internals = flat[INTERNALS]
+        parts = tuple(internals[str(number)] for number in range(len(internals)))
+        return {**flat, STATES: self.states.unflatten(flat[STATES]), INTERNALS: parts}

@@ -1,4 +1,4 @@
-"""Files: an agent as a folder, written whole or not at all. Nothing is pickled."""
+"""Files: an agent as a folder, written whole or not at all, and its policy as one. Nothing is pickled."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ....core import fields
-from ....core.errors import CheckpointError
+from ....core.errors import ArgumentError, CheckpointError
+from ....core.protocols import RunConfig
 from ....run_dir.files import remove, write_json_atomically
 from ....run_dir.folders import staged, target_of
-from ...common.exclusion import exclusive
+from ....run_dir.programs import shared
+from ....run_dir.snapshot import Counters, PolicySnapshot
 from ...common.state_files import read_state, write_state
+from ..environments.gymnasium_adapter import gymnasium_space
+from ..processing.exported import described
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
-from .buffers import Buffer, columns_of, records_of
-from .experience import Observes
-from .export import export
+
+if TYPE_CHECKING:
+    from ....policies.weight_patches import FrozenProgram
 
 _MANIFEST: Final = "agent.json"
 _STATE: Final = "state.safetensors"
@@ -33,147 +36,95 @@ _SAME: Final = (
 """Parts of the normal form that an agent must share with the files that it loads."""
 
 
-class Files(Observes):
-    """The part of an agent that is saved and loaded."""
+def store(where: str, agent: Any, path: str | os.PathLike[str] | None, add_timestep: bool) -> str:
+    """As ``Agent.store_model``."""
+    saver = agent.form["saver_spec"]
+    folder = saver["directory"] if path is None else path
+    if folder is None:
+        refuse(f"{where}: path", "is missing: pass one, or a saver_spec with a directory", None)
+    name = saver["checkpoint_basename"]
+    if flag(f"{where}: add_timestep", add_timestep):
+        name = f"{name}-{agent.timesteps}"
+    with translate_errors(where):
+        target = target_of(Path(os.fspath(folder)) / name, "a checkpoint", _FILES)
+    about = {"agent": _about(agent), "timesteps": agent.timesteps, "updates": agent.updates}
+    with staged(target) as beside:
+        write_state(beside / _STATE, agent.state_dict())
+        write_json_atomically(beside / _MANIFEST, about)
+    if saver["max_checkpoints"] is not None:
+        for _, old in _numbered(target.parent, saver["checkpoint_basename"])[: -saver["max_checkpoints"]]:
+            if old != target:
+                remove(old)
+    return str(target)
 
-    @exclusive
-    def store_model(self, path: str | os.PathLike[str] | None = None, add_timestep: bool = True) -> str:
-        """Write everything that the agent follows from: weights, memory, buffers, counters, generators.
 
-        Args:
-            path: a folder for checkpoints; None: ``saver_spec["directory"]``.
-            add_timestep: add the timestep to the checkpoint's name.
-
-        Returns:
-            The checkpoint's folder: ``<path>/<checkpoint_basename>-<timesteps>``. Of these the newest
-            ``max_checkpoints`` are kept.
-
-        Raises:
-            RLGraphError: there is no path, or something else is there.
-            CheckpointError: it cannot be written; what was there stays.
-        """
-        where = self._begin("store_model")
-        saver = self.form["saver_spec"]
-        folder = saver["directory"] if path is None else path
-        if folder is None:
-            refuse(f"{where}: path", "is missing: pass one, or a saver_spec with a directory", None)
-        name = saver["checkpoint_basename"]
-        if flag(f"{where}: add_timestep", add_timestep):
-            name = f"{name}-{self.timesteps}"
-        with translate_errors(where):
-            target = target_of(Path(os.fspath(folder)) / name, "a checkpoint", _FILES)
-        with staged(target) as beside:
-            write_state(beside / _STATE, self._state())
-            write_json_atomically(beside / _MANIFEST, self._manifest())
-        if saver["max_checkpoints"] is not None:
-            for _, old in _numbered(target.parent, saver["checkpoint_basename"])[: -saver["max_checkpoints"]]:
-                if old != target:
-                    remove(old)
-        return str(target)
-
-    @exclusive
-    def load_model(self, path: str | os.PathLike[str]) -> None:
-        """Take over what :meth:`store_model` wrote: afterwards both agents go on alike, bit for bit.
-
-        Args:
-            path: a checkpoint's folder, or one that holds several: the one with the highest number.
-
-        Raises:
-            RLGraphError: there is none, it is damaged, or another agent's. Nothing is changed then.
-        """
-        where = self._begin("load_model")
-        folder = self._found(where, Path(os.fspath(path)))
-        try:
-            manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
-            fields.check(_MANIFEST, manifest, _FIELDS)
-            state = read_state(folder / _STATE)
-        except (CheckpointError, OSError, ValueError) as error:
-            raise RLGraphError(f"{where}: {folder} cannot be read: {error}", "path", str(path)) from error
-        own = self._manifest()["agent"]
-        for name, value in own.items():
-            if (saved := manifest["agent"].get(name)) != value:
-                refuse(
-                    f"{where}: path", f"has an agent whose {name} is {saved!r:.300}; here it is {value!r:.300}", path
-                )
-        self._take(state)
-
-    @exclusive
-    def export_graph(self, filename: str | os.PathLike[str]) -> str:
-        """Write the policy as a folder that acts without TensorFlow, with the preprocessing inside.
-
-        It is read by ``axonrl.runtimes.Policy.load``, whose ``act`` takes states and returns the best actions.
-
-        Args:
-            filename: of the folder; a suffix ``.meta`` is dropped.
-
-        Returns:
-            The folder.
-
-        Raises:
-            RLGraphError: the model cannot be converted, preprocessing remembers states, or something else is there.
-        """
-        where = self._begin("export_graph")
-        model = self.core.model
-        if model is None:
-            refuse(where, "needs an agent with a model", type(self).__name__)
-        name = os.fspath(filename)
-        if name.endswith(".meta"):
-            name = name.removesuffix(".meta")
-            text = f"{where}: the policy is a folder, and no meta graph: it is written to {name}"
-            warnings.warn(text, RLGraphWarning, stacklevel=2)
-        spaces = (self.state_space, self.preprocessed_state_space, self.action_space)
-        return export(where, model, spaces, self.preprocessor, (self.updates, self.timesteps), name)
-
-    def _found(self, where: str, path: Path) -> Path:
-        if (path / _MANIFEST).is_file():
-            return path
-        checkpoints = _numbered(path, self.form["saver_spec"]["checkpoint_basename"]) if path.is_dir() else []
+def load(where: str, agent: Any, path: str | os.PathLike[str]) -> Any:
+    """The state that an agent like this has stored; as ``Agent.load_model``."""
+    folder = Path(os.fspath(path))
+    if not (folder / _MANIFEST).is_file():
+        checkpoints = _numbered(folder, agent.form["saver_spec"]["checkpoint_basename"]) if folder.is_dir() else []
         if not checkpoints:
-            refuse(f"{where}: path", f"has no checkpoint that store_model has written: {path}", str(path))
-        return checkpoints[-1][1]
-
-    def _manifest(self) -> dict[str, Any]:
-        """What a checkpoint says of the agent."""
-        agent: dict[str, Any] = {name: self.form[name] for name in _SAME if name in self.form}
-        agent |= {"state_space": self.state_space.to_spec(), "action_space": self.action_space.to_spec()}
-        agent["optimizer"] = self.form.get("optimizer_spec", {}).get("type")
-        agent["n_step"] = self.observe_spec["n_step"]
-        plain: dict[str, Any] = json.loads(json.dumps(agent))
-        return {"agent": plain, "timesteps": self.timesteps, "updates": self.updates}
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "timesteps": self.timesteps,
-            "updates": self.updates,
-            "core": self.core.state_dict(),
-            "preprocessor": self.preprocessor.state_dict(),
-            "lanes": dict(self._lanes),
-            "internals": {str(lane): parts for lane, parts in self._own_internals.items()},
-            "buffers": {name: _of_buffer(buffer) for name, buffer in self._buffers.items()},
-            "acts": {name: dict(zip(_ACT, parts, strict=True)) for name, parts in self._acts.items()},
-        }
-
-    def _take(self, state: Mapping[str, Any]) -> None:
-        self.core.load_state_dict(state["core"])
-        self.preprocessor.load_state_dict(state["preprocessor"])
-        self.timesteps, self.updates = state["timesteps"], state["updates"]
-        self._lanes = dict(state["lanes"])
-        self._own_internals = {int(lane): dict(parts) for lane, parts in state["internals"].items()}
-        self._buffers = {name: _buffer_of(parts) for name, parts in state["buffers"].items()}
-        self._acts = {name: tuple(parts[part] for part in _ACT) for name, parts in state["acts"].items()}
+            refuse(f"{where}: path", f"has no checkpoint that store_model has written: {folder}", str(path))
+        folder = checkpoints[-1][1]
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
+        fields.check(_MANIFEST, manifest, _FIELDS)
+        state = read_state(folder / _STATE)
+    except (CheckpointError, OSError, ValueError) as error:
+        raise RLGraphError(f"{where}: {folder} cannot be read: {error}", "path", str(path)) from error
+    for name, value in _about(agent).items():
+        if (saved := manifest["agent"].get(name)) != value:
+            refuse(f"{where}: path", f"has an agent whose {name} is {saved!r:.300}; here it is {value!r:.300}", path)
+    return state
 
 
-_ACT: Final = ("state", "action", "extras")
+def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
+    """As ``Agent.export_graph``."""
+    model, states = agent.core.model, agent.state_space
+    if model is None:
+        refuse(where, "needs an agent with a model", type(agent).__name__)
+    if agent.preprocessor.is_stateful:
+        problem = "cannot be exported: its step sequence remembers states. Keep sequences in your loop"
+        refuse(f"{where}: preprocessing_spec", problem, agent.preprocessor.to_json())
+    name = os.fspath(filename)
+    if name.endswith(".meta"):
+        name = name.removesuffix(".meta")
+        text = f"{where}: the policy is a folder, and no meta graph: it is written to {name}"
+        warnings.warn(text, RLGraphWarning, stacklevel=4)
+    from ....estimators.export import export as write
+
+    spaces = gymnasium_space(agent.preprocessed_state_space), gymnasium_space(agent.action_space)
+    config = RunConfig(observation_space=spaces[0], action_space=spaces[1])
+    program, weights = model.acting()
+    policy = PolicySnapshot("last", weights, None, Counters(agent.updates, agent.timesteps))
+    try:
+        return str(write(_Acting(program), config, policy, name, described(states, agent.preprocessor)))
+    except (ArgumentError, ValueError) as error:
+        raise RLGraphError(f"{where}: {error}", "filename", name) from error
 
 
-def _of_buffer(buffer: Buffer) -> dict[str, Any]:
-    noted = {str(index): extras for index, extras in enumerate(buffer.noted) if extras is not None}
-    return {"columns": columns_of(buffer.records), "noted": noted}
+class _Acting:
+    """A program as ``export`` takes it."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT."""
+        from ....runtimes.frozen import acting_program
+
+        return acting_program(self.program, shared)
 
 
-def _buffer_of(state: Mapping[str, Any]) -> Buffer:
-    records = records_of(state["columns"])
-    return Buffer(records, [state["noted"].get(str(index)) for index in range(len(records))])
+def _about(agent: Any) -> dict[str, Any]:
+    """What must be the same of an agent that loads a checkpoint."""
+    form = agent.form
+    names = [name for name in _SAME if name in form and name not in agent.may_differ]
+    about: dict[str, Any] = {name: form[name] for name in names}
+    about |= {"state_space": agent.state_space.to_spec(), "action_space": agent.action_space.to_spec()}
+    about |= {"optimizer": form.get("optimizer_spec", {}).get("type"), "n_step": agent.observe_spec["n_step"]}
+    plain: dict[str, Any] = json.loads(json.dumps(about))
+    return plain
 
 
 def _numbered(folder: Path, name: str) -> list[tuple[int, Path]]:

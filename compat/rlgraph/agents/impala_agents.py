@@ -8,20 +8,22 @@ from typing import Any, ClassVar, Final, NoReturn
 from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessor
 from ..spaces import FloatBox, Space, Tuple, space_of
-from ..specs.impala import num_workers_of, role_of
-from ..utils.rlgraph_errors import refuse, translate_errors
-from .agent import refused_method
+from ..spaces.columns import read_rewards
+from ..specs.impala import PREVIOUS_REWARD, argument_of
+from ..utils.rlgraph_errors import refuse
+from .acting import Perception, checked_id
+from .agent import Agent
 from .core import Core
+from .creation import refused_method
 from .fifo_queue import FIFOQueue
-from .impala_actions import ImpalaActs
-from .impala_core import ImpalaCore, layout_of
+from .impala_core import FEEDS, ImpalaCore
 from .own_environments import OwnEnvironments, PolicyLoop
 from .results import Loss
 
 _OBSERVE: Final = "is not for this agent, which steps its own environments: see update(), or type='actor'"
 
 
-class IMPALAAgent(ImpalaActs):
+class IMPALAAgent(Agent):
     """An actor-critic that steps its own environments and learns from whole unrolls, corrected by V-trace.
 
     ``type`` says which part it is. A ``single`` one does both: each ``update()`` steps the environments and learns. An
@@ -61,6 +63,8 @@ class IMPALAAgent(ImpalaActs):
     """
 
     kind: ClassVar[str] = "impala"
+    core_class: ClassVar[type[Core]] = ImpalaCore
+    may_differ: ClassVar[tuple[str, ...]] = ("memory_spec",)  # a queue of another capacity does as well
     default_environment_spec: ClassVar[Mapping[str, Any]] = {
         "type": "deepmind_lab",
         "level_id": "seekavoid_arena_01",
@@ -89,9 +93,63 @@ class IMPALAAgent(ImpalaActs):
     @property
     def fifo_queue(self) -> FIFOQueue:
         """Unrolls that wait for an update; its length is their number."""
-        return self.impala_core.queue
+        return self.impala_core.memory
 
-    memory = fifo_queue
+    @property
+    def impala_core(self) -> ImpalaCore:
+        """What acts and learns."""
+        core = self.core
+        assert isinstance(core, ImpalaCore)
+        return core
+
+    # -- acting -------------------------------------------------------------------------------------------------------
+
+    @exclusive
+    def get_action(  # type: ignore[override]
+        self,
+        states: Any,
+        internal_states: Any = None,
+        use_exploration: bool = True,
+        extra_returns: Any = None,
+        *,
+        internals: Any = None,
+        apply_preprocessing: bool = True,
+        env_ids: Any = None,
+        previous_rewards: Any = None,
+    ) -> Any:
+        """An action for a state, or a batch of actions for a batch of states: see :meth:`Agent.get_action`.
+
+        Args:
+            states: of ``state_space``, or with a leading axis.
+            internal_states: used and not kept; None: those of the act before, zeros after :meth:`reset`.
+            use_exploration: False: the likeliest action; nothing is drawn.
+            extra_returns: names of what is returned too.
+            internals: the same as ``internal_states``.
+            apply_preprocessing: False: states are preprocessed already.
+            env_ids: the environment of each state.
+            previous_rewards: what the actions before brought, only for networks that take it; None: nothing. The
+                actions before are those of the agent, none after :meth:`reset`.
+        """
+        where, core = self.begin("get_action"), self.impala_core
+        if internals is not None and internal_states is not None:
+            refuse(f"{where}: internals", "and internal_states are two names of one argument", internals)
+        held = internal_states if internals is None else internals
+        if previous_rewards is not None:
+            if PREVIOUS_REWARD not in core.fed:
+                refuse(f"{where}: previous_rewards", "must be None: the network does not take them", previous_rewards)
+            arrays, single = self.perception.read("get_action", states, apply_preprocessing is True)
+            count = None if single else len(next(iter(arrays.values())))
+            core.previous_rewards = read_rewards(f"{where}: previous_rewards", previous_rewards, count)
+        try:
+            return self.act(states, held, use_exploration, apply_preprocessing, extra_returns, env_ids)
+        finally:
+            core.previous_rewards = None
+
+    @exclusive
+    def reset(self, env_id: str | None = None) -> None:
+        """As :meth:`Agent.reset`; the agent's own environments go on."""
+        where = self.begin("reset")
+        self.impala_core.forget_actions(self.perception.forget(None if env_id is None else checked_id(where, env_id)))
 
     @property
     def episode_returns(self) -> list[float]:
@@ -100,11 +158,11 @@ class IMPALAAgent(ImpalaActs):
 
     def observe(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the agent steps its own environments."""
-        refuse(self._begin("observe"), _OBSERVE)
+        refuse(self.begin("observe"), _OBSERVE)
 
     def import_observations(self, observations: Any) -> NoReturn:
         """Refused likewise."""
-        refuse(self._begin("import_observations"), _OBSERVE, observations)
+        refuse(self.begin("import_observations"), _OBSERVE, observations)
 
     @exclusive
     def update(self, batch: Any = None) -> Loss:
@@ -122,28 +180,24 @@ class IMPALAAgent(ImpalaActs):
         Raises:
             RLGraphError: a batch is given, the agent is an actor, or the queue has too few unrolls.
         """
-        where = self._begin("update")
+        where = self.begin("update")
         if batch is not None:
             refuse(f"{where}: batch", "must be None: there is no update-from-batch, it learns from unrolls", batch)
         if self.type == "actor":
             refuse(where, "is for type 'single' or 'learner': an actor only fills its queue", self.type)
-        loss = super().update()
-        assert loss is not None
-        return loss
-
-    def _before_update(self) -> None:
         core = self.impala_core
-        while self.type == "single" and not core.can_update:
+        while self.type == "single" and not core.can_update():
             self._perform(f"{type(self).__name__}.update")
-        if self.type == "learner" and core.can_update:
+        if self.type == "learner" and core.can_update():
             self.timesteps += core.batch_size * core.length
+        loss: Loss = super().update()
+        return loss
 
     def export_graph(self, filename: Any) -> str:
         """As :meth:`Agent.export_graph`, of networks to which no previous actions and rewards are fed."""
-        where = self._begin("export_graph")
-        for name in ("feed_previous_action_through_nn", "feed_previous_reward_through_nn"):
-            if self.form[name]:
-                refuse(f"{where}: {name}", "must be False: a policy gets states alone", True)
+        where = self.begin("export_graph")
+        for name in self.impala_core.fed:
+            refuse(f"{where}: {FEEDS[name][0]}", "must be False: a policy gets states alone", True)
         return super().export_graph(filename)
 
     def terminate(self) -> None:
@@ -157,7 +211,7 @@ class IMPALAAgent(ImpalaActs):
 
     def _complete_arguments(self, where: str) -> None:
         given = self.arguments
-        spec, role, queue = given["environment_spec"], role_of(where, given), given["fifo_queue_spec"]
+        spec, role, queue = given["environment_spec"], argument_of(where, given, "type"), given["fifo_queue_spec"]
         if not (queue is None or isinstance(queue, str | Mapping | FIFOQueue)):
             problem = "must be a dictionary such as {'capacity': 1}, or the fifo_queue of another agent"
             refuse(f"{where}: fifo_queue_spec", f"{problem}; got {queue!r:.200}", queue)
@@ -165,7 +219,7 @@ class IMPALAAgent(ImpalaActs):
             problem = f"is missing: type {role!r} steps environments, such as"
             refuse(f"{where}: environment_spec", f"{problem} {{'type': 'openai', 'gym_env': 'CartPole-v1'}}", None)
         if spec is not None:
-            count = 1 if role == "learner" else num_workers_of(where, given)
+            count = 1 if role == "learner" else argument_of(where, given, "num_workers")
             self._environments = OwnEnvironments(f"{where}: environment_spec", spec, count)
             for name in ("state_space", "action_space"):
                 own = getattr(self._environments.all[0], name)
@@ -179,25 +233,20 @@ class IMPALAAgent(ImpalaActs):
                 refuse(f"{where}: {name}", "is missing: a learner needs both spaces, or an environment_spec", None)
 
     def _make_core(self) -> Core:
-        where = type(self).__name__
-        action: Any = self.action_space
+        where, core = type(self).__name__, super()._make_core()
+        assert isinstance(core, ImpalaCore)
         shared = self.arguments["fifo_queue_spec"]
-        layout = layout_of(self.form, self.preprocessed_state_space, action)
         if isinstance(shared, FIFOQueue):
-            shared.check(f"{where}: fifo_queue_spec", layout)
-        with translate_errors(where):
-            core = ImpalaCore(where, self.form, self.preprocessed_state_space, action, self.seed)
-        if isinstance(shared, FIFOQueue):
-            core.queue = shared
+            shared.check(f"{where}: fifo_queue_spec", core.layout)
+            core.memory = shared
         elif self.type == "single":
-            core.queue.capacity = core.batch_size + self.form["num_workers"] - 1
-        core.queue.layout = layout
+            core.memory.capacity = core.batch_size + self.form["num_workers"] - 1
         if self._environments is not None:
             spec, boxes = self.arguments["preprocessing_spec"], self.state_space.flat()
             preprocessor = Preprocessor(f"{where}: preprocessing_spec", spec, boxes)
-            spaces = self.state_space, self.action_space, self.preprocessed_state_space
+            look = Perception(where, self.state_space, self.preprocessed_state_space, preprocessor)
             self._environments.seed(self.seed, 2)
-            self._stepper = PolicyLoop(where, self._environments, *spaces, preprocessor, core, self)
+            self._stepper = PolicyLoop(where, self._environments, look, core, self)
         return core
 
     def acted(self, actions: int) -> int:
@@ -259,24 +308,20 @@ class IMPALAAgent(ImpalaActs):
         Two agents that load the same files go on alike, bit for bit.
         """
         super().load_model(path)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As :meth:`Agent.state_dict`."""
+        return {**super().state_dict(), "seed": self.seed, "episode_returns": self.episode_returns}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As :meth:`Agent.load_state_dict`."""
+        super().load_state_dict(state)
+        self.seed = state["seed"]
         if self._stepper is not None and self._environments is not None:
+            self._stepper.episode_returns.clear()
+            self._stepper.episode_returns.extend(state["episode_returns"])
             self._environments.seed(self.seed, 2, self.timesteps)
             self._stepper.forget()
-
-    def _manifest(self) -> dict[str, Any]:
-        manifest = super()._manifest()
-        del manifest["agent"]["memory_spec"]  # a queue of another capacity does as well
-        return manifest
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "seed": self.seed, "episode_returns": self.episode_returns}
-
-    def _take(self, state: Mapping[str, Any]) -> None:
-        super()._take(state)
-        self.seed = state["seed"]
-        if self._stepper is not None:
-            self._stepper.episode_returns.clear()
-            self._stepper.episode_returns.extend(state.get("episode_returns", []))
 
 
 class SingleIMPALAAgent(IMPALAAgent):

@@ -10,17 +10,17 @@ import numpy as np
 
 from ....core.checks import shortened
 from ....core.protocols import Array
+from ....core.trees import map_tree
 from ..environments import Environment, SequentialVectorEnv
 from ..environments.environment import Stepped, stepped
-from ..environments.sequential_vector_env import inner
-from ..processing.preprocessors import Preprocessor
 from ..spaces import Space
-from ..spaces.readers import StatesReader, actions_out
-from ..utils.rlgraph_errors import refuse
-from .buffers import stacked
-from .core import ONLY
-from .impala_core import Choice, ImpalaCore
-from .unrolls import Unroll
+from ..spaces.readers import actions_out
+from ..utils.rlgraph_errors import RLGraphError, refuse
+from .acting import Perception
+from .core import ONLY, Acted, Asked
+from .fifo_queue import INTERNALS, STATES, Unroll
+from .impala_core import FEEDS, ImpalaCore
+from .rows import stacked
 
 _RETURNS: Final = 100
 """How many episodes' returns are kept."""
@@ -41,25 +41,16 @@ class OwnEnvironments:
 
     def __init__(self, where: str, spec: Any, count: int) -> None:
         self._is_own = isinstance(spec, str | Mapping) or (callable(spec) and not isinstance(spec, Environment))
-        self.all: list[Environment] = []
-        try:
-            for index in range(count):
-                self.all.append(self._made(where, spec, index))
-        except BaseException:
-            self.terminate()
-            raise
-
-    def _made(self, where: str, spec: Any, index: int) -> Environment:
-        made = Environment.from_spec(spec)
-        first = self.all[0] if self.all else made
-        if isinstance(made, SequentialVectorEnv):
-            refuse(where, "must be one environment: num_workers says how many there are", spec)
-        if any(inner(made) is inner(other) for other in self.all) or (self.all and not self._is_own):
+        if count > 1 and not self._is_own:
             problem = "must make another environment at each call, for num_workers is more than 1"
             refuse(where, f"{problem}; got {shortened(spec)}", spec)
-        if (made.state_space, made.action_space) != (first.state_space, first.action_space):
-            refuse(where, f"makes environments of different spaces: number {index} differs from the first", spec)
-        return made
+        try:
+            self.all: list[Environment] = SequentialVectorEnv(count, spec).environments
+        except RLGraphError as error:
+            raise RLGraphError(f"{where}: {error}", where, spec) from error
+        if isinstance(self.all[0], SequentialVectorEnv):
+            self.terminate()
+            refuse(where, "must be one environment: num_workers says how many there are", spec)
 
     def seed(self, *entropy: int) -> None:
         """Seed those that were made for the agent, each differently; the others are their owner's."""
@@ -77,6 +68,8 @@ class OwnEnvironments:
 class Stepping(Protocol):
     """The agent, as the stepper sees it."""
 
+    action_space: Space
+
     def begun(self) -> None:
         """Episodes begin in all environments."""
         ...
@@ -93,11 +86,8 @@ class Stepping(Protocol):
 class _Now(NamedTuple):
     """Between two timesteps: what the next one begins with."""
 
-    states: dict[str, Array]
-    """Preprocessed, [N, ...] by flat name."""
-    actions: Array
-    """The previous ones; -1 where an episode begins."""
-    rewards: Array
+    features: dict[str, Array]
+    """Preprocessed states [N, ...] by flat name, and the previous actions and rewards that the network takes."""
     internals: dict[str, Array] | None
     """Zeros where an episode begins."""
 
@@ -108,30 +98,18 @@ class PolicyLoop:
     Args:
         where: the agent's class, for messages.
         environments: of the agent.
-        states: their state space.
-        actions: their action space.
-        preprocessed: the space of what the model sees.
-        preprocessor: of these environments alone.
+        look: at these environments alone.
         core: of the agent.
         agent: is told of each timestep.
     """
 
     def __init__(
-        self,
-        where: str,
-        environments: OwnEnvironments,
-        states: Space,
-        actions: Space,
-        preprocessed: Space,
-        preprocessor: Preprocessor,
-        core: ImpalaCore,
-        agent: Stepping,
+        self, where: str, environments: OwnEnvironments, look: Perception, core: ImpalaCore, agent: Stepping
     ) -> None:
-        self._where, self._environments = f"{where}: environment_spec", environments
-        self._read, self._out = StatesReader(where, states), actions_out(actions)
-        self._preprocessed, self._preprocessor, self._core, self._agent = preprocessed, preprocessor, core, agent
-        self._boxes = preprocessed.flat()
-        self._lanes = list(range(len(environments.all)))
+        self._where, self._environments = f"{where}: environment_spec", environments.all
+        self._look, self._core, self._agent = look, core, agent
+        self._out, self._names = actions_out(agent.action_space), tuple(look.seen_space.flat())
+        self._lanes = list(range(len(self._environments)))
         self._now: _Now | None = None
         self._returns = np.zeros(len(self._lanes))
         self.episode_returns: deque[float] = deque(maxlen=_RETURNS)
@@ -140,11 +118,13 @@ class PolicyLoop:
     def reset(self) -> None:
         """Begin an episode in all environments."""
         self._agent.begun()
-        self._preprocessor.reset()
+        self._look.preprocessor.reset()
         self._returns[:] = 0.0
-        states = self._seen([environment.reset() for environment in self._environments.all], self._lanes)
+        states = self._seen([environment.reset() for environment in self._environments], self._lanes)
         count = len(self._lanes)
-        self._now = _Now(states, *self._core.no_previous(count), self._core.zero_internals(count))
+        shape = self._core.boxes[ONLY].shape
+        none = self._core.previous(np.full((count, *shape), -1, np.int32), np.zeros(count, np.float32))
+        self._now = _Now({**states, **none}, self._core.zero_internals(count))
 
     def forget(self) -> None:
         """The next call begins episodes."""
@@ -156,98 +136,78 @@ class PolicyLoop:
             self.reset()
         assert self._now is not None
         now, self._now = self._now, None
-        first, columns, states = now.internals, [], []
-        befores: list[tuple[Array, Array]] = []
+        first, columns, features = now.internals or {}, [], [now.features]
         for _ in range(self._core.length):
-            states.append(now.states)
-            befores.append((now.actions, now.rewards))
             now, column = self._step(now)
             columns.append(column)
-        states.append(now.states)
-        befores.append((now.actions, now.rewards))
+            features.append(now.features)
         self._now = now
-        return self._unrolls(states, columns, befores, first)
+        seen, rest = stacked(features), stacked(columns)
+        return [self._unroll(lane, seen, rest, first) for lane in self._lanes]
+
+    def _unroll(self, lane: int, seen: Any, columns: Any, internals: Mapping[str, Array]) -> Unroll:
+        """Of arrays [T, N, ...] those of one environment."""
+        own: dict[str, Array] = map_tree(lambda part: np.ascontiguousarray(part[:, lane]), seen)
+        return {
+            **map_tree(lambda part: np.ascontiguousarray(part[:, lane]), columns),
+            STATES: self._look.out({name: own[name] for name in self._names}, False),
+            INTERNALS: tuple(part[lane] for part in internals.values()),
+            **{FEEDS[name][1]: own[name] for name in self._core.fed},
+        }
 
     def _step(self, now: _Now) -> tuple[_Now, dict[str, Array]]:
         """One timestep of all environments, and what is stored of it, [N, ...] each."""
-        core, count = self._core, len(self._lanes)
-        timestep = self._agent.acted(count)
-        choice = core.choose(now.states, now.actions, now.rewards, now.internals, True, timestep, self._lanes)
-        acted = self._out({ONLY: choice.actions}, False)
-        told = [stepped(env, action) for env, action in zip(self._environments.all, acted, strict=True)]
+        timestep = self._agent.acted(len(self._lanes))
+        acted = self._core.choose(Asked(now.features, now.internals, True, timestep, self._lanes))
+        actions = self._out(acted.actions, False)
+        told = [stepped(env, action) for env, action in zip(self._environments, actions, strict=True)]
         rewards = np.array([one.reward for one in told], np.float32)
-        terminals = np.array([one.terminal for one in told], np.bool_)
-        truncated = np.array([one.truncated for one in told], np.bool_)
         self._returns += rewards
         for lane, one in enumerate(told):
             self._agent.stepped(lane, float(one.reward), one.terminal, one.truncated)
-        final_values = self._final_values(now, choice, rewards, told)
-        following = self._following(choice, rewards, told, terminals)
-        return following, {
-            "terminals": terminals,
-            "actions": choice.actions,
+        column = {
+            "terminals": np.array([one.terminal for one in told], np.bool_),
+            "actions": acted.actions[ONLY],
             "rewards": rewards,
-            "action_probs": choice.probs,
-            "log_probs": choice.log_probs,
-            "truncated": truncated,
-            "final_values": final_values,
+            **(acted.extras or {}),
+            "truncated": np.array([one.truncated for one in told], np.bool_),
+            "final_values": self._final_values(now, acted, rewards, told),
         }
+        return self._following(acted, rewards, told), column
 
-    def _final_values(self, now: _Now, choice: Choice, rewards: Array, told: Sequence[Stepped]) -> Array:
+    def _final_values(self, now: _Now, acted: Acted, rewards: Array, told: Sequence[Stepped]) -> Array:
         """What the states are worth in which episodes were cut, float32 [N]; 0 elsewhere."""
         values = np.zeros(len(told), np.float32)
         cut = [lane for lane, one in enumerate(told) if one.truncated]
         if cut:
             found = self._seen([told[lane].state for lane in cut], cut)
-            states = {name: part.copy() for name, part in now.states.items()}  # of one size at every call
+            states = {name: now.features[name].copy() for name in self._names}  # of one size at every call
             for name, part in found.items():
                 states[name][cut] = part
-            values[cut] = self._core.values(states, choice.actions, rewards, choice.internals)[cut]
+            features = {**states, **self._core.previous(acted.actions[ONLY], rewards)}
+            values[cut] = self._core.values(features, acted.internals)[cut]
         return values
 
-    def _following(self, choice: Choice, rewards: Array, told: Sequence[Stepped], terminals: Array) -> _Now:
-        ended = np.flatnonzero(terminals).tolist()
-        self._preprocessor.reset(ended) if ended else None
+    def _following(self, acted: Acted, rewards: Array, told: Sequence[Stepped]) -> _Now:
+        ended = [lane for lane, one in enumerate(told) if one.terminal]
+        if ended:
+            self._look.preprocessor.reset(ended)
         self.episode_returns.extend(self._returns[ended].tolist())
         self._returns[ended] = 0.0
-        raw = [self._environments.all[k].reset() if one.terminal else one.state for k, one in enumerate(told)]
-        states = self._seen(raw, self._lanes)
-        actions, rewards = choice.actions.copy(), rewards.copy()
-        none, zero = self._core.no_previous(len(ended))
-        actions[ended], rewards[ended] = none, zero
-        internals = choice.internals
-        if internals is not None:
-            kept = (~terminals).astype(np.float32)[:, None]
-            internals = {name: part * kept for name, part in internals.items()}
-        return _Now(states, actions, rewards, internals)
+        raw = [self._environments[k].reset() if one.terminal else one.state for k, one in enumerate(told)]
+        actions, rewards = acted.actions[ONLY].copy(), rewards.copy()
+        actions[ended], rewards[ended] = -1, 0.0
+        internals = None if acted.internals is None else {n: part.copy() for n, part in acted.internals.items()}
+        for part in (internals or {}).values():
+            part[ended] = 0.0
+        return _Now({**self._seen(raw, self._lanes), **self._core.previous(actions, rewards)}, internals)
 
     def _seen(self, raw: Sequence[Any], lanes: list[int]) -> dict[str, Array]:
         """States of some environments as the model sees them, [N, ...] by flat name."""
         rows = []
         for state in raw:
-            arrays, single = self._read("update", state, "a state of its environment")
+            arrays, single = self._look.read("update", state, True, "a state of its environment")
             if not single:
                 refuse(self._where, f"makes environments whose states are batches, {shortened(state)}", state)
             rows.append({name: part[0] for name, part in arrays.items()})
-        found = self._preprocessor(stacked(rows), lanes)
-        return {name: found[name].astype(box.dtype, copy=False) for name, box in self._boxes.items()}
-
-    def _unrolls(
-        self,
-        states: Sequence[Mapping[str, Array]],
-        columns: Sequence[Mapping[str, Array]],
-        befores: Sequence[tuple[Array, Array]],
-        internals: Mapping[str, Array] | None,
-    ) -> list[Unroll]:
-        unrolls = []
-        for lane in self._lanes:
-            seen = {name: np.stack([one[name][lane] for one in states]) for name in self._boxes}
-            unroll: Unroll = {name: np.stack([column[name][lane] for column in columns]) for name in columns[0]}
-            unroll["states"] = self._preprocessed.unflatten(seen)
-            unroll["initial_internal_states"] = tuple(part[lane] for part in (internals or {}).values())
-            if self._core.feeds_action:
-                unroll["previous_actions"] = np.stack([actions[lane] for actions, _ in befores])
-            if self._core.feeds_reward:
-                unroll["previous_rewards"] = np.stack([rewards[lane] for _, rewards in befores])
-            unrolls.append(unroll)
-        return unrolls
+        return self._look.see(stacked(rows), lanes)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from .on_policy_agent import OnPolicyAgent
+from .agent import Agent
+from .core import Core
+from .rollout_core import RolloutCore
 
 
-class PPOAgent(OnPolicyAgent):
+class PPOAgent(Agent):
     """Proximal policy optimisation: an actor-critic with several steps on the same records.
 
     ``update`` takes the newest records, estimates their advantages once, and takes ``update_spec["num_iterations"]``
@@ -27,3 +29,5 @@ class PPOAgent(OnPolicyAgent):
     """
 
     kind: ClassVar[str] = "ppo"
+    core_class: ClassVar[type[Core]] = RolloutCore
+    chains_batches: ClassVar[bool] = True

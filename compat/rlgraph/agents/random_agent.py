@@ -8,35 +8,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ....core.protocols import Array
-from ..spaces import IntBox, Space
+from ..spaces import Space
 from .agent import Agent
-from .core import Acted, Core
+from .core import Acted, Asked, Core
+from .rows import Row
 
 
 class RandomCore(Core):
     """Draws actions; what is observed is forgotten."""
 
-    def __init__(self, name: str, actions: Space, seed: int) -> None:
-        super().__init__(name, seed)
+    def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
+        super().__init__(name, form, states, actions, seed)
         self._actions = actions
 
-    def act(
-        self,
-        features: Mapping[str, Array],
-        internals: Mapping[str, Array] | None,
-        explore: bool,
-        timestep: int,
-        lanes: Sequence[int],
-    ) -> Acted:
+    def act(self, asked: Asked) -> Acted:
         """As :meth:`Core.act`; without ``explore`` too: there is no best action."""
-        rows = len(lanes)
-        drawn = self._actions.flatten(self._actions.sample(rows, rng=self.exploration_rng))
-        for name, box in self._actions.flat().items():
-            if isinstance(box, IntBox) and box.num_categories is not None:
-                drawn[name] = drawn[name] - box.low.astype(box.dtype)  # actions count from 0 inside
-        return Acted(drawn, np.ones(rows, np.bool_))
+        drawn = self._actions.flatten(self._actions.sample(len(asked.lanes), rng=self.exploration_rng))
+        for name, low in self.lows.items():
+            drawn[name] = drawn[name] - low.astype(drawn[name].dtype)  # actions count from 0 inside
+        return Acted(drawn, np.ones(len(asked.lanes), np.bool_))
 
-    def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
+    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
         """Nothing is stored."""
 
     def update(self, updates: int) -> None:
@@ -53,6 +45,4 @@ class RandomAgent(Agent):
     """
 
     kind: ClassVar[str] = "random"
-
-    def _make_core(self) -> Core:
-        return RandomCore(type(self).__name__, self.action_space, self.seed)
+    core_class: ClassVar[type[Core]] = RandomCore

@@ -1,4 +1,4 @@
-"""Agents that learn from a memory of single records, or from batches of the caller's."""
+"""DQNAgent, ApexAgent and SACAgent: learning from single records of core's ReplayMemory, with target networks."""
 
 from __future__ import annotations
 
@@ -8,114 +8,241 @@ from typing import Any
 import numpy as np
 
 from ....core.protocols import Array, ArraySpec, State
-from .buffers import summed
-from .core import ONLY
-from .model_core import ModelCore
-from .records import Records, make_sampler
+from ....core.tensorflow_import import load_tensorflow
+from ....explorations import SquashedGaussian
+from ....memories import Prioritized, ReplayMemory, Uniform
+from ..environments.gymnasium_adapter import gymnasium_space
+from ..spaces import Space
+from ..utils.rlgraph_errors import refuse
+from .core import ONLY, Core
 from .results import Loss
+from .rows import Row
+from .traced import TracedModel, specs_of
+
+_NUMBER = ArraySpec((), np.float32)
+_LEARNT = ("observation", "action", "reward", "discount", "next_observation", "weight")
+"""What a model learns from, of a batch."""
 
 
-class ReplayCore(ModelCore):
-    """The memory, and what an update is.
+class Replay(ReplayMemory):
+    """The memory of single records, in the order in which they were stored; its length is their number.
+
+    Args:
+        spec: ``memory_spec`` in normal form.
+    """
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.is_prioritized: bool = spec["type"] == "prioritized_replay"
+        """Do records have priorities?"""
+        sampler = Prioritized(spec["alpha"], spec["beta"]) if self.is_prioritized else Uniform()
+        super().__init__(spec["capacity"], 1, sampler=sampler)
+
+    @property
+    def capacity(self) -> int:
+        """The most records that it holds."""
+        return self.size
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Store records, each with its ``power``: the discount of what follows."""
+        for row in rows:
+            self.step(
+                observation=row["observation"],
+                action=row["action"][ONLY],
+                reward=row["reward"],
+                next_observation=row["next_observation"],
+                terminated=row["terminal"],
+                truncated=False,
+                power=row["power"],
+            )
+
+    def update_records(self, indices: Any, priorities: Any) -> None:
+        """Give records new priorities; those that were forgotten meanwhile are left out.
+
+        Args:
+            indices: numbers [B] of records, as ``last_memory_batch["indices"]`` has them.
+            priorities: at least 0, [B].
+
+        Raises:
+            RLGraphError: the memory has no priorities, or an index or a priority is wrong.
+        """
+        where = "memory.update_records"
+        tickets, values = np.asarray(indices), np.asarray(priorities)
+        stored = int(self.next_numbers()[0])
+        if not self.is_prioritized:
+            refuse(f"{where}: priorities", "are for a memory_spec of type prioritized_replay", priorities)
+        if tickets.dtype.kind not in "iu" or tickets.ndim != 1 or not ((tickets >= 0) & (tickets < stored)).all():
+            refuse(f"{where}: indices", f"must be ints in 0 .. {stored - 1}, got {indices!r:.200}", indices)
+        if values.shape != tickets.shape or values.dtype.kind not in "iuf" or not (values >= 0).all():
+            refuse(f"{where}: priorities", f"must be {len(tickets)} numbers, at least 0", priorities)
+        self.prioritize(tickets.astype(np.int64), values)
+
+    def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
+        """Enough for the worst case: records of several environments follow one another."""
+        return timesteps
+
+
+def summed(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
+    """Records over up to ``n_step`` timesteps: what is stored of consecutive ones.
+
+    Rewards are summed with discounts up to a terminal, to the end of the records, or over ``n_step``; what follows is
+    the state after the last of these m rewards, which counts ``discount ** m``: the record's ``power``.
+    """
+    found = []
+    for k, row in enumerate(rows):
+        reward, power, last = 0.0, 1.0, row
+        for last in rows[k : k + n_step]:
+            reward += power * float(last["reward"])
+            power *= discount
+            if last["terminal"]:
+                break
+        after = {"next_observation": last["next_observation"], "terminal": last["terminal"]}
+        found.append({**row, **after, "reward": np.float32(reward), "power": np.float32(power)})
+    return found
+
+
+class ReplayCore(Core):
+    """Q-learning, or soft actor-critic where the form says ``sac``.
 
     Args:
         name: of the agent, for messages.
         form: the normal form.
-        states: boxes of one preprocessed state by flat name.
-        action: specs of one action.
-        box: its space; integers count from 0.
+        states: the space of preprocessed states.
+        actions: the action space: an IntBox, or for ``sac`` a FloatBox with bounds.
         seed: of all that is drawn.
+
+    Attributes:
+        last_batch: of the last update from the memory, with ``weight`` and ``index``; kept if asked for.
+        last_q_table: its states, and their values before the step; kept if asked for.
     """
 
-    def __init__(
-        self,
-        name: str,
-        form: Mapping[str, Any],
-        states: Mapping[str, Any],
-        action: ArraySpec,
-        box: Any,
-        seed: int,
-    ) -> None:
-        super().__init__(name, form, {ONLY: box}, seed)
-        self._n_step = form["observe_spec"]["n_step"]
-        self.observation = {key: ArraySpec(box.shape, box.dtype) for key, box in states.items()}
-        number = ArraySpec((), np.float32)
-        self.row = {
-            "action": action,
-            "reward": number,
-            "discount": number,
-            "next_observation": self.observation,
-        }
-        """Specs of what is learnt from, beside the observation."""
-        memory = form["memory_spec"]
-        columns = {"observation": self.observation, **self.row, "terminal": ArraySpec((), np.bool_)}
-        self.records = Records(memory["capacity"], columns, make_sampler(memory), self.memory_rng)
-        self.last_batch: dict[str, Any] | None = None
-        """The batch of the last update from the memory, with ``weight`` and ``index``; kept if asked for."""
+    memory: Replay
+    model: TracedModel
+    _numbers: tuple[str, ...] = ()
 
-    @property
-    def size(self) -> int:
-        """Records in the memory."""
-        return len(self.records)
+    def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
+        super().__init__(name, form, states, actions, seed)
+        load_tensorflow()
+        box: Any = actions
+        observation = {key: ArraySpec(one.shape, one.dtype) for key, one in states.flat().items()}
+        params: dict[str, Any] = {"form": form, "states": specs_of(states.flat()), "shape": box.shape}
+        if form["kind"] == "sac":
+            from ..model.soft_actor_critic import model_fn
+
+            self.policy = SquashedGaussian(gymnasium_space(actions))
+            params |= dict(
+                zip(("low", "high"), (np.broadcast_to(b, box.shape).reshape(-1) for b in box.bounds), strict=True)
+            )
+            action = ArraySpec(box.shape, np.float32)
+        else:
+            from ..model.q_learning import model_fn
+
+            params |= {"categories": box.num_categories, "low": self.lows[ONLY]}
+            action = ArraySpec(box.shape, np.int32)
+            self._numbers = ("sync",)
+        learnt: dict[str, Any] = {"action": action, "reward": _NUMBER, "next_observation": observation}
+        row = {**learnt, "discount": _NUMBER, "weight": _NUMBER}
+        self.model = TracedModel(model_fn, params, observation, row, self.batch_size, seed, self._numbers)
+        self.synchronize()
+        ends = dict.fromkeys(("terminated", "truncated"), ArraySpec((), np.bool_))
+        self.memory = Replay(form["memory_spec"])
+        self.memory.build({"observation": observation, **learnt, **ends, "power": _NUMBER}, 1, self.memory_rng)
+        self._since_copy = 0
+        self.last_batch: dict[str, Any] | None = None
+        self.last_q_table: dict[str, Any] | None = None
 
     @property
     def batch_size(self) -> int:
         """Records that an update draws."""
         return int(self.form["update_spec"]["batch_size"])
 
-    @property
-    def can_update(self) -> bool:
-        """Is there a batch in the memory, or is that full?"""
-        return len(self.records) >= min(self.batch_size, self.records.capacity)
+    def q_values(self, features: Mapping[str, Array]) -> Array:
+        """Values of all actions, float32 [B, ..., A]."""
+        values: Array = self.model.act(features)[0]["q_values"]
+        return values
 
-    def store(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> None:
-        """Put consecutive records of one environment [T, ...] into the memory, over ``n_step`` timesteps each."""
-        count = len(columns["reward"])
-        rows = summed(dict(columns), self.form["discount"], self._n_step)
-        self.records.insert({**rows, "action": rows["action"][ONLY]}, count)
+    # -- storing and learning -----------------------------------------------------------------------------------------
+
+    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
+        """As :meth:`Core.store`."""
+        self.memory.insert(summed(rows, self.form["discount"], self.form["observe_spec"]["n_step"]))
+
+    def can_update(self, more: int = 0) -> bool:
+        """Is there a batch in the memory, or is that full?"""
+        return len(self.memory) >= min(self.batch_size, self.memory.capacity)
+
+    def require_batch(self, more: int = 0) -> None:
+        """As :meth:`Core.require_batch`."""
+        self.require(len(self.memory), min(self.batch_size, self.memory.capacity))
 
     def update(self, updates: int) -> Loss:
         """As :meth:`Core.update`."""
-        count = self.batch_size
-        self.require(len(self.records), min(count, self.records.capacity))
-        batch, weight = self.records.sample(count)
-        weight = np.ones(count, np.float32) if weight is None else weight
+        batch: dict[str, Any] = self.memory.draw(self.batch_size)
+        batch["discount"] = batch["power"] * (1 - batch["terminated"])
+        batch.setdefault("weight", np.ones(self.batch_size, np.float32))
         if self.form.get("store_last_memory_batch"):
-            self.last_batch = {**batch, "weight": weight, "index": self.records.drawn}
-        self.sampled(batch)
-        loss, td_error = self.train({**batch, "weight": weight}, updates)
-        if self.records.is_prioritized:
-            self.records.update_priorities(td_error)
+            self.last_batch = {**batch, "index": self.memory.tickets()}
+        if self.form.get("store_last_q_table"):
+            states = batch["observation"]
+            self.last_q_table = {"observation": states, "q_values": self.q_values(states)}
+        loss, td_error = self._train(batch, updates)
+        self.memory.update_priorities(td_error)
         return loss
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """As :meth:`Core.learn`."""
-        return self.train(self.given(batch), updates)[0]
+        return self._train(self._given(batch), updates)[0]
 
-    def sampled(self, batch: Mapping[str, Any]) -> None:
-        """Be told the batch of an update from the memory, before the step."""
+    def td_loss(self, batch: Mapping[str, Any], updates: int) -> Loss:
+        """The loss of a batch of the caller's. Nothing is learnt: all variables are put back."""
+        before = self.model.weights()
+        try:
+            errors = self._step(self._given(batch), updates, copies=False)
+        finally:
+            self.model.set_weights(before)
+        return self._loss(errors, batch["weight"])
 
-    def train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
-        """One step on a batch with ``weight``: the loss, and the TD errors [B]. What subclasses define."""
-        raise NotImplementedError
+    def synchronize(self) -> None:
+        """Make the target networks copies."""
+        weights = self.model.named_weights()
+        targets = [name for name in weights if name.startswith("target-")]
+        self.model.set_named({name: weights[name.removeprefix("target-")] for name in targets})
 
-    def given(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
+        """One step, and the TD errors [B]; the target becomes a copy of the policy first, where that is due.
+
+        ApexAgent counts the records of batches until then, DQNAgent timesteps.
+        """
+        spec = self.form["update_spec"]
+        self._since_copy += len(batch["reward"]) if self.form["kind"] == "apex" else spec["update_interval"]
+        copies = "sync" in self._numbers and self._since_copy >= spec["sync_interval"]
+        if copies:
+            self._since_copy = 0
+        errors = self._step(batch, updates, copies=copies)
+        return self._loss(errors, batch["weight"]), errors
+
+    def _step(self, batch: Mapping[str, Any], updates: int, *, copies: bool) -> Array:
+        numbers = dict.fromkeys(self._numbers, float(copies))
+        return self.model.train({name: batch[name] for name in _LEARNT}, updates, **numbers)
+
+    def _given(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch of the caller's as the memory has it: its rewards are sums already."""
-        power = self.form["discount"] ** self._n_step
+        power = self.form["discount"] ** self.form["observe_spec"]["n_step"]
         discount = np.where(batch["terminal"], 0.0, power).astype(np.float32)
         return {**batch, "action": batch["action"][ONLY], "discount": discount}
 
+    def _loss(self, errors: Array, weight: Array) -> Loss:
+        error = np.abs(errors)
+        inside = np.minimum(error, np.float32(1.0)) if self.form.get("huber_loss") else None
+        each = error * error if inside is None else inside * (error - np.float32(0.5) * inside)
+        each *= weight
+        loss = float(np.add.reduce(each, dtype=np.float64)) / len(each)
+        return Loss(loss, (loss, each))
+
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""
-        return {**super().state_dict(), "records": self.records.state_dict()}
+        return {**super().state_dict(), "since_copy": self._since_copy}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
         super().load_state_dict(state)
-        self.records.load_state_dict(state["records"])
-
-
-def rows_of(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model learns from, of a batch."""
-    names = ("observation", "action", "reward", "discount", "next_observation", "weight")
-    return {name: batch[name] for name in names}
+        self._since_copy = state["since_copy"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..utils.rlgraph_errors import translate_errors
 from .agent import Agent
 from .core import Core
-from .soft_core import SoftCore
+from .replay_core import ReplayCore
 
 
 class SACAgent(Agent):
@@ -25,15 +24,4 @@ class SACAgent(Agent):
     """
 
     kind: ClassVar[str] = "sac"
-
-    def _make_core(self) -> Core:
-        name = type(self).__name__
-        with translate_errors(name):
-            return SoftCore(name, self.form, self.preprocessed_state_space.flat(), self.action_space, self.seed)
-
-    @property
-    def memory(self) -> Any:
-        """The memory: its length is the number of records."""
-        core = self.core
-        assert isinstance(core, SoftCore)
-        return core.records
+    core_class: ClassVar[type[Core]] = ReplayCore

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ....core.initializers import model_seed
 from ....core.protocols import Array, ArraySpec, RunConfig, SpecTree, State
-from ....run_dir.generators import generators, model_seed
+from ....core.trees import map_tree
+from ....run_dir.generators import generators
 from ....run_dir.programs import shared
 from ...common.value_specs import ValueSpec
 
@@ -34,15 +36,6 @@ def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
     return found
 
 
-class Learned(NamedTuple):
-    """What one gradient step measured."""
-
-    loss: float
-    metrics: dict[str, float]
-    errors: Array
-    """Of each row, float32 [B], or of its timesteps [B, T]: what the model returns as ``td_error``."""
-
-
 class TracedModel:
     """A model with its weights.
 
@@ -56,9 +49,9 @@ class TracedModel:
         observation: specs of one state by flat name.
         row: specs of one row of a batch, beside its state: name to a spec, or to specs by name. Where rows are not
             single timesteps, ``observation`` is one of them.
-        numbers: names of the scalars that each update is given.
         rows: of most batches; 0: the model only acts.
         seed: of initial weights, and of noise.
+        numbers: names of the scalars that each update is given.
     """
 
     def __init__(
@@ -67,9 +60,9 @@ class TracedModel:
         params: Mapping[str, Any],
         observation: SpecTree,
         row: Mapping[str, Any],
-        numbers: tuple[str, ...],
         rows: int,
         seed: int,
+        numbers: tuple[str, ...] = (),
     ) -> None:
         self._model_fn, self._params, self._observation = model_fn, params, observation
         self._row, self._numbers, self._seed = row, numbers, seed
@@ -85,26 +78,33 @@ class TracedModel:
         seen: Any = features if state is None else {"observation": features, "state": dict(state)}
         return self._now.executor.act(seen)
 
-    def train(self, batch: Mapping[str, Any], numbers: Mapping[str, float], updates: int) -> Learned:
+    def train(self, batch: Mapping[str, Any], updates: int, **numbers: float) -> Array:
         """One gradient step.
 
         Args:
             batch: name to arrays [B, ...] of the specs of a row, or to dictionaries of such; ``observation`` too.
-            numbers: the scalars.
             updates: before this one.
+            **numbers: the scalars.
+
+        Returns:
+            what the model measures as ``td_error`` of each row, float32 [B], or of its timesteps [B, T].
         """
         count = len(batch["reward"])
         now = self._for(count)
         size = now.rows
-        filled = dict(batch) if size == count else {name: _filled(value, size - count) for name, value in batch.items()}
+        filled = dict(batch)
+        if size != count:  # zeros after the rows
+            filled = map_tree(
+                lambda part: np.concatenate([part, np.zeros((size - count, *part.shape[1:]), part.dtype)]), filled
+            )
         filled["valid"] = now.valid if size == count else (np.arange(size) < count).astype(np.float32)
-        filled["numbers"] = {name: np.float32(numbers[name]) for name in self._numbers}
+        if numbers:
+            filled["numbers"] = {name: np.float32(number) for name, number in numbers.items()}
         draws = [request.draw(self._noise_rng) for request in now.noise]
         counters = {"global_step": updates, "global_timestep": 0, "progress": 0.0}
         result = now.executor.train(filled, counters, draws)
-        loss, *metrics = result.scalars.tolist()
-        errors = np.zeros(0, np.float32) if result.td_error is None else result.td_error[:count]
-        return Learned(loss, dict(zip(now.metrics, metrics, strict=True)), errors)
+        assert result.td_error is not None
+        return result.td_error[:count]
 
     def acting(self) -> tuple[Any, dict[str, Array]]:
         """The traced program, and the weights with which it acts now, to be exported."""
@@ -167,15 +167,15 @@ class TracedModel:
         bound = BoundModelFn(self._model_fn, self._params, config, None)
         program = Program(bound, self._observation, model_seed(self._seed))
         specs: dict[str, Any] = {"observation": self._observation, **self._row}
-        batch: dict[str, Any] = {name: _of_rows(spec, rows) for name, spec in specs.items()}
+        batch: dict[str, Any] = map_tree(lambda spec: ArraySpec((rows, *spec.shape), spec.dtype), specs)
         batch["valid"] = ArraySpec((rows,), np.float32)
-        batch["numbers"] = dict.fromkeys(self._numbers, ArraySpec((), np.float32))
+        if self._numbers:
+            batch["numbers"] = dict.fromkeys(self._numbers, ArraySpec((), np.float32))
         train = program.trace_train(batch) if rows else None
         executor, _ = choose(program, train, "auto", None, shared)
         self.state = program.predict.state
         """Specs of one row of the recurrent state, by name; None for a model without."""
-        metrics, noise = (train.metrics, train.noise) if train else ((), ())
-        return _Traced(rows, executor, metrics, noise, program, np.ones(rows, np.float32))
+        return _Traced(rows, executor, train.noise if train else (), program, np.ones(rows, np.float32))
 
 
 def _named(name: str) -> str:
@@ -186,21 +186,7 @@ def _named(name: str) -> str:
 class _Traced(NamedTuple):
     rows: int
     executor: Executor
-    metrics: tuple[str, ...]
     noise: Any
     program: Any
     valid: Array
     """Of a batch without rows that fill it up."""
-
-
-def _of_rows(spec: Any, rows: int) -> Any:
-    if isinstance(spec, ArraySpec):
-        return ArraySpec((rows, *spec.shape), spec.dtype)
-    return {name: _of_rows(part, rows) for name, part in spec.items()}
-
-
-def _filled(value: Any, more: int) -> Any:
-    """Arrays with ``more`` zeros after their rows."""
-    if isinstance(value, Mapping):
-        return {name: _filled(part, more) for name, part in value.items()}
-    return np.concatenate([value, np.zeros((more, *value.shape[1:]), value.dtype)])

@@ -45,6 +45,7 @@ class Environment:
         name = type(self).__name__
         self.state_space: Space = space_of(f"{name}: state_space", state_space)
         self.action_space: Space = space_of(f"{name}: action_space", action_space)
+        self._env_rng = np.random.default_rng()  # of the environments here
         if seed is not None:
             self.seed(seed)
 
@@ -92,7 +93,9 @@ class Environment:
         Returns:
             The seed.
         """
-        return read_seed(type(self).__name__, seed)
+        seed = read_seed(type(self).__name__, seed)
+        self._env_rng = np.random.default_rng(seed)
+        return seed
 
     def render(self) -> None:
         """Show the environment, if it can be shown."""

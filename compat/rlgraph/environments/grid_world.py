@@ -11,7 +11,7 @@ from ....core.checks import shortened
 from ....core.protocols import Array
 from ..spaces import IntBox
 from ..utils.rlgraph_errors import choice, flag, integer, refuse
-from .environment import Environment, read_seed
+from .environment import Environment
 
 _MAPS: Final[dict[str, list[str]]] = {
     "chain": ["G    S  F G"],
@@ -130,12 +130,11 @@ class GridWorld(Environment):
             "xy": lambda: IntBox((0, 0), (self.n_col, self.n_row), (2,)),
             "cam": lambda: IntBox(0, 256, (self.n_row, self.n_col, 3), "uint8"),
         }
-        super().__init__(spaces[self.state_representation](), IntBox(4))
+        super().__init__(spaces[self.state_representation](), IntBox(4), seed)
         self._fields = "".join(self.world.T.reshape(-1).tolist())  # column by column, as positions count
         self.default_start_pos = self._fields.index(START)
         self._scene = _scene(self.world)
         self._rewards = {field: np.float32(reward) for field, reward in _REWARDS[self.reward_function].items()}
-        self._rng = np.random.default_rng(seed if seed is None else read_seed("GridWorld", seed))
         self.discrete_pos = self.default_start_pos
         self.reward, self.is_terminal = np.float32(0.0), False
 
@@ -160,12 +159,6 @@ class GridWorld(Environment):
         picture[self.y, self.x, 2] = 255
         return picture
 
-    def seed(self, seed: int | None = None) -> int:
-        """Seed the random starts."""
-        seed = read_seed("GridWorld", seed)
-        self._rng = np.random.default_rng(seed)
-        return seed
-
     def reset(self, randomize: bool = False) -> Any:
         """Begin an episode.
 
@@ -175,7 +168,7 @@ class GridWorld(Environment):
         self.discrete_pos = self.default_start_pos
         if flag("GridWorld.reset: randomize", randomize):
             starts = [pos for pos, field in enumerate(self._fields) if field in (FREE, START, FIRE)]
-            self.discrete_pos = starts[int(self._rng.integers(len(starts)))]
+            self.discrete_pos = starts[int(self._env_rng.integers(len(starts)))]
         self.reward, self.is_terminal = np.float32(0.0), False
         return self.state
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..processing.preprocessors import Preprocessor
 from ..spaces import BoolBox, Dict, IntBox, Space, Tuple
-from ..spaces.rebuilt import rebuilt
+from ..spaces.space_specs import rebuilt
 from ..utils.rlgraph_errors import refuse
 from .environment import Environment, stepped
 
@@ -82,7 +82,7 @@ class _FromRLGraph:
         self._preprocessor = Preprocessor(f"{where}: preprocessing_spec", preprocessing_spec, space.flat())
         self.state_space = rebuilt(space, self._preprocessor.outputs)
         """Of preprocessed states."""
-        self._inputs, self._outputs = space.flat(), self.state_space.flat()
+        self._inputs = space.flat()
         self.observation_space = gymnasium_space(self.state_space)
         self.action_space = gymnasium_space(environment.action_space)
         self._is_seeded = False
@@ -120,9 +120,7 @@ class _FromRLGraph:
         # Copies: an environment may go on to write into its state.
         rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
         found = self._preprocessor(rows, [0])
-        return self.state_space.unflatten(
-            {name: found[name][0].astype(box.dtype, copy=False) for name, box in self._outputs.items()}
-        )
+        return self.state_space.unflatten({name: array[0] for name, array in found.items()})
 
 
 def gymnasium_space(space: Space) -> GymnasiumSpace:

@@ -8,13 +8,18 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
+
 from ....core.checks import shortened
 from ....core.errors import ArgumentError
 from ...common.gymnasium_ids import registered_id
+from ..spaces import BoxSpace, IntBox, Space
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, refuse
 
 if TYPE_CHECKING:
     import gymnasium
+
+    from ...common.gymnasium_values import Codec
 
 Skip: TypeAlias = "int | tuple[int, int] | None"
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
@@ -80,3 +85,23 @@ def _has_no_display() -> bool:
     return sys.platform == "linux" and not (
         has_driver or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )
+
+
+def values_of(ours: Space, theirs: Any) -> Codec:
+    """How values of a space of Gymnasium become those of ours, and back: only dtypes differ."""
+    from ....environments.spaces import leaves
+    from ...common.gymnasium_values import Codec, Values
+
+    def codec(box: BoxSpace, space: Any) -> Codec:
+        if box.shape == ():
+            return Codec(
+                box.dtype.type, int if isinstance(box, IntBox) else lambda value: np.asarray(value, space.dtype)
+            )
+        return Codec(lambda value: np.array(value, box.dtype), lambda value: np.asarray(value, space.dtype))
+
+    flat = ours.flat()
+    codecs = {leaf.name: codec(flat[leaf.name], leaf.space) for leaf in leaves(theirs)}
+    if "" in codecs:  # at every timestep
+        return codecs[""]
+    values = Values(theirs, codecs)
+    return Codec(lambda value: ours.unflatten(values.read(value)), lambda value: values.write(ours.flatten(value)))

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ....core.checks import shortened
-from ..spaces import space_of
+from ..spaces import IntBox, space_of
 from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, refuse
 from .environment import Environment, read_seed
-from .gymnasium_environments import opened
-from .gymnasium_values import Values
+from .gymnasium_environments import opened, values_of
 
 if TYPE_CHECKING:
     import gymnasium
@@ -75,8 +74,11 @@ class OpenAIGymEnv(Environment):
                 space_of("OpenAIGymEnv: action_space", env.action_space),
             )
             self.gym_env = env
-            self._states = Values(self.state_space, env.observation_space)
-            self._actions = Values(self.action_space, env.action_space)
+            self._states = values_of(self.state_space, env.observation_space)
+            self._actions = values_of(self.action_space, env.action_space)
+            action: Any = self.action_space
+            is_number = isinstance(action, IntBox) and action.shape == ()
+            self._numbers = range(int(action.low), int(action.high)) if is_number else range(0)
             self._check_game(noop_action)
         except BaseException:
             if env is not gym_env:
@@ -86,15 +88,13 @@ class OpenAIGymEnv(Environment):
         self.frameskip = frameskip
         self.lives, self.true_terminal = 0, True
         self._seed: int | None = None
-        self._rng = np.random.default_rng()
         self._is_open, self._has_begun = True, False
         if chosen is not None:
             self.seed(chosen)
 
     def seed(self, seed: int | None = None) -> int:
         """Seed the next reset, and this adapter's own draws."""
-        self._seed = read_seed("OpenAIGymEnv", seed)
-        self._rng = np.random.default_rng(self._seed)
+        self._seed = super().seed(seed)
         self.true_terminal = True
         return self._seed
 
@@ -123,7 +123,8 @@ class OpenAIGymEnv(Environment):
         self._refuse_if_closed("step")
         if not self._has_begun:
             refuse("OpenAIGymEnv.step", "cannot be called before reset()")
-        if not self._actions.takes(actions):
+        is_usual = type(actions) in (int, np.int32, np.int64) and int(actions) in self._numbers
+        if not is_usual and not self.action_space.fits(actions, bounded=False):
             problem = f"must be of {self.action_space}, got {shortened(actions)}"
             refuse("OpenAIGymEnv.step: actions", problem, actions)
         state, reward, ended, truncated, info = self._acted(self._actions.write(actions))
@@ -175,7 +176,7 @@ class OpenAIGymEnv(Environment):
 
     def _new_game(self) -> Any:
         state = self._seeded_reset()
-        for _ in range(int(self._rng.integers(1, self.max_num_noops + 1)) if self.max_num_noops else 0):
+        for _ in range(int(self._env_rng.integers(1, self.max_num_noops + 1)) if self.max_num_noops else 0):
             state, _, ended, cut, _ = self.gym_env.step(self._actions.write(self.noop_action))
             if ended or cut:
                 state = self._seeded_reset()
@@ -201,7 +202,7 @@ class OpenAIGymEnv(Environment):
         if skips is None:
             state, reward, terminated, truncated, info = self.gym_env.step(action)
             return state, float(reward), bool(terminated or truncated), bool(truncated and not terminated), info
-        count = int(self._rng.integers(*skips)) if isinstance(skips, tuple) else skips
+        count = int(self._env_rng.integers(*skips)) if isinstance(skips, tuple) else skips
         total = 0.0
         frames: list[Any] = []
         for _ in range(count):

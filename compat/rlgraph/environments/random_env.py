@@ -9,7 +9,7 @@ import numpy as np
 from ....core.checks import shortened
 from ..spaces import space_of
 from ..utils.rlgraph_errors import flag, number, refuse
-from .environment import Environment, read_seed
+from .environment import Environment
 
 _DETERMINISTIC: Final = 10
 """The seed behind ``deterministic``."""
@@ -39,23 +39,16 @@ class RandomEnv(Environment):
         deterministic: bool = False,
         seed: int | None = None,
     ) -> None:
-        super().__init__(state_space, action_space)
+        fixed = flag("RandomEnv: deterministic", deterministic) and seed is None
+        super().__init__(state_space, action_space, _DETERMINISTIC if fixed else seed)
         self.reward_space = space_of("RandomEnv: reward_space", float if reward_space is None else reward_space)
         if self.reward_space.shape != () or self.reward_space.dtype.kind not in "fiu":
             refuse("RandomEnv: reward_space", f"must be one number, got {self.reward_space}", reward_space)
         self.terminal_prob = number("RandomEnv: terminal_prob", terminal_prob, at_least=0, at_most=1)
-        chosen = _DETERMINISTIC if flag("RandomEnv: deterministic", deterministic) and seed is None else seed
-        self._rng = np.random.default_rng(chosen if chosen is None else read_seed("RandomEnv", chosen))
-
-    def seed(self, seed: int | None = None) -> int:
-        """Seed the samples."""
-        seed = read_seed("RandomEnv", seed)
-        self._rng = np.random.default_rng(seed)
-        return seed
 
     def reset(self) -> Any:
         """A random state."""
-        return self.state_space.sample(rng=self._rng)
+        return self.state_space.sample(rng=self._env_rng)
 
     def step(self, actions: Any = None) -> tuple[Any, np.float32, bool, dict[str, Any]]:
         """A random state, reward (float32) and terminal, and ``{}``.
@@ -65,6 +58,6 @@ class RandomEnv(Environment):
         """
         if actions is not None and not self.action_space.contains(actions):
             refuse("RandomEnv.step: actions", f"must be of {self.action_space}, got {shortened(actions)}", actions)
-        state = self.state_space.sample(rng=self._rng)
-        reward = np.float32(self.reward_space.sample(rng=self._rng))
-        return state, reward, bool(self._rng.random() < self.terminal_prob), {}
+        state = self.state_space.sample(rng=self._env_rng)
+        reward = np.float32(self.reward_space.sample(rng=self._env_rng))
+        return state, reward, bool(self._env_rng.random() < self.terminal_prob), {}

@@ -1,12 +1,17 @@
-"""One environment of a worker, and its running episode."""
+"""One environment of a worker with its running episode, and what a call has done, and is to do, as numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..environments.environment import Environment, stepped
+from ..spaces import IntBox, Space
+
+_SHORTEST = 1e-10
+"""Seconds, in place of none, for rates."""
 
 
 class Moved(NamedTuple):
@@ -22,7 +27,18 @@ class Moved(NamedTuple):
     """It ended, or was cut by a time limit."""
 
 
-class SteppedEnvironment:
+class Episode(NamedTuple):
+    """A finished episode."""
+
+    reward: float
+    """The sum of its rewards."""
+    duration: float
+    """In seconds."""
+    timesteps: int
+    env_num: int
+
+
+class Lane:
     """An environment, as a worker steps it.
 
     Args:
@@ -78,3 +94,63 @@ def _copied(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _copied(part) for key, part in state.items()}
     return type(state)(map(_copied, state)) if type(state) in (list, tuple) else state
+
+
+def summary(
+    seconds: float, timesteps: int, frames: int, episodes: Sequence[Episode], lanes: Sequence[Lane]
+) -> dict[str, Any]:
+    """The dictionary that a worker returns.
+
+    Args:
+        seconds: that the call took.
+        timesteps: actions.
+        frames: steps of environments.
+        episodes: that ended during the call, in order. Without any, the rewards are those of the running ones.
+        lanes: have these.
+    """
+    runtime = seconds or _SHORTEST
+    rewards = [episode.reward for episode in episodes] or [lane.reward for lane in lanes]
+    durations = [episode.duration for episode in episodes]
+    return {
+        "runtime": runtime,
+        "timesteps_executed": timesteps,
+        "ops_per_second": timesteps / runtime,
+        "env_frames": frames,
+        "env_frames_per_second": frames / runtime,
+        "episodes_executed": len(episodes),
+        "episodes_per_minute": 60 * len(episodes) / runtime,
+        "mean_episode_runtime": sum(durations) / len(durations) if durations else 0.0,
+        "mean_episode_reward": sum(rewards) / len(rewards),
+        "max_episode_reward": max(rewards),
+        "final_episode_reward": rewards[-1] if episodes else rewards[0],
+    }
+
+
+def due(before: int, now: int, update: Mapping[str, Any], observe: Mapping[str, Any]) -> int:
+    """How many updates follow from the timesteps ``before + 1 .. now``.
+
+    Each multiple of ``update_interval`` among them counts that is beyond ``steps_before_update`` and, with buffers, at
+    least ``buffer_size``; each makes ``update_steps`` updates.
+
+    Args:
+        before: the agent's timesteps before it acted; episodes, where ``update_mode`` says so.
+        now: and after that.
+        update: the ``update_spec``.
+        observe: the ``observe_spec``.
+    """
+    filled = observe["buffer_size"] - 1 if observe["buffer_enabled"] else 0
+    first, every = int(max(before, update["steps_before_update"], filled)), int(update["update_interval"])
+    if not update["do_updates"] or now <= first:
+        return 0
+    return (now // every - first // every) * int(update["update_steps"])
+
+
+def alike(found: Space, wanted: Space) -> bool:
+    """Same names, shapes, kinds of numbers, and categories; bounds of floats may differ."""
+    ours, theirs = found.flat(), wanted.flat()
+    return ours.keys() == theirs.keys() and all(_marks(box) == _marks(theirs[name]) for name, box in ours.items())
+
+
+def _marks(box: Any) -> tuple[Any, ...]:
+    values = (box.num_categories, box.low.tolist()) if isinstance(box, IntBox) and box.num_categories else ()
+    return (box.shape, box.dtype.kind.replace("u", "i"), *values)

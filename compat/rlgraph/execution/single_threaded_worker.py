@@ -9,30 +9,26 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from ..agents.acting import Perception
 from ..agents.agent import Agent
+from ..agents.rows import rows_of
 from ..environments import Environment, SequentialVectorEnv
 from ..processing.preprocessors import Preprocessor
+from ..spaces import stacked
+from ..spaces.space_specs import rebuilt
 from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, known, number, refuse
-from .lane import SteppedEnvironment
-from .perception import Perception, check_actions
-from .results import Episode, summary
-from .schedule import due
+from .lane import Episode, Lane, alike, due, summary
 from .worker import Worker
 
 _NAME: Final = "SingleThreadedWorker"
-_ALIASES: Final = {"num_environments": "num_envs"}
-_ARGUMENTS: Final = (
-    *("agent", "env_spec", "num_envs", "frameskip", "render", "preprocessing_spec", "worker_executes_preprocessing"),
-    *("worker_executes_exploration", "exploration_epsilon", "episode_finish_callback", *_ALIASES),
-)
 
 
 @dataclasses.dataclass
 class _Run:
     """One call: its settings, and what it has done."""
 
-    num_timesteps: int | None
-    num_episodes: int | None
+    goal: int
+    by_episodes: bool
     longest: int
     use_exploration: bool
     frameskip: int
@@ -42,9 +38,7 @@ class _Run:
 
     @property
     def is_over(self) -> bool:
-        if self.num_timesteps is not None:
-            return self.timesteps >= self.num_timesteps
-        return self.num_episodes is not None and len(self.episodes) >= self.num_episodes
+        return (len(self.episodes) if self.by_episodes else self.timesteps) >= self.goal
 
 
 class SingleThreadedWorker(Worker):
@@ -97,7 +91,8 @@ class SingleThreadedWorker(Worker):
         episode_finish_callback: Callable[..., Any] | None = None,
         **aliases: Any,
     ) -> None:
-        known(_NAME, aliases, _ARGUMENTS)
+        names = inspect.signature(SingleThreadedWorker).parameters
+        known(_NAME, aliases, [*(name for name in names if name != "aliases"), "num_environments"])
         if not isinstance(agent, Agent):
             refuse(f"{_NAME}: agent", f"must be an Agent, got {agent!r:.200}", agent)
         self.agent: Agent = agent
@@ -115,9 +110,8 @@ class SingleThreadedWorker(Worker):
         if preprocesses:
             states = self.vector_env.state_space.flat()
             preprocessor = Preprocessor(f"{_NAME}: preprocessing_spec", preprocessing_spec, states)
-        self._perception = Perception(agent, self.vector_env.state_space, preprocessor)
-        check_actions(agent, self.vector_env.action_space)
-        self._lanes = [SteppedEnvironment(one, index) for index, one in enumerate(self.vector_env.environments)]
+        self._perception = self._fitting(preprocessor)
+        self._lanes = [Lane(one, index) for index, one in enumerate(self.vector_env.environments)]
         self.num_environments = len(self._lanes)
         self.env_ids = [lane.env_id for lane in self._lanes]
         self._forget_episodes()
@@ -157,7 +151,7 @@ class SingleThreadedWorker(Worker):
         where = f"{_NAME}.execute_timesteps"
         count = integer(f"{where}: num_timesteps", num_timesteps, at_least=1)
         given = (max_timesteps_per_episode, update_spec, use_exploration, frameskip, reset)
-        return self._execute(where, count, None, *given)
+        return self._execute(where, count, False, *given)
 
     def execute_episodes(
         self,
@@ -175,13 +169,13 @@ class SingleThreadedWorker(Worker):
         where = f"{_NAME}.execute_episodes"
         count = integer(f"{where}: num_episodes", num_episodes, at_least=1)
         given = (max_timesteps_per_episode, update_spec, use_exploration, frameskip, reset)
-        return self._execute(where, None, count, *given)
+        return self._execute(where, count, True, *given)
 
     def _execute(
         self,
         where: str,
-        num_timesteps: int | None,
-        num_episodes: int | None,
+        goal: int,
+        by_episodes: bool,
         longest: Any,
         update_spec: Any,
         use_exploration: Any,
@@ -193,7 +187,7 @@ class SingleThreadedWorker(Worker):
         skip = self.frameskip if frameskip is None else integer(f"{where}: frameskip", frameskip, at_least=1)
         begins = flag(f"{where}: reset", reset) or self._stopped is None
         with self.agent.updating(f"{where}: update_spec", update_spec) as update:
-            run = _Run(num_timesteps, num_episodes, longest, explores, skip, update)
+            run = _Run(goal, by_episodes, longest, explores, skip, update)
             started = time.perf_counter()
             self._begin() if begins else self._go_on(started)
             frames = sum(lane.frames for lane in self._lanes)
@@ -209,8 +203,6 @@ class SingleThreadedWorker(Worker):
     def episode_returns(self) -> list[float]:
         """Of each environment the rewards of the running episode."""
         return [lane.reward for lane in self._lanes]
-
-    # -- episodes -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """New episodes in all environments; what the agent has observed of the last ones was cut there.
@@ -234,10 +226,33 @@ class SingleThreadedWorker(Worker):
         for lane in self._lanes:
             lane.started += now - (self._stopped or now)
 
-    def _start(self, lane: SteppedEnvironment) -> None:
+    def _start(self, lane: Lane) -> None:
         state = lane.begin(time.perf_counter())
-        self._perception.begin(lane)
-        lane.seen = self._perception.see(lane, state)
+        self.agent.reset(lane.env_id)
+        if self._perception is not None:
+            self._perception.forget(lane.env_id)
+        lane.seen = self._see(lane, state)
+
+    def _fitting(self, preprocessor: Preprocessor | None) -> Perception | None:
+        """What the worker sees where it preprocesses itself; RLGraphError if agent and environments do not fit."""
+        agent, states, actions = self.agent, self.vector_env.state_space, self.vector_env.action_space
+        found, wanted, what = states, agent.state_space, "state_space"
+        if preprocessor is not None:
+            found, wanted = rebuilt(states, preprocessor.outputs), agent.preprocessed_state_space
+            what = "model's states"
+        if not alike(found, wanted):
+            refuse(f"{_NAME}: env_spec", f"has states {found}; the agent's {what} is {wanted}", found)
+        if not alike(agent.action_space, actions):
+            problem = f"takes actions {actions}; the agent's action_space is {agent.action_space}"
+            refuse(f"{_NAME}: env_spec", problem, actions)
+        return None if preprocessor is None else Perception(_NAME, states, wanted, preprocessor)
+
+    def _see(self, lane: Lane, state: Any) -> Any:
+        """A state as the model sees it. Each is preprocessed once, in order: next states are then acted on."""
+        if (look := self._perception) is None:
+            return self.agent.preprocess_states(state, env_ids=lane.env_id) if self.agent.preprocesses else state
+        arrays, _ = look.read("env_spec", state, True)
+        return look.out(look.see(arrays, look.lanes([lane.env_id])), True)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -255,8 +270,7 @@ class SingleThreadedWorker(Worker):
             self.finished_episode_rewards[episode.env_num].append(episode.reward)
             self.finished_episode_durations[episode.env_num].append(episode.duration)
             self.finished_episode_steps[episode.env_num].append(episode.timesteps)
-        if self._callback is not None:
-            for episode in finished:
+            if self._callback is not None:
                 later = {"episode_return": episode.reward} if self._takes_return else {}
                 self._callback(**episode._asdict(), **later)
         now, observe = self.agent.timesteps, self.agent.observe_spec
@@ -272,18 +286,15 @@ class SingleThreadedWorker(Worker):
         if len(self._lanes) == 1:
             seen = self._lanes[0].seen
             return [self.agent.get_action(seen, use_exploration=explores, apply_preprocessing=False)]
-        states = self._perception.batch(self._lanes)
-        chosen = self.agent.get_action(states, use_exploration=explores, apply_preprocessing=False)
         space = self.agent.action_space
-        parts = space.flatten(chosen)
-        return [
-            space.unflatten({name: part[row] for name, part in parts.items()}) for row in range(self.num_environments)
-        ]
+        states = stacked(self.agent.preprocessed_state_space, [lane.seen for lane in self._lanes])
+        chosen = self.agent.get_action(states, use_exploration=explores, apply_preprocessing=False)
+        return [space.unflatten(row) for row in rows_of(space.flatten(chosen))]
 
-    def _move(self, lane: SteppedEnvironment, action: Any, run: _Run) -> Episode | None:
+    def _move(self, lane: Lane, action: Any, run: _Run) -> Episode | None:
         """Act in one environment and observe; the episode, if it has ended."""
         moved = lane.step(action, run.frameskip, run.longest)
-        seen = self._perception.see(lane, moved.state)
+        seen = self._see(lane, moved.state)
         self.agent.observe(
             preprocessed_states=lane.seen,
             actions=action,

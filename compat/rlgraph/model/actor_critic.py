@@ -9,7 +9,7 @@ Shapes in comments: B is the batch, N the components of an action, A the number 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ from ....models.blocks.distributions import Categorical, Gaussian
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
 from ..spaces.names import prediction_of
-from .networks import Network, dense
+from .networks import Heads, Network, dense
 from .optimizers import minimize
 
 Tensor: TypeAlias = Any
@@ -36,14 +36,13 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     """Actor-critic, with PPO's clipped ratios where ``form["kind"]`` is ``"ppo"``.
 
     Predictions: ``action``, the likeliest one in the environment's numbers, by flat name where there are several;
-    ``value`` float32 [B]; of each discrete action ``logits`` float32 [B, N, A], of each continuous one ``mean`` and
-    ``log_std`` float32 [B, N], with ``/<name>`` after it where it has one.
+    ``value`` float32 [B]; of each discrete action ``logits`` float32 [B, N * A], of each continuous one ``mean`` and
+    ``log_std`` float32 of its shape, with ``/<name>`` after it where it has one: as core's explorations read them.
 
     Args:
         features: states by flat name.
         labels: the batch: ``action`` by flat name, ``advantage``, ``return``, ``weight``, ``valid`` float32 [B], for
-            PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; of ``numbers`` the
-            ``learning_rate`` and the ``value_learning_rate``.
+            PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; and the ``global_step``.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the policy's loss of each row.
         params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name, and ``bounds`` of the
             actions, pairs of arrays of their shapes: integers count from 0 but for ``action``, which begins at the
@@ -70,19 +69,18 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     count = tf.reduce_sum(labels["valid"])
     policy_loss = tf.reduce_sum(labels["valid"] * error) / count
     value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
-    numbers, optimizer = labels["numbers"], form["optimizer_spec"]
+    updates, optimizer = labels["global_step"], form["optimizer_spec"]
     if form["value_function_spec"] is None:
         loss = policy_loss + _SHARED_WEIGHT * value_loss
-        minimize(loss, [*policy.variables, *critic.variables], optimizer, numbers["learning_rate"])
+        minimize(loss, [*policy.variables, *critic.variables], optimizer, updates)
     else:
-        minimize(policy_loss, policy.variables, optimizer, numbers["learning_rate"])
-        values = form["value_function_optimizer_spec"]
-        minimize(value_loss, critic.variables, values, numbers["value_learning_rate"])
+        minimize(policy_loss, policy.variables, optimizer, updates)
+        minimize(value_loss, critic.variables, form["value_function_optimizer_spec"], updates)
     return EstimatorSpec(mode, loss=policy_loss + value_loss, td_error=error)
 
 
 class Policy:
-    """From states to the distributions of actions, by a network and an action adapter.
+    """From states to the distributions of actions.
 
     Args:
         form: the agent's normal form.
@@ -92,34 +90,23 @@ class Policy:
 
     def __init__(self, form: Form, states: Mapping[str, ValueSpec], actions: Mapping[str, ValueSpec]) -> None:
         adapter, self._actions = form["action_adapter_spec"], actions
+        self._heads = {name: f"output/{name}" if name else "output" for name in actions}
+        heads = {
+            head: [dense(head.rpartition("/")[2], _units(actions[name]), adapter)] for name, head in self._heads.items()
+        }
         with scopes("policy"):
             self._network = Network("network_spec", form["network_spec"], states)
-            with scopes("action-adapter"):
-                place = "action_adapter_spec"
-                inner = {"": self._network.output}
-                self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], inner)
-                hidden = {"": ValueSpec("", "float", (self._pre.size,))}
-                self._heads = {}
-                for name, spec in actions.items():
-                    *outer, own = ["output", *name.split("/")] if name else ["output"]
-                    with scopes(*outer):
-                        self._heads[name] = Network(place, [dense(own, _units(spec), adapter)], hidden)
-        self.variables = [*self._network.variables, *self._pre.variables]
-        self.variables += [variable for head in self._heads.values() for variable in head.variables]
-
-    @property
-    def size(self) -> int:
-        """Of what the distributions follow from, float32 [B, size]."""
-        return self._pre.size
+            self._adapter = Heads(form, self._network.output, heads)
+        self.variables, self.size = [*self._network.variables, *self._adapter.variables], self._adapter.size
 
     def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
-        """What the distributions follow from."""
-        return self._pre.of(self._network(features))
+        """What the distributions follow from, float32 [B, size]."""
+        return self._adapter.hidden(self._network(features))
 
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Categorical | Gaussian]:
         """The distribution of each action by flat name."""
-        hidden = self.hidden(features)
-        return {name: _distribution(self._heads[name].of(hidden), spec) for name, spec in self._actions.items()}
+        found = self._adapter(self._network(features))
+        return {name: _distribution(found[self._heads[name]], spec) for name, spec in self._actions.items()}
 
 
 class Critic:
@@ -132,11 +119,9 @@ class Critic:
     """
 
     def __init__(self, form: Form, states: Mapping[str, ValueSpec], policy: Policy) -> None:
-        layers = form["value_function_spec"]
+        layers, self._hidden, size = form["value_function_spec"], policy.hidden, policy.size
         self.variables: list[Any] = []
-        self._hidden: Callable[[Mapping[str, Tensor]], Tensor] = policy.hidden
         with scopes("value-function"):
-            size = policy.size
             if layers is not None:
                 network = Network("value_function_spec", layers, states)
                 self._hidden, self.variables, size = network, list(network.variables), network.size
@@ -184,11 +169,11 @@ def _predicted(
         mode, (low, high) = tf.reshape(distribution.mode(), [-1, *actions[name].shape]), bounds[name]
         if isinstance(distribution, Categorical):
             modes[name] = mode + low if low.any() else mode
-            found[prediction_of("logits", name)] = distribution.log_probs
+            width = math.prod(distribution.log_probs.shape[1:])
+            found[prediction_of("logits", name)] = tf.reshape(distribution.log_probs, [-1, width])
         else:
             modes[name] = tf.minimum(tf.maximum(mode, low), high)
-            found |= {
-                prediction_of("mean", name): distribution.mean,
-                prediction_of("log_std", name): distribution.log_std,
-            }
+            for what in ("mean", "log_std"):
+                part = tf.reshape(getattr(distribution, what), [-1, *actions[name].shape])
+                found[prediction_of(what, name)] = part
     return {"action": modes[""] if list(modes) == [""] else modes, **found}

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -42,7 +41,9 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     spec = q_learning.model_fn(_by_name(features), _labels(labels, params, low), mode, inner, config)
     if mode != Modes.PREDICT:
         return spec
-    return dataclasses.replace(spec, exploration=EpsilonGreedy(_schedule(params["epsilon"]), config.action_space))
+    given = params["epsilon"]
+    epsilon: Any = Decay(given) if isinstance(given, Mapping) else float(given)
+    return dataclasses.replace(spec, exploration=EpsilonGreedy(epsilon, config.action_space))
 
 
 def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
@@ -56,22 +57,8 @@ def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
         "action": labels["action"] - low,
         "next_observation": _by_name(labels["next_observation"]),
         "valid": tf.ones_like(labels["reward"]),
-        "numbers": {"sync": tf.where(copies, 1.0, 0.0), "learning_rate": _learning_rate(params, step)},
+        "numbers": {"sync": tf.where(copies, 1.0, 0.0)},
     }
-
-
-def _learning_rate(params: Mapping[str, Any], step: Tensor) -> Tensor:
-    """As ``ModelCore.learning_rates`` has it, of the update before which there were ``step``."""
-    optimizer = params["form"]["optimizer_spec"]
-    rate = _schedule(optimizer["learning_rate"])
-    value = tf.constant(rate) if isinstance(rate, float) else rate(step, ops=keras.ops)
-    decay = float(optimizer.get("decay", 0.0))
-    return value / (1.0 + decay * tf.cast(step, tf.float32)) if decay else value
-
-
-def _schedule(value: Any) -> Any:
-    """A number as it is, and a decay over time as a schedule."""
-    return Decay(value) if isinstance(value, Mapping) else float(value)
 
 
 def _by_name(observation: Any) -> Mapping[str, Tensor]:

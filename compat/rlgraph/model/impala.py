@@ -16,7 +16,8 @@ import tensorflow as tf
 from ....core.protocols import EstimatorSpec, Modes, RunConfig
 from ....models.blocks.distributions import Categorical
 from ....models.blocks.returns import vtrace
-from .impala_networks import PREVIOUS_REWARD, Outputs, PolicyNetwork
+from ..specs.impala import PREVIOUS_REWARD
+from .impala_networks import Outputs, PolicyNetwork
 from .optimizers import minimize
 
 Tensor: TypeAlias = Any
@@ -33,7 +34,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
             [B, T + 1, ...]. With the recurrent state there are two parts, ``observation`` and ``state``.
         labels: of the timesteps, [B, T]: ``action``, ``reward``, ``discount`` (0 after a terminal), ``terminal`` (the
             next state belongs to another episode), ``truncated`` with ``final_value`` (of the last state of an episode
-            that was cut), and ``log_prob`` of the policy that acted; ``valid`` [B]; and the number ``learning_rate``.
+            that was cut), and ``log_prob`` of the policy that acted; ``valid`` [B]; and the ``global_step``.
         mode: PREDICT or TRAIN, whose ``td_error`` float32 [B, T] is the loss of each timestep.
         params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``shape``,
             ``categories`` and ``low`` (int32 of that shape) of the action.
@@ -62,7 +63,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     losses = _losses(network(rows, length, state, begins), labels, form)  # [B, T]
     valid = labels["valid"]
     loss = tf.reduce_sum(valid * tf.reduce_sum(losses, axis=1)) / tf.reduce_sum(valid)
-    minimize(loss, network.variables, form["optimizer_spec"], labels["numbers"]["learning_rate"])
+    minimize(loss, network.variables, form["optimizer_spec"], labels["global_step"])
     return EstimatorSpec(mode, loss=loss, td_error=losses)
 
 

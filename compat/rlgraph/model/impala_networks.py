@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from ...common.layers.internal import Cell
-from ...common.layers.layer import ACTIVATIONS, Layer, Step, Tensor
-from ...common.layers.layers import Convolution2d, Linear, WindowPooling2d
+from ...common.layers.layer import Layer, Tensor
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
-from .networks import Form, Names, Network, dense
+from ..specs.impala import PREVIOUS_ACTION, PREVIOUS_REWARD
+from .networks import Form, Heads, Names, Network, dense
 
 State: TypeAlias = "Mapping[str, Tensor]"
 """``hidden`` and ``cell``, float32 [B, units]."""
-
-PREVIOUS_ACTION: Final = "/previous_action"
-PREVIOUS_REWARD: Final = "/previous_reward"
-"""Among the features, beside those of the state, whose names do not begin so."""
-_STEP: Final = Step(training=False)  # no layer has dropout
 
 
 class Outputs(NamedTuple):
@@ -39,76 +34,47 @@ class Outputs(NamedTuple):
     """After the last timestep; empty without memory."""
 
 
-class ImageTorso:
-    """From images to 256 features, as Espeholt et al. 2018 (figure 3) have it.
+def architecture(kind: str, scale: float) -> list[Form]:
+    """The layers from images to 256 features, and an LSTM, as Espeholt et al. 2018 (figure 3) have them.
 
     ``small``: convolutions of 16 filters, 8x8 with stride 4, and 32, 4x4 with stride 2. ``large``: three sections of
     16, 32 and 32 filters: a convolution, a maximum over 3x3 with stride 2, and two residual blocks. Then a dense layer.
 
     Args:
         kind: ``small`` or ``large``.
-        inputs: of the images [height, width, channels].
-        scale: what they are divided by.
+        scale: what images are divided by.
     """
-
-    def __init__(self, kind: str, inputs: ValueSpec, scale: float) -> None:
-        self._scale = scale
-        self.variables: list[Any] = []
-        images = ValueSpec("", "float", inputs.shape)
-        self._layers: list[Any] = []
-        if kind == "small":
-            for index, (filters, window, stride) in enumerate(((16, 8, 4), (32, 4, 2))):
-                images = self._convolution(f"conv2d-{index}", images, filters, window, stride, "relu")
-        else:
-            for index, filters in enumerate((16, 32, 32)):
-                images = self._section(f"section-{index}", images, filters)
-            self._layers.append(ACTIVATIONS["relu"])
-        size = math.prod(images.shape)
-        self._layers.append(lambda x: tf.reshape(x, [-1, size]))
-        with scopes("dense"):
-            self._add(Linear("architecture: dense", ValueSpec("", "float", (size,)), 256, activation="relu"))
-        self.output = ValueSpec("", "float", (256,))
-
-    def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
-        """float32 [R, 256]."""
-        x = tf.cast(features[""], tf.float32) / self._scale
-        for layer in self._layers:
-            x = layer(x)
-        return x
-
-    def _convolution(
-        self, name: str, inputs: ValueSpec, filters: int, window: int, stride: int, activation: str
-    ) -> ValueSpec:
-        with scopes(name):
-            place = f"architecture: {name}"
-            self._add(made := Convolution2d(place, inputs, filters, window, stride, "same", activation=activation))
-        return made.output
-
-    def _section(self, name: str, inputs: ValueSpec, filters: int) -> ValueSpec:
-        images = self._convolution(f"{name}-conv2d", inputs, filters, 3, 1, "none")
-        pool = WindowPooling2d(f"architecture: {name}", images, "max", 3, 2, "same")
-        self._add(pool)
-        for block in range(2):
-            outside, self._layers = self._layers, []
-            for unit in range(2):
-                self._layers.append(ACTIVATIONS["relu"])
-                self._convolution(f"{name}-residual-{block}-{unit}", pool.output, filters, 3, 1, "none")
-            self._layers = [*outside, _residual(self._layers)]
-        return pool.output
-
-    def _add(self, layer: Layer) -> None:
-        self.variables += layer.variables
-        self._layers.append(lambda x: layer(x, _STEP))
+    relu: Form = {"type": "activation", "activation": "relu"}
+    layers: list[Form] = [{"type": "divide", "divisor": scale}]
+    if kind == "small":
+        layers += [_convolution(16, 8, 4, "relu"), _convolution(32, 4, 2, "relu")]
+    else:
+        for index, filters in enumerate((16, 32, 32)):
+            block = [
+                relu,
+                _convolution(filters, 3, 1, scope="first"),
+                relu,
+                _convolution(filters, 3, 1, scope="second"),
+            ]
+            pool = {"type": "maxpool2d", "pool_size": 3, "strides": 2, "padding": "same"}
+            residuals = [
+                {
+                    "type": "residual",
+                    "residual_unit": block,
+                    "repeats": 1,
+                    "scope": f"section-{index}-residual-{number}",
+                }
+                for number in range(2)
+            ]
+            layers += [_convolution(filters, 3, 1, scope=f"section-{index}-conv2d"), pool, *residuals]
+        layers.append(relu)
+    flat = {"type": "reshape", "flatten": True, "flatten_categories": False, "new_shape": None}
+    return [*layers, flat, dense("dense", 256, {"activation": "relu"}), {"type": "lstm", "units": 256}]
 
 
-def _residual(layers: Sequence[Any]) -> Any:
-    def block(x: Tensor) -> Tensor:
-        y = x
-        for layer in layers:
-            y = layer(y)
-        return x + y
-
-    return block
+def _convolution(filters: int, window: int, stride: int, activation: str = "none", **scope: str) -> dict[str, Any]:
+    sizes = {"filters": filters, "kernel_size": window, "strides": stride, "padding": "same"}
+    return {"type": "conv2d", **sizes, "activation": activation, "weights_spec": None, "biases_spec": None, **scope}
 
 
 class PolicyNetwork:
@@ -130,25 +96,22 @@ class PolicyNetwork:
         self._feeds_reward = form["feed_previous_reward_through_nn"]
         self._cell: Cell | None = None
         layers, names = form["network_spec"], Names()
+        if layers is None:
+            layers = architecture(form["architecture"], scale)
+        kinds = [layer["type"] for layer in layers]
+        place = kinds.index("lstm") if "lstm" in kinds else len(kinds)
         with scopes("policy"):
-            if layers is None:
-                torso: Any = ImageTorso(form["architecture"], states[""], scale)
-                memory: Form | None = {"type": "lstm"}
-                after: Sequence[Form] = []
-                size = units = 256
-            else:
-                kinds = [layer["type"] for layer in layers]
-                place = kinds.index("lstm") if "lstm" in kinds else len(kinds)
-                torso = Network("network_spec", layers[:place], states, names)
-                memory, after = (layers[place] if "lstm" in kinds else None), layers[place + 1 :]
-                size = torso.size
-                units = size if memory is None else memory["units"]
-            self._torso, self.variables = torso, list(torso.variables)
-            if memory is not None:
-                self._remember(names.of("network_spec", memory), size, units)
-            inner = {"": ValueSpec("", "float", (units,))}
-            self._after = Network("network_spec", after, inner, names)
-            self._heads(form["action_adapter_spec"])
+            self._torso = Network("network_spec", layers[:place], states, names)
+            self.variables, units = list(self._torso.variables), self._torso.size
+            if "lstm" in kinds:
+                name, inputs = names.of("network_spec", layers[place]), units
+                units = layers[place]["units"]
+                self._remember(name, inputs, units)
+            self._after = Network("network_spec", layers[place + 1 :], {"": ValueSpec("", "float", (units,))}, names)
+            output = dense("output", math.prod(self._shape) * self._categories, form["action_adapter_spec"])
+            heads = {"output": [output], "state-value": [dense("state-value", 1, {})]}
+            self._heads = Heads(form, self._after.output, heads)
+        self.variables += [*self._after.variables, *self._heads.variables]
 
     def __call__(
         self, features: Mapping[str, Tensor], length: int, state: State | None, begins: Tensor | None
@@ -165,9 +128,9 @@ class PolicyNetwork:
         following: dict[str, Tensor] = {}
         if self._cell is not None:
             hidden, following = self._recurrent(self._joined(hidden, features), length, state, begins)
-        hidden = self._pre.of(self._after.of(hidden))
-        logits = tf.reshape(self._policy.of(hidden), [-1, *self._shape, self._categories])
-        return Outputs(logits, tf.squeeze(self._value.of(hidden), axis=-1), following)
+        found = self._heads(self._after.of(hidden))
+        logits = tf.reshape(found["output"], [-1, *self._shape, self._categories])
+        return Outputs(logits, tf.squeeze(found["state-value"], axis=-1), following)
 
     def _remember(self, name: str, size: int, units: int) -> None:
         size += math.prod(self._shape) * self._categories if self._feeds_action else 0
@@ -176,17 +139,6 @@ class PolicyNetwork:
         with scopes(name):
             self._cell = Cell(layer, "lstm", size, units)
         self.variables += layer.variables
-
-    def _heads(self, adapter: Form) -> None:
-        place = "action_adapter_spec"
-        with scopes("action-adapter"):
-            self._pre = Network(f"{place}['pre_network_spec']", adapter["pre_network_spec"], {"": self._after.output})
-            inner = {"": ValueSpec("", "float", (self._pre.size,))}
-            output = dense("output", math.prod(self._shape) * self._categories, adapter)
-            self._policy = Network(place, [output], inner)
-            self._value = Network(place, [dense("state-value", 1, {})], inner)
-        for part in (self._after, self._pre, self._policy, self._value):
-            self.variables += part.variables
 
     def _joined(self, hidden: Tensor, features: Mapping[str, Tensor]) -> Tensor:
         """With the last action (one-hot, zeros if there was none) and the last reward [R, ...]."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from ...common.layers.layer import Step, Tensor
+from ...common.layers.layer import ACTIVATIONS, Step, Tensor
 from ...common.layers.layers import Convolution2d, Linear, WindowPooling2d
 from ...common.layers.scopes import scopes
 from ...common.refusals import refuse
@@ -23,6 +23,11 @@ Form: TypeAlias = Mapping[str, Any]
 Node: TypeAlias = Callable[[Tensor], Tensor]
 
 _STEP = Step(training=False)  # no layer has dropout
+NODES: Final[Mapping[str, Callable[[Form], Node]]] = {
+    "activation": lambda layer: ACTIVATIONS[layer["activation"]],
+    "divide": lambda layer: lambda x: x / layer["divisor"],
+}
+"""Layers of architectures, which users' lists have not: without variables, on floats of any shape."""
 
 
 class Names:
@@ -64,17 +69,16 @@ class Network:
     def __init__(
         self, where: str, layers: Sequence[Form], inputs: Mapping[str, ValueSpec], names: Names | None = None
     ) -> None:
-        self._where, self._names = where, tuple(inputs)
+        self._where = where
         self._nodes: list[Node] = []
         self._layer_names = Names() if names is None else names
         self.variables: list[Any] = []
         first = layers[0] if layers else {}
-        self._join = len(inputs) > 1
-        if self._join:
-            self.output = self._joined(first, inputs)
+        (name, self.output), *others = inputs.items()
+        self._enter: Callable[[Mapping[str, Tensor]], Tensor] = lambda features: features[name]
+        if others:
+            self._join(first, inputs)
             layers = layers[1:]
-        else:
-            (self.output,) = inputs.values()
         if self.output.type == "int" and not self.output.shape and first.get("type") != "reshape":
             self._one_hot()
         for layer in layers:
@@ -82,14 +86,13 @@ class Network:
 
     def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
         """From features [B, ...] by flat name to the output [B, ...]."""
-        x = self._all(features) if self._join else features[self._names[0]]
-        for node in self._nodes:
-            x = node(x)
-        return x
+        return self.of(self._enter(features))
 
     def of(self, x: Tensor) -> Tensor:
         """As a call, of the only input."""
-        return self({self._names[0]: x})
+        for node in self._nodes:
+            x = node(x)
+        return x
 
     @property
     def size(self) -> int:
@@ -100,19 +103,13 @@ class Network:
             refuse(self._where, f"{problem}: add a layer dict(type='reshape', flatten=True)", output.shape)
         return output.shape[0]
 
-    def _joined(self, first: Form, inputs: Mapping[str, ValueSpec]) -> ValueSpec:
+    def _join(self, first: Form, inputs: Mapping[str, ValueSpec]) -> None:
         if first.get("type") != "concat":
             names = ", ".join(inputs)
             refuse(f"{self._where}[0]", f"must be a layer concat, which joins the states {names}", first or None)
-        specs = list(inputs.values())
-        sizes = [math.prod(spec.shape) * (spec.num_values or 1) for spec in specs]
-
-        def join(features: Mapping[str, Tensor]) -> Tensor:
-            parts = [vector(features[name], spec) for name, spec in inputs.items()]
-            return tf.concat(parts, axis=-1)
-
-        self._all = join
-        return ValueSpec("", "float", (sum(sizes),))
+        sizes = [math.prod(spec.shape) * (spec.num_values or 1) for spec in inputs.values()]
+        self._enter = lambda features: tf.concat([vector(features[n], spec) for n, spec in inputs.items()], axis=-1)
+        self.output = ValueSpec("", "float", (sum(sizes),))
 
     def _one_hot(self) -> None:
         spec = self.output
@@ -127,6 +124,9 @@ class Network:
             self._reshape(place, layer)
         elif kind == "residual":
             self._residual(place, name, layer)
+        elif kind in NODES:
+            self._floats()
+            self._nodes.append(NODES[kind](layer))
         elif kind in ("lstm", "concat"):
             lstm = "is for IMPALAAgent, once, with nothing but dense layers after it"
             refuse(place, lstm if kind == "lstm" else "joins the parts of Dict and Tuple states: it comes first", kind)
@@ -204,8 +204,43 @@ class Network:
             self.output = ValueSpec("", "float", self.output.shape)
 
 
+class Heads:
+    """A network's output, through the layers of an action adapter, to several outputs by name.
+
+    Args:
+        form: the agent's normal form.
+        inputs: what the network returns.
+        heads: layers of each; the last part of a name is the scope of its last layer.
+
+    Attributes:
+        variables: in the order of creation.
+        size: of what the heads follow from.
+    """
+
+    def __init__(self, form: Form, inputs: ValueSpec, heads: Mapping[str, Sequence[Form]]) -> None:
+        before = (form.get("action_adapter_spec") or {}).get("pre_network_spec", [])
+        with scopes("action-adapter"):
+            place = "action_adapter_spec['pre_network_spec']" if before else "network_spec"
+            self._pre = Network(place, before, {"": inputs})
+            self.size, self._heads = self._pre.size, {}
+            for name, layers in heads.items():
+                with scopes(*name.split("/")[:-1]):
+                    vector = {"": ValueSpec("", "float", (self.size,))}
+                    self._heads[name] = Network("action_adapter_spec", layers, vector)
+        self.variables = [v for part in (self._pre, *self._heads.values()) for v in part.variables]
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """What the heads follow from, float32 [B, size]."""
+        return self._pre.of(x)
+
+    def __call__(self, x: Tensor) -> dict[str, Tensor]:
+        """The outputs of all heads, float32 [B, units] by name."""
+        hidden = self.hidden(x)
+        return {name: head.of(hidden) for name, head in self._heads.items()}
+
+
 class QNetwork:
-    """From states to values of actions, by a network and an action adapter.
+    """From states to values of actions.
 
     Args:
         name: of its name scope.
@@ -219,33 +254,23 @@ class QNetwork:
         self, name: str, form: Form, states: Mapping[str, ValueSpec], shape: Sequence[int], categories: int
     ) -> None:
         adapter, self._shape = form["action_adapter_spec"], (*shape, categories)
-        self._dueling = form["dueling_q"]
-        size = math.prod(self._shape)
+        output = dense("output", math.prod(self._shape), adapter)
+        heads = {"output": [output]}
+        if form["dueling_q"]:
+            value = [_stream(adapter, "state_value"), dense("state-value", 1)]
+            heads = {"state-value": value, "output": [_stream(adapter, "advantage"), output]}
         with scopes(name):
             self._network = Network("network_spec", form["network_spec"], states)
-            inner = {"": self._network.output}
-            with scopes("action-adapter"):
-                place, before = "action_adapter_spec", adapter["pre_network_spec"]
-                self._pre = Network(f"{place}['pre_network_spec']" if before else "network_spec", before, inner)
-                vector = {"": ValueSpec("", "float", (self._pre.size,))}
-                output = dense("output", size, adapter)
-                if self._dueling:
-                    value = [_stream(adapter, "state_value"), dense("state-value", 1)]
-                    self._value = Network(place, value, vector)
-                    self._head = Network(place, [_stream(adapter, "advantage"), output], vector)
-                else:
-                    self._head = Network(place, [output], vector)
-        self.variables = [*self._network.variables, *self._pre.variables]
-        self.variables += self._value.variables if self._dueling else []
-        self.variables += self._head.variables
+            self._heads = Heads(form, self._network.output, heads)
+        self.variables = [*self._network.variables, *self._heads.variables]
 
     def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
         """Values float32 [B, ..., A]; with dueling streams V + A - mean A (Wang et al. 2016, equation 9)."""
-        hidden = self._pre.of(self._network(features))
-        values = tf.reshape(self._head.of(hidden), [-1, *self._shape])
-        if not self._dueling:
+        found = self._heads(self._network(features))
+        values = tf.reshape(found["output"], [-1, *self._shape])
+        if "state-value" not in found:
             return values
-        state_value = tf.reshape(self._value.of(hidden), [-1] + [1] * len(self._shape))
+        state_value = tf.reshape(found["state-value"], [-1] + [1] * len(self._shape))
         return state_value + values - tf.reduce_mean(values, axis=-1, keepdims=True)
 
 

@@ -29,7 +29,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     Args:
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` (importance weights) and
-            ``valid``, and of ``numbers`` the ``learning_rate`` and ``sync``: 1 copies the policy first, else 0.
+            ``valid``, the ``global_step``, and of ``numbers`` ``sync``: 1 copies the policy first, else 0.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the mean over several actions.
         params: ``form``, the normal form; ``states``, specs by flat name; ``shape``, ``categories`` and ``low``
             (int32 of that shape) of the action.
@@ -44,7 +44,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         if params["low"].any():
             action += params["low"]
         return EstimatorSpec(mode, {"action": action, "q_values": q_values})
-    target = QNetwork("target", form, params["states"], params["shape"], params["categories"])
+    target = QNetwork("target-policy", form, params["states"], params["shape"], params["categories"])
     sync = labels["numbers"]["sync"]
     for ours, theirs in zip(policy.variables, target.variables, strict=True):
         theirs.assign(sync * ours + (1.0 - sync) * theirs)  # 1 and 0 leave what they multiply exact
@@ -62,7 +62,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     error = losses.huber(td_error) if form["huber_loss"] else tf.square(td_error)
     weight = labels["weight"] * labels["valid"]
     loss = tf.reduce_sum(weight * error) / tf.reduce_sum(labels["valid"])
-    minimize(loss, policy.variables, form["optimizer_spec"], labels["numbers"]["learning_rate"])
+    minimize(loss, policy.variables, form["optimizer_spec"], labels["global_step"])
     return EstimatorSpec(mode, loss=loss, td_error=td_error)
 
 

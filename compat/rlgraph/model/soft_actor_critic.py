@@ -20,7 +20,7 @@ from ....core.protocols import EstimatorSpec, Modes, RunConfig
 from ....models.blocks import squashed
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
-from .networks import Network, dense, vector
+from .networks import Heads, Network, dense, vector
 from .optimizers import Step
 
 Tensor: TypeAlias = Any
@@ -33,12 +33,12 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     """Soft actor-critic.
 
     Predictions: ``action`` float32 [B, ...] in the action's units, the squashed mean; ``mean`` and ``log_std``
-    float32 [B, A] before squashing. Metrics: ``policy_loss``, ``alpha``, ``entropy``.
+    float32 [B, ...] before squashing.
 
     Args:
         features: states by flat name.
-        labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` and ``valid``, and of
-            ``numbers`` the learning rates and ``copies``: 1 at the first update, which makes the targets equal.
+        labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` and ``valid``, and the
+            ``global_step``. The target critics are to be copies at first.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the root of the mean square over the critics.
         params: ``form``, the normal form; ``states``, specs by flat name; ``low``, ``high`` [A] and ``shape`` of the
             action.
@@ -49,14 +49,13 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     policy = _Policy(form, params["states"], len(low))
     mean, log_std = policy(features)
     if mode == Modes.PREDICT:
-        action = squashed.to_units(tf.tanh(mean), low, high)
-        action = tf.reshape(action, [-1, *params["shape"]])
-        return EstimatorSpec(mode, {"action": action, "mean": mean, "log_std": log_std})
-    numbers, valid = labels["numbers"], labels["valid"]
+        found = {"action": squashed.to_units(tf.tanh(mean), low, high), "mean": mean, "log_std": log_std}
+        return EstimatorSpec(mode, {name: tf.reshape(part, [-1, *params["shape"]]) for name, part in found.items()})
+    valid = labels["valid"]
     names = [f"q-{index}" for index in range(2 if form["double_q"] else 1)]
     critics = [_Critic(name, form, params["states"], len(low)) for name in names]
     targets = [_Critic(f"target-{name}", form, params["states"], len(low)) for name in names]
-    share = tf.maximum(numbers["copies"], form["value_function_sync_spec"]["sync_tau"])
+    share = form["value_function_sync_spec"]["sync_tau"]
     with scopes("temperature"):
         log_alpha = keras.Variable(np.float32(math.log(form["initial_alpha"])), name="log_alpha")
     alpha = tf.exp(log_alpha.value)
@@ -65,11 +64,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
 
     after = labels["next_observation"]
     next_action, next_log_prob = squashed.sample(*policy(after), noise.normal([rows, size]))
-    first = numbers["copies"]  # the targets are copies at first: the critics themselves stand in for them
-    next_values = [
-        first * critic(after, next_action) + (1.0 - first) * target(after, next_action)
-        for critic, target in zip(critics, targets, strict=True)
-    ]
+    next_values = [target(after, next_action) for target in targets]
     soft_value = tf.reduce_min(tf.stack(next_values), axis=0) - alpha * next_log_prob
     goal = tf.stop_gradient(labels["reward"] + labels["discount"] * soft_value)  # equation 2
     action = squashed.from_units(tf.reshape(labels["action"], [-1, size]), low, high)
@@ -83,34 +78,31 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     entropy = -mean_of(log_prob)
     alpha_loss = log_alpha.value * tf.stop_gradient(entropy - form["target_entropy"])  # equation 18, of log alpha
 
-    rate, spec = numbers["learning_rate"], form["optimizer_spec"]
-    value_rate, values = numbers["value_learning_rate"], form["value_function_optimizer_spec"]
-    steps = [Step([v for critic in critics for v in critic.variables], values, value_rate)]
-    steps += [Step(part, spec, rate) for part in (policy.variables, [log_alpha])]
+    updates, spec = labels["global_step"], form["optimizer_spec"]
+    own = [variable for critic in critics for variable in critic.variables]
+    steps = [Step(own, form["value_function_optimizer_spec"], updates)]
+    steps += [Step(part, spec, updates) for part in (policy.variables, [log_alpha])]
     gradients = [step.gradients(loss) for step, loss in zip(steps, (critic_loss, policy_loss, alpha_loss), strict=True)]
     for step, gradient in zip(steps, gradients, strict=True):
         step.apply(gradient)
     for critic, target in zip(critics, targets, strict=True):
         for ours, theirs in zip(critic.variables, target.variables, strict=True):
             theirs.assign(share * ours + (1.0 - share) * theirs)
-    metrics = {"policy_loss": policy_loss, "alpha": alpha, "entropy": entropy}
-    return EstimatorSpec(mode, loss=critic_loss, td_error=tf.sqrt(each), metrics=metrics)
+    return EstimatorSpec(mode, loss=critic_loss, td_error=tf.sqrt(each))
 
 
 class _Policy:
     """From states to a Gaussian before squashing."""
 
     def __init__(self, form: Mapping[str, Any], states: Mapping[str, ValueSpec], size: int) -> None:
-        self._size = size
         with scopes("policy"):
             self._network = Network("network_spec", form["network_spec"], states)
-            hidden = {"": ValueSpec("", "float", (self._network.size,))}
-            self._head = Network("network_spec", [dense("action-adapter", 2 * size)], hidden)
-        self.variables = [*self._network.variables, *self._head.variables]
+            self._heads = Heads(form, self._network.output, {"output": [dense("output", 2 * size)]})
+        self.variables = [*self._network.variables, *self._heads.variables]
 
     def __call__(self, features: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the standard deviation, float32 [B, A] each."""
-        mean, log_std = tf.split(self._head.of(self._network(features)), 2, axis=-1)
+        mean, log_std = tf.split(self._heads(self._network(features))["output"], 2, axis=-1)
         return mean, tf.clip_by_value(log_std, *_LOG_STD)
 
 

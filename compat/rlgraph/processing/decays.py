@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any, Final
+from typing import Any
 
 from ....core.schedules import PythonOps
 from ...common.specs.argument_checks import or_none, real, whole
-from ...common.specs.argument_table import Argument, Arguments, read_arguments
+from ...common.specs.modules import resolve
+from ...common.specs.tables import ABSENT, Argument, Check, Entry, SpecTable, without_case
 from ..utils.rlgraph_errors import refuse, translate_errors
-from .typed_specs import kind_and_arguments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,56 +78,52 @@ def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_mos
     Raises:
         RLGraphError: it is invalid; names the key.
     """
+    number = real(at_least=at_least, at_most=at_most)
     if isinstance(spec, Real):
-        spec = {"type": _CONSTANT, "constant_value": real(at_least=at_least, at_most=at_most)(where, spec)}
+        spec = {"type": "constant_decay", "constant_value": number(where, spec)}
     if isinstance(spec, list | tuple) and len(spec) == 2:
         spec = {"from": spec[0], "to": spec[1]}
     if not isinstance(spec, str | Mapping):
-        refuse(where, f"must be a number or a dictionary such as {_EXAMPLE}, got {spec!r}", spec)
-    kind, given = kind_and_arguments(where, spec, _OWN, default="linear_decay", aliases=_ALIASES)
-    for name in ("from", "to"):
-        _rename(where, given, f"{name}_", name)
-    number = real(at_least=at_least, at_most=at_most)
-    shared = {"from": Argument(number, 1.0), "to": Argument(number, 0.0), **_WINDOW}
-    own = {"constant_value": Argument(number)} if kind == _CONSTANT else _OWN[kind]
-    values = read_arguments(where, given, {**shared, **own}, kind)
-    if kind == _CONSTANT:
-        return Decay({"type": kind, "constant_value": values["constant_value"]})
-    for name in ("from", "to"):  # the defaults, too
-        number(f"{where}[{name!r}]", values[name])
-    if kind == "exponential_decay":
-        _complete_half_life(where, values, given)
-    return Decay({"type": kind, **values})
+        example = "{'from': 1.0, 'to': 0.1, 'num_timesteps': 10000}"
+        refuse(where, f"must be a number or a dictionary such as {example}, got {spec!r}", spec)
+    values = resolve(where, spec, "decay", {"decay": _table(number)})
+    if values["type"] == "constant_decay":
+        values = {key: values[key] for key in ("type", "constant_value")}
+    return Decay(values)
 
 
-_EXAMPLE: Final = "{'from': 1.0, 'to': 0.1, 'num_timesteps': 10000}"
-_CONSTANT: Final = "constant_decay"
-_POSITIVE: Final = real(above=0)
-_WINDOW: Final[Arguments] = {"start_timestep": Argument(whole(0), 0), "num_timesteps": Argument(whole(1), 10_000)}
-_OWN: Final[dict[str, Arguments]] = {
-    "linear_decay": {},
-    "polynomial_decay": {"power": Argument(_POSITIVE, 1.0)},
-    "exponential_decay": {
-        "half_life": Argument(or_none(_POSITIVE), None),
-        "num_half_lives": Argument(or_none(_POSITIVE), None),
-    },
-    _CONSTANT: {},
-}
-_ALIASES: Final = {name.removesuffix("_decay"): name for name in _OWN}
+def _table(number: Check) -> SpecTable:
+    """The decays, whose values ``number`` checks."""
+    positive = real(above=0)
+    window = (
+        Argument("from", 1.0, number, aliases=("from_",)),
+        Argument("to", 0.0, number, aliases=("to_",)),
+        Argument("start_timestep", 0, whole(0)),
+        Argument("num_timesteps", 10_000, whole(1)),
+    )
+    half_lives = (Argument("half_life", None, or_none(positive)), Argument("num_half_lives", ABSENT, positive))
+    entries = {
+        "linear_decay": Entry(window),
+        "polynomial_decay": Entry((*window, Argument("power", 1.0, positive))),
+        "exponential_decay": Entry((*window, *half_lives), finish=_with_half_life),
+        "constant_decay": Entry((Argument("constant_value", check=number), *window)),
+    }
+    return SpecTable(
+        "decay",
+        entries,
+        default="linear_decay",
+        aliases={name.removesuffix("_decay"): name for name in entries},
+        ignored=dict.fromkeys(("scope", "backend")),
+        normalized=without_case,
+        dotted=False,
+    )
 
 
-def _rename(where: str, given: dict[str, Any], alias: str, name: str) -> None:
-    """An argument under its second name."""
-    if alias in given:
-        if name in given:
-            refuse(f"{where}[{alias!r}]", f"is the same as {name!r}: give one of them", given[alias])
-        given[name] = given.pop(alias)
-
-
-def _complete_half_life(where: str, values: dict[str, Any], given: Mapping[str, Any]) -> None:
+def _with_half_life(where: str, values: dict[str, Any]) -> dict[str, Any]:
     """``half_life`` in timesteps, in the place of ``num_half_lives``."""
-    count = values.pop("num_half_lives")
+    count = values.pop("num_half_lives", None)
     if values["half_life"] is None:
         values["half_life"] = values["num_timesteps"] / (10 if count is None else count)
     elif count is not None:
-        refuse(f"{where}['num_half_lives']", "cannot be given together with 'half_life'", given["num_half_lives"])
+        refuse(f"{where}['num_half_lives']", "cannot be given together with 'half_life'", count)
+    return values

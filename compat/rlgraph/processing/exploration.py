@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
-from ....core.protocols import Array, ArraySpec, State
-from ...common.specs.argument_checks import anything, real
-from ...common.specs.argument_table import Argument, Arguments, read_arguments
-from ..spaces import BoxSpace
-from ..utils.rlgraph_errors import mapping, number, refuse, translate_errors
+from ....core.protocols import Array, State
+from ...common.specs.argument_checks import real
+from ...common.specs.modules import resolve
+from ...common.specs.tables import Argument, Entry, SpecTable, without_case
+from ..spaces import BoolBox, BoxSpace, IntBox
+from ..utils.rlgraph_errors import refuse, translate_errors
 from .decays import Decay, make_decay
-from .per_environment import LaneMemory, lanes_of
-from .typed_specs import kind_and_arguments
-from .value_specs import num_categories_of, value_spec
+from .per_environment import lanes_of, packed, unpacked
 
 
 class Exploration:
@@ -70,8 +69,7 @@ class EpsilonExploration(Exploration):
         self._epsilon = epsilon
         self._actions = {}
         for name, box in boxes.items():
-            spec, low = value_spec(box), box.low
-            self._actions[name] = (spec.shape, spec.dtype, num_categories_of(box) or 1, low.astype(np.int64))
+            self._actions[name] = (box.shape, box.dtype, _categories(box) or 1, box.low.astype(np.int64))
 
     def __call__(
         self, greedy: Mapping[str, Array], t: int, rng: np.random.Generator, lanes: Sequence[int] | None = None
@@ -97,108 +95,99 @@ class EpsilonExploration(Exploration):
         return {"epsilon_spec": {"decay_spec": self._epsilon.to_json()}}
 
 
-class _Noise(Exploration):
-    """Noise that is added to the actions, which are then clipped to their space."""
+class NoiseExploration(Exploration):
+    """Noise that is added to the actions, which are then clipped to their space.
 
-    kind: ClassVar[str]
-    takes: ClassVar[Arguments]
+    It is a process x of each lane and component that begins at mu (Uhlenbeck and Ornstein 1930). In each timestep:
+    ``x += theta * (mu - x) + sigma * normal``. It goes on from episode to episode. With a theta of 1 it is independent
+    normal noise, and a constant without sigma.
 
-    def __init__(self, where: str, arguments: Mapping[str, Any], boxes: Mapping[str, BoxSpace]) -> None:
-        self._where, self._arguments = where, dict(arguments)
-        self._specs = {name: value_spec(box) for name, box in boxes.items()}
-        self._limits = {name: box.bounds for name, box in boxes.items()}
+    Args:
+        where: its place, for messages.
+        given: the type and its arguments.
+        boxes: of the actions, by flat name.
+    """
+
+    def __init__(self, where: str, given: Mapping[str, Any], boxes: Mapping[str, BoxSpace]) -> None:
+        self._where, self._given, self._boxes = where, dict(given), dict(boxes)
+        self._theta = given.get("theta", 1.0)
+        self._mu = next(given[name] for name in ("mu", "mean", "value") if name in given)
+        self._sigma = next((given[name] for name in ("sigma", "stddev") if name in given), 0.0)
+        self._goes_on = "theta" in given
+        self._lanes: dict[int, dict[str, Array]] = {}
 
     def __call__(
         self, greedy: Mapping[str, Array], t: int, rng: np.random.Generator, lanes: Sequence[int] | None = None
     ) -> tuple[dict[str, Array], Array]:
         """As :meth:`Exploration.__call__`; in all rows something was done."""
         rows = len(next(iter(greedy.values())))
-        of_rows = lanes_of(self._where, lanes, rows)
+        remembered = self._lanes if self._goes_on else {}
+        of_rows = [remembered.setdefault(lane, {}) for lane in lanes_of(self._where, lanes, rows)]
         actions = {}
-        for name, spec in self._specs.items():
-            noisy = greedy[name] + self._noise(name, of_rows, rng)
-            low, high = self._limits[name]
-            actions[name] = np.clip(noisy, low, high).astype(spec.dtype)
+        for name, box in self._boxes.items():
+            start = np.full(box.shape, self._mu, np.float32)
+            noise: Array = np.stack([lane.get(name, start) for lane in of_rows])
+            noise = noise + self._theta * (self._mu - noise)
+            if self._sigma:
+                noise = noise + self._sigma * rng.standard_normal(noise.shape, np.float32)
+            for lane, x in zip(of_rows, noise, strict=True):
+                lane[name] = x.copy()
+            actions[name] = np.clip(greedy[name] + noise, *box.bounds).astype(box.dtype)
         return actions, np.ones(rows, np.bool_)
 
     def level(self, t: int) -> float:
-        """As :meth:`Exploration.level`: the first argument."""
-        return float(self._arguments[next(iter(self.takes))])
+        """As :meth:`Exploration.level`."""
+        return float(self._given.get("value", self._sigma))
 
     def to_json(self) -> dict[str, Any]:
         """As :meth:`Exploration.to_json`."""
-        return {"noise_spec": {"type": self.kind, **self._arguments}}
-
-    def _noise(self, name: str, lanes: list[int], rng: np.random.Generator) -> Array:
-        """The noise of a part, [B, ...]."""
-        raise NotImplementedError
-
-    def _normal(self, name: str, rows: int, rng: np.random.Generator) -> Array:
-        return rng.standard_normal((rows, *self._specs[name].shape), np.float32)
-
-
-class ConstantNoise(_Noise):
-    """Always the same number."""
-
-    kind = "constant_noise"
-    takes: ClassVar[Arguments] = {"value": Argument(number, 0.0)}
-
-    def _noise(self, name: str, lanes: list[int], rng: np.random.Generator) -> Array:
-        return np.full((len(lanes), *self._specs[name].shape), self._arguments["value"], np.float32)
-
-
-class GaussianNoise(_Noise):
-    """Normal noise, independent in all components, rows and timesteps."""
-
-    kind = "gaussian_noise"
-    takes: ClassVar[Arguments] = {"stddev": Argument(real(at_least=0), 1.0), "mean": Argument(number, 0.0)}
-
-    def _noise(self, name: str, lanes: list[int], rng: np.random.Generator) -> Array:
-        noise: Array = self._arguments["mean"] + self._arguments["stddev"] * self._normal(name, len(lanes), rng)
-        return noise
-
-
-class OrnsteinUhlenbeckNoise(_Noise):
-    """Noise x of each lane and component that is drawn back to mu, where it begins (Uhlenbeck and Ornstein 1930).
-
-    In each timestep: ``x += theta * (mu - x) + sigma * normal``. It goes on from episode to episode.
-    """
-
-    kind = "ornstein_uhlenbeck"
-    takes: ClassVar[Arguments] = {
-        "sigma": Argument(real(at_least=0), 0.3),
-        "mu": Argument(number, 0.0),
-        "theta": Argument(real(at_least=0), 0.15),
-    }
-
-    def __init__(self, where: str, arguments: Mapping[str, Any], boxes: Mapping[str, BoxSpace]) -> None:
-        super().__init__(where, arguments, boxes)
-        self._memory = LaneMemory(where, {name: ArraySpec(s.shape, np.float32) for name, s in self._specs.items()})
+        return {"noise_spec": dict(self._given)}
 
     def state_dict(self) -> State:
-        """The noise of each lane."""
-        return self._memory.state_dict()
+        """The noise of each lane; nothing where it is independent."""
+        return packed(self._lanes) if self._goes_on else {}
 
     def load_state_dict(self, state: State) -> None:
         """As :meth:`Exploration.load_state_dict`."""
-        self._memory.restore(self._memory.read(state))
-
-    def _noise(self, name: str, lanes: list[int], rng: np.random.Generator) -> Array:
-        sigma, mu, theta = (self._arguments[key] for key in ("sigma", "mu", "theta"))
-        start = np.full(self._specs[name].shape, mu, np.float32)
-        before = [self._memory.get(lane, name) for lane in lanes]
-        noise: Array = np.stack([start if x is None else x for x in before])
-        noise = noise + theta * (mu - noise) + sigma * self._normal(name, len(lanes), rng)
-        for lane, x in zip(lanes, noise, strict=True):
-            self._memory.set(lane, name, x.copy())
-        return noise
+        if self._goes_on:
+            self._lanes = unpacked(self._where, state, {name: box.shape for name, box in self._boxes.items()})
 
 
-_NOISES: Final = {noise.kind: noise for noise in (ConstantNoise, GaussianNoise, OrnsteinUhlenbeckNoise)}
-_ALIASES: Final = {
-    "constant": ConstantNoise.kind,
-    "gaussian": GaussianNoise.kind,
-    "ornsteinuhlenbecknoise": OrnsteinUhlenbeckNoise.kind,
+_COMPONENT: Final = dict.fromkeys(("scope", "backend"))
+"""Arguments of RLgraph's components."""
+_TABLES: Final = {
+    "exploration": SpecTable(
+        "exploration",
+        {"exploration": Entry((Argument("epsilon_spec", None), Argument("noise_spec", None)))},
+        default="exploration",
+        typed=False,
+    ),
+    "epsilon": SpecTable(
+        "epsilon exploration", {"epsilon": Entry((Argument("decay_spec"),))}, default="epsilon", typed=False
+    ),
+    "noise": SpecTable(
+        "noise",
+        {
+            "constant_noise": Entry((Argument("value", 0.0, real()),)),
+            "gaussian_noise": Entry((Argument("stddev", 1.0, real(at_least=0)), Argument("mean", 0.0, real()))),
+            "ornstein_uhlenbeck": Entry(
+                (
+                    Argument("sigma", 0.3, real(at_least=0)),
+                    Argument("mu", 0.0, real()),
+                    Argument("theta", 0.15, real(at_least=0)),
+                )
+            ),
+        },
+        default="gaussian_noise",
+        aliases={
+            "constant": "constant_noise",
+            "gaussian": "gaussian_noise",
+            "ornstein_uhlenbeck_noise": "ornstein_uhlenbeck",
+        },
+        ignored=_COMPONENT,
+        normalized=without_case,
+        dotted=False,
+    ),
 }
 
 
@@ -219,8 +208,7 @@ def make_exploration(where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> E
     """
     if spec is None:
         return None
-    takes = {name: Argument(anything, None) for name in ("epsilon_spec", "noise_spec")}
-    given = read_arguments(where, mapping(where, spec), takes, "exploration")
+    given = resolve(where, spec, "exploration", _TABLES)
     if given["epsilon_spec"] is not None and given["noise_spec"] is not None:
         refuse(where, "takes epsilon_spec or noise_spec, not both", spec)
     if given["epsilon_spec"] is not None:
@@ -236,21 +224,26 @@ def epsilon_of(exploration: Exploration | None, t: int) -> float | None:
 
 
 def _epsilon(where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> Exploration:
-    given = read_arguments(where, mapping(where, spec), {"decay_spec": Argument(anything)}, "epsilon exploration")
+    given = resolve(where, spec, "epsilon", _TABLES)
     for name, space in spaces.items():
-        if num_categories_of(space) is None:
+        if _categories(space) is None:
             _unfit(where, "actions with categories (an IntBox)", name, space, "noise_spec is for floats")
     return EpsilonExploration(make_decay(f"{where}['decay_spec']", given["decay_spec"], at_least=0, at_most=1), spaces)
 
 
 def _noise(where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> Exploration:
-    kind, given = kind_and_arguments(where, spec, _NOISES, default=GaussianNoise.kind, aliases=_ALIASES)
+    given = resolve(where, spec, "noise", _TABLES)
     for name, space in spaces.items():
-        if np.dtype(space.dtype).kind != "f":
+        if space.dtype.kind != "f":
             _unfit(where, "actions of floats (a FloatBox)", name, space, "epsilon_spec is for an IntBox")
-    return _NOISES[kind](where, read_arguments(where, given, _NOISES[kind].takes, kind), spaces)
+    return NoiseExploration(where, given, spaces)
+
+
+def _categories(box: BoxSpace) -> int | None:
+    """How many values each number of an action has; None of floats, and where that is not known."""
+    return 2 if isinstance(box, BoolBox) else box.num_categories if isinstance(box, IntBox) else None
 
 
 def _unfit(where: str, needs: str, name: str, action: BoxSpace, instead: str) -> None:
     which = f"action {name!r}" if name else "the action"
-    refuse(where, f"needs {needs}; {which} is {np.dtype(action.dtype)} {list(action.shape)}: {instead}", action)
+    refuse(where, f"needs {needs}; {which} is {action.dtype} {list(action.shape)}: {instead}", action)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..spaces import Space
 from ..spaces.readers import StatesReader
-from ..spaces.rebuilt import rebuilt
+from ..spaces.space_specs import rebuilt
 from .preprocessors import Preprocessor
 
 KIND: Final = "rlgraph"
@@ -28,7 +28,6 @@ def make(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
     def preprocess(observation: Any) -> Any:
         arrays, single = read("act", observation, "observation")
         found = preprocessor(arrays)
-        rows = {name: found[name].astype(box.dtype, copy=False) for name, box in seen.flat().items()}
-        return seen.unflatten({name: array[0] if single else array for name, array in rows.items()})
+        return seen.unflatten({name: array[0] if single else array for name, array in found.items()})
 
     return preprocess

@@ -1,141 +1,44 @@
-"""Steps of preprocessing that treat each part of a state by itself and remember nothing.
-
-A step is a function of its place, of the spec of what goes in, and of its arguments. It returns the spec of what comes
-out, and a function of arrays [B, ...].
-
-What needs no floats keeps its dtype. Images of integers stay what they are where they are resized or made grey, with
-values rounded to the nearest; so images of bytes are stored as bytes until they are divided or normalised.
-"""
+"""The steps of preprocessing: RLgraph's names and arguments of ``common.processing``'s steps."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
-from ....core.protocols import Array
-from ....core.spread import varies
-from ...common.specs.argument_checks import or_none, several
-from ...common.specs.argument_table import Argument, Arguments
-from ..utils.rlgraph_errors import flag, integer, number, refuse
-from .preprocessing_images import IMAGE_STEPS
-from .value_specs import FLOAT, ValueSpec, rounded
-
-Function: TypeAlias = Callable[[Array], Array]
-Build: TypeAlias = Callable[[str, ValueSpec, Mapping[str, Any]], tuple[ValueSpec, Function]]
+from ...common.processing import images, steps
+from ...common.processing.pipeline import sequence as sequence_step
+from ...common.processing.steps import Numbers, Step
+from ...common.refusals import refuse
+from ...common.specs.argument_checks import Only, categories, flag, one_of, or_none, real, several, whole
+from ...common.specs.tables import Argument, Entry, SpecTable, without_case
 
 
-def clip(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
+def clip(where: str, value: Numbers, min: float, max: float) -> Step:
     """Values between ``min`` and ``max``. Integers stay integers if both are; else they become floats."""
-    least, most = arguments["min"], arguments["max"]
-    if least > most:
-        refuse(f"{where}['min']", f"must be at most max, {most:g}; got {least:g}", least)
-    dtype, bounds = value.dtype, value.bounds
-    if dtype.kind in "iu" and float(least).is_integer() and float(most).is_integer():
-        limits = np.iinfo(dtype)
-        if limits.min <= most and least <= limits.max:
-            least, most = max(int(least), limits.min), min(int(most), limits.max)
-        else:
-            dtype = FLOAT
-    elif dtype.kind != "f":
-        dtype = FLOAT
-    low, high = (min(max(bound, least), most) for bound in bounds)
-    return value.within(dtype, low, high), lambda x: np.clip(x.astype(dtype, copy=False), least, most)
+    if min > max:
+        refuse(f"{where}['min']", f"must be at most max, {max:g}; got {min:g}", min)
+    return steps.clip(where, value, min, max)
 
 
-def divide(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
-    """Values divided by ``divisor``, float32."""
-    divisor = arguments["divisor"]
-    if divisor == 0:
-        refuse(f"{where}['divisor']", "must not be 0", divisor)
-    low, high = sorted(bound / divisor for bound in value.bounds)
-    return value.within(FLOAT, low, high), lambda x: x.astype(FLOAT) / np.float32(divisor)
+def sequence(where: str, value: Numbers, sequence_length: int, add_rank: bool, **_: Any) -> Step:
+    """The last states of each lane, oldest first: stacked on a new last axis, or joined along the last one."""
+    if not add_rank and not value.shape:
+        refuse(f"{where}['add_rank']", "must be True for numbers, which have no axis to be joined along", False)
+    return sequence_step(where, value, sequence_length, concatenate=not add_rank)
 
 
-def multiply(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
-    """Values times ``factor``, float32."""
-    factor = arguments["factor"]
-    low, high = sorted(bound * factor if factor else 0.0 for bound in value.bounds)
-    return value.within(FLOAT, low, high), lambda x: x.astype(FLOAT) * np.float32(factor)
+def reshape(
+    where: str, value: Numbers, flatten: bool, flatten_categories: bool | int | None, new_shape: Any, **_: Any
+) -> Step:
+    """Another shape, or one axis; see :func:`common.processing.steps.reshape`."""
+    given = True if flatten_categories is None else flatten_categories
+    return steps.reshape(where, value, flatten, given, new_shape)
 
 
-def convert_type(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
-    """Values in another dtype: towards zero and at most its range if it is of integers, and bools of what is not 0."""
-    dtype = DTYPES[arguments["to_dtype"]]
-    if dtype == value.dtype:
-        return value, lambda x: x
-    low, high = value.bounds
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        low, high = (float(math.trunc(min(max(bound, limits.min), limits.max))) for bound in (low, high))
-    return value.within(dtype, low, high), lambda x: rounded(x, dtype, nearest=False)
-
-
-def normalize(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
-    """(x - min) / (max - min + 1e-6), over each state as a whole, float32."""
-    axes = tuple(range(1, len(value.shape) + 1))
-
-    def function(x: Array) -> Array:
-        x = x.astype(FLOAT)
-        least, most = x.min(axes, keepdims=True), x.max(axes, keepdims=True)
-        span = most - least
-        squares = (np.square(one, dtype=np.float64) for one in (span, np.maximum(np.abs(least), np.abs(most))))
-        y: Array = (x - least) / (span + np.float32(1e-6)) * varies(*squares)
-        return y
-
-    return value.within(FLOAT, 0.0, 1.0), function
-
-
-def reshape(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
-    """Another shape: ``new_shape``, one number of which may be -1; or one axis with ``flatten``.
-
-    ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``,
-    and not bytes, which are numbers, as in images. A number in its place is that of the categories.
-    """
-    flatten, new = arguments["flatten"], arguments["new_shape"]
-    if flatten == (new is not None):
-        refuse(where, f"takes flatten=True or new_shape, and one of them; got {dict(arguments)}", arguments)
-    size, wanted, categories = math.prod(value.shape), arguments["flatten_categories"], value.num_categories
-    given = wanted if isinstance(wanted, int) and not isinstance(wanted, bool) and value.dtype.kind in "iu" else None
-    if given is not None and categories is not None and value.dtype != np.uint8 and given < categories:
-        refuse(f"{where}['flatten_categories']", f"must be at least {categories}, the values that there are", given)
-    categories = given if given is not None else None if value.dtype == np.uint8 else categories
-    if flatten and wanted and categories is not None:
-        if categories > _MOST_CATEGORIES:
-            problem = (
-                f"must be False for ints of {categories:,} categories: one-hot they are at most {_MOST_CATEGORIES:,}"
-            )
-            refuse(f"{where}['flatten_categories']", problem, True)
-        out = ValueSpec((size * categories,), FLOAT, None, 0.0, 1.0)
-        every = np.arange(categories) + (0 if value.num_categories is None else int(value.low))
-        return out, lambda x: (x[..., None] == every).astype(FLOAT).reshape(len(x), -1)
-    shape = (size,) if flatten else tuple(new)
-    if -1 in shape:
-        known = math.prod(n for n in shape if n != -1)
-        shape = tuple(size // known if n == -1 and known else n for n in shape)
-    if -1 in shape or math.prod(shape) != size:
-        refuse(f"{where}['new_shape']", f"must hold as many numbers as {list(value.shape)}, got {list(new)}", new)
-    return value.of_shape(shape), lambda x: x.reshape(len(x), *shape)
-
-
-def transpose(where: str, value: ValueSpec, arguments: Mapping[str, Any]) -> tuple[ValueSpec, Function]:
-    """The first two axes of a state swapped: the height and the width of an image."""
-    if len(value.shape) < 2:
-        refuse(where, f"needs a state with two axes or more, got one of shape {list(value.shape)}", value)
-    first, second, *others = value.shape
-    return value.of_shape((second, first, *others)), lambda x: x.swapaxes(1, 2)
-
-
-_MOST_CATEGORIES: Final = 10_000
-DTYPES: Final[dict[str, np.dtype[Any]]] = {
-    "float": FLOAT,
-    "float32": FLOAT,
-    "int": np.dtype(np.int32),
-    "int32": np.dtype(np.int32),
-    "uint8": np.dtype(np.uint8),
-    "bool": np.dtype(np.bool_),
+DTYPES: Final = {"float": "float32", "float32": "float32", "int": "int32", "int32": "int32"} | {
+    name: name for name in ("uint8", "bool")
 }
 """By the names that ``convert_type`` takes."""
 
@@ -146,16 +49,16 @@ def _dtype(place: str, given: Any) -> str:
     plain = name.rpartition(".")[2].rstrip("_") if isinstance(name, str) else name
     if plain not in tuple(DTYPES):
         refuse(place, f"must be one of {', '.join(DTYPES)}; got {given!r}", given)
-    return str(DTYPES[plain])
+    return DTYPES[plain]
 
 
-def _categories(place: str, value: Any) -> bool | int:
-    """Whether ints become one-hot, or of how many categories; None is True."""
-    return value if isinstance(value, bool) else True if value is None else integer(place, value, at_least=2)
+def _weights(place: str, value: Any) -> list[float]:
+    weights: list[float] = several(_NUMBER, "weights")(place, images.LUMA if value is None else value)
+    return weights
 
 
 def _size(place: str, value: Any) -> int:
-    size = integer(place, value, at_least=-1)
+    size: int = whole(-1)(place, value)
     if size == 0:
         refuse(place, "must be at least 1, or -1", value)
     return size
@@ -168,21 +71,63 @@ def _shape(place: str, value: Any) -> list[int]:
     return sizes
 
 
-STEPS: Final[dict[str, tuple[Build, Arguments]]] = {
-    "clip": (clip, {"min": Argument(number, 0.0), "max": Argument(number, 1.0)}),
-    "convert_type": (convert_type, {"to_dtype": Argument(_dtype)}),
-    "divide": (divide, {"divisor": Argument(number)}),
-    **IMAGE_STEPS,
-    "multiply": (multiply, {"factor": Argument(number)}),
-    "normalize": (normalize, {}),
-    "reshape": (
-        reshape,
-        {
-            "flatten": Argument(flag, False),
-            "flatten_categories": Argument(_categories, True),
-            "new_shape": Argument(or_none(_shape), None),
-        },
-    ),
-    "transpose": (transpose, {}),
+def _only(**values: Any) -> tuple[Argument, ...]:
+    """What 0.1.3 takes beside, and its only value here."""
+    return tuple(Argument(name, value, Only(value, "there is nothing else")) for name, value in values.items())
+
+
+_NUMBER: Final = real()
+_KEEP: Final = Argument("keep_rank", False, flag)
+_SIZES: Final = (Argument("width", check=whole(1)), Argument("height", check=whole(1)))
+_STARTS: Final = (Argument("x", 0, whole(0)), Argument("y", 0, whole(0)))
+_LAST: Final = "channels_last"
+CONCAT: Final = "concat"
+"""The step that makes one array of all; the others treat each by itself."""
+
+MAKERS: Final[dict[str, Callable[..., Step]]] = {
+    "clip": clip,
+    "convert_type": steps.convert_type,
+    "divide": steps.divide,
+    "grayscale": images.grayscale,
+    "image_binary": images.image_binary,
+    "image_crop": images.image_crop,
+    "image_resize": images.image_resize,
+    "multiply": steps.multiply,
+    "normalize": steps.normalize,
+    "reshape": reshape,
+    "sequence": sequence,
+    "transpose": steps.transpose,
 }
-"""By name, the function and what it takes."""
+_ENTRIES: Final[dict[str, tuple[Argument, ...]]] = {
+    "clip": (Argument("min", 0.0, _NUMBER), Argument("max", 1.0, _NUMBER)),
+    CONCAT: _only(axis=-1),
+    "convert_type": (Argument("to_dtype", check=_dtype),),
+    "divide": (Argument("divisor", check=_NUMBER),),
+    "grayscale": (Argument("weights", list(images.LUMA), _weights), _KEEP),
+    "image_binary": (Argument("threshold", 0.0, _NUMBER), _KEEP),
+    "image_crop": (*_STARTS, *_SIZES),
+    "image_resize": (*_SIZES, Argument("interpolation", "area", one_of(*images.METHODS))),
+    "multiply": (Argument("factor", check=_NUMBER),),
+    "normalize": (),
+    "reshape": (
+        Argument("flatten", False, flag),
+        Argument("flatten_categories", True, categories),
+        Argument("new_shape", None, or_none(_shape)),
+        *_only(fold_time_rank=False, unfold_time_rank=False, time_major=None),
+    ),
+    "sequence": (
+        Argument("sequence_length", 2, whole(1)),
+        Argument("batch_size", 1, whole(1)),
+        Argument("add_rank", True, flag),
+        *_only(in_data_format=_LAST, out_data_format=_LAST),
+    ),
+    "transpose": (),
+}
+STEPS: Final = SpecTable(
+    "preprocessing step",
+    {name: Entry(arguments) for name, arguments in _ENTRIES.items()},
+    ignored=dict.fromkeys(("scope", "backend")),
+    normalized=without_case,
+    dotted=False,
+)
+"""What each step takes, by its name; a ``scope`` and a ``backend``, which RLgraph's components have, are left out."""

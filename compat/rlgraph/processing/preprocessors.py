@@ -2,116 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ....core.protocols import Array, ArraySpec, State
-from ...common.specs.argument_checks import whole
-from ...common.specs.argument_table import Argument, Arguments, read_arguments
-from ..spaces import BoxSpace
-from ..utils.rlgraph_errors import flag, refuse, translate_errors
-from .per_environment import LaneMemory, lanes_of
-from .preprocessing_steps import STEPS
-from .typed_specs import kind_and_arguments
-from .value_specs import FLOAT, ValueSpec, value_spec
-
-Specs = dict[str, ValueSpec]
-"""By flat name."""
-
-
-class Step:
-    """One step for all parts of a state.
-
-    Args:
-        outputs: what comes out, by flat name.
-        function: of arrays [B, ...] by flat name, and of the lane of each row.
-        memory: what it remembers.
-    """
-
-    def __init__(
-        self,
-        outputs: Specs,
-        function: Callable[[dict[str, Array], list[int]], dict[str, Array]],
-        memory: LaneMemory | None = None,
-    ) -> None:
-        self.outputs, self.function, self.memory = outputs, function, memory
-
-
-def concat(where: str, values: Specs, arguments: Mapping[str, Any]) -> Step:
-    """All parts joined along their last axis, in their order, as one under the name ``""``; numbers are arrays of one.
-
-    Parts of different dtypes become float32.
-    """
-    names = list(values)
-    parts = [value.of_shape(value.shape or (1,)) for value in values.values()]
-    if len({part.shape[:-1] for part in parts}) > 1:
-        shapes = {name: list(value.shape) for name, value in values.items()}
-        refuse(where, f"needs parts with the same shape but for the last axis, got {shapes}", shapes)
-    dtype = parts[0].dtype if len({part.dtype for part in parts}) == 1 else FLOAT
-    width = sum(part.shape[-1] for part in parts)
-    low, high = min(part.bounds[0] for part in parts), max(part.bounds[1] for part in parts)
-    out = parts[0].of_shape((*parts[0].shape[:-1], width)).within(dtype, low, high)
-
-    def function(arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        found = [arrays[name].reshape(len(lanes), *part.shape) for name, part in zip(names, parts, strict=True)]
-        return {"": np.concatenate(found, -1, dtype=dtype)}
-
-    return Step({"": out}, function)
-
-
-def sequence(where: str, values: Specs, arguments: Mapping[str, Any]) -> Step:
-    """The last states of each lane, oldest first: stacked on a new last axis, or joined along the last one.
-
-    The first state of a lane stands for those before it.
-    """
-    length, stacked = arguments["sequence_length"], arguments["add_rank"]
-    for value in values.values():
-        if not stacked and not value.shape:
-            refuse(f"{where}['add_rank']", "must be True for numbers, which have no axis to be joined along", False)
-    rank = 0 if stacked else 1  # axes that come after that of time
-    places = {name: len(value.shape) - rank for name, value in values.items()}
-    kept = {n: ArraySpec((*v.shape[: places[n]], length, *v.shape[places[n] :]), v.dtype) for n, v in values.items()}
-    memory = LaneMemory(where, kept)
-    outputs = {
-        name: value.of_shape((*value.shape, length) if stacked else (*value.shape[:-1], length * value.shape[-1]))
-        for name, value in values.items()
-    }
-
-    def latest(name: str, lane: int, x: Array) -> Array:
-        before, place = memory.get(lane, name), places[name]
-        now = np.expand_dims(x, place)
-        if before is None:
-            return np.repeat(now, length, place)
-        return np.concatenate((before[(slice(None),) * place + (slice(1, None),)], now), place)
-
-    def function(arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        found = {}
-        for name, x in arrays.items():
-            rows = [latest(name, lane, row) for lane, row in zip(lanes, x, strict=True)]
-            found[name] = np.stack(rows).reshape(len(rows), *outputs[name].shape)
-            for lane, row in zip(lanes, rows, strict=True):
-                memory.set(lane, name, row)
-        return found
-
-    return Step(outputs, function, memory)
-
-
-_OF_ALL: Final[dict[str, tuple[Callable[[str, Specs, Mapping[str, Any]], Step], Arguments]]] = {
-    "concat": (concat, {}),
-    "sequence": (
-        sequence,
-        {
-            "sequence_length": Argument(whole(1), 2),
-            "batch_size": Argument(whole(1), 1),
-            "add_rank": Argument(flag, True),
-        },
-    ),
-}
-"""Steps that see all parts at once, or remember."""
-TAKES: Final[dict[str, Arguments]] = {name: takes for name, (_, takes) in sorted({**STEPS, **_OF_ALL}.items())}
-"""What each step takes, by its name."""
+from ....core.protocols import Array, State
+from ...common.processing.pipeline import Pipeline, Stage, concat
+from ...common.processing.steps import Numbers, Step
+from ...common.specs.modules import resolve
+from ..spaces import BoolBox, BoxSpace, FloatBox, IntBox
+from ..utils.rlgraph_errors import refuse, translate_errors
+from .per_environment import lanes_of, packed, unpacked
+from .preprocessing_steps import CONCAT, MAKERS, STEPS
 
 
 class Preprocessor:
@@ -125,32 +28,43 @@ class Preprocessor:
     Raises:
         RLGraphError: a step or a key is unknown, or an argument is invalid or does not fit the states; names it.
 
-    ``outputs`` tells, by flat name, what comes out: shape, dtype, ``num_categories``, ``low`` and ``high``. Without
-    steps these are the spaces.
+    Attributes:
+        outputs: the spaces of what comes out, by flat name.
     """
-
-    outputs: Mapping[str, Any]
 
     def __init__(self, where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> None:
         self._where = where
+        if spec is not None and not isinstance(spec, list | tuple):
+            refuse(where, f"must be a list of steps such as [{{'type': 'divide', 'divisor': 255}}], got {spec!r}", spec)
+        values = self._inputs = {name: numbers_of(space) for name, space in spaces.items()}
+        stages: list[Stage] = []
         with translate_errors():
-            self._spec = _read(where, spec)
-            self._inputs = {name: value_spec(space) for name, space in spaces.items()}
-            values, self._steps = self._inputs, []
-            for index, arguments in enumerate(self._spec):
-                self._steps.append(_made(f"{where}[{index}]", arguments, values))
-                values = self._steps[-1].outputs
-        self.outputs = dict(values if self._steps else spaces)
+            places = [(f"{where}[{index}]", step) for index, step in enumerate(spec or ())]
+            self._spec = [resolve(place, step, "step", {"step": STEPS}) for place, step in places]
+            for (place, _), given in zip(places, self._spec, strict=True):
+                arguments = dict(given)
+                kind = arguments.pop("type")
+                if kind == CONCAT:
+                    out, stage = concat(place, values)
+                    values = {"": out}
+                else:
+                    stage = {name: MAKERS[kind](place, value, **arguments) for name, value in values.items()}
+                    values = {name: step.out for name, step in stage.items()}
+                stages.append(stage)
+        self._pipeline = Pipeline(stages)
+        self.outputs: Mapping[str, Any] = (
+            {name: box_of(value) for name, value in values.items()} if stages else dict(spaces)
+        )
 
     @property
     def has_steps(self) -> bool:
         """Does it do anything?"""
-        return bool(self._steps)
+        return bool(self._spec)
 
     @property
     def is_stateful(self) -> bool:
         """Does it remember states? The same state may come out differently then."""
-        return any(step.memory is not None for step in self._steps)
+        return bool(self._stateful())
 
     def __call__(self, arrays: Mapping[str, Array], lanes: Sequence[int] | None = None) -> dict[str, Array]:
         """Preprocess one state or a batch.
@@ -176,16 +90,12 @@ class Preprocessor:
                     f"is {wanted}: it takes that many states at once, or the lane of each; got {rows} without lanes"
                 )
                 refuse(f"{self._where}[{index}]['batch_size']", problem, rows)
-        found = {name: np.asarray(arrays[name]).astype(s.dtype, copy=False) for name, s in self._inputs.items()}
-        for step in self._steps:
-            found = step.function(found, of_rows)
-        return found
+        given = {name: np.asarray(arrays[name]).astype(s.dtype, copy=False) for name, s in self._inputs.items()}
+        return self._pipeline(given, of_rows)
 
     def reset(self, lanes: Sequence[int] | None = None) -> None:
         """New episodes begin in these lanes, or in all: the next state of each is its first."""
-        for step in self._steps:
-            if step.memory is not None:
-                step.memory.clear(lanes)
+        self._pipeline.reset(lanes)
 
     def to_json(self) -> list[dict[str, Any]]:
         """The steps with all arguments, in JSON's types; a Preprocessor takes it."""
@@ -193,8 +103,14 @@ class Preprocessor:
 
     def state_dict(self) -> State:
         """What is remembered, by the index of the step."""
-        memories = ((index, step.memory) for index, step in enumerate(self._steps))
-        return {str(index): memory.state_dict() for index, memory in memories if memory is not None}
+        lanes: Mapping[Any, Any] = self._pipeline.lanes
+        found = {}
+        for index, steps in self._stateful().items():
+            key = {name: next(iter(step.memory)) for name, step in steps.items()}
+            found[str(index)] = packed(
+                {lane: {name: kept[index, name][key[name]] for name in steps} for lane, kept in lanes.items()}
+            )
+        return found
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned.
@@ -202,13 +118,23 @@ class Preprocessor:
         Raises:
             RLGraphError: it is of other steps or states; nothing has changed then.
         """
-        memories = {str(index): step.memory for index, step in enumerate(self._steps) if step.memory is not None}
-        if set(state) != set(memories):
-            problem = f"remembers something in the steps {sorted(memories)}, and the saved one did in {sorted(state)}"
+        stateful = self._stateful()
+        if set(state) != {str(index) for index in stateful}:
+            problem = f"remembers something in the steps {list(stateful)}, and the saved one did in {sorted(state)}"
             refuse(self._where, problem, state)
-        read = {index: memory.read(state[index]) for index, memory in memories.items()}
-        for index, memory in memories.items():
-            memory.restore(read[index])
+        lanes: dict[Any, dict[tuple[int, str], Mapping[str, Array]]] = {}
+        for index, steps in stateful.items():
+            keys = {name: next(iter(step.memory.items())) for name, step in steps.items()}
+            read = unpacked(self._where, state[str(index)], {name: shape for name, (_, shape) in keys.items()})
+            for lane, arrays in read.items():
+                kept = lanes.setdefault(lane, {})
+                kept.update({(index, name): {keys[name][0]: array} for name, array in arrays.items()})
+        self._pipeline.lanes = lanes
+
+    def _stateful(self) -> dict[int, Mapping[str, Step]]:
+        """The steps that remember, by index."""
+        stages = ((index, stage) for index, stage in enumerate(self._pipeline.stages) if isinstance(stage, Mapping))
+        return {index: steps for index, steps in stages if any(step.memory for step in steps.values())}
 
     def _rows(self, arrays: Mapping[str, Array]) -> int:
         """B, of arrays that fit."""
@@ -225,40 +151,24 @@ class Preprocessor:
         return rows
 
 
-def _read(where: str, spec: Any) -> list[dict[str, Any]]:
-    """Each step's type and all of its arguments."""
-    if spec is None:
-        return []
-    if not isinstance(spec, list | tuple):
-        refuse(where, f"must be a list of steps such as [{{'type': 'divide', 'divisor': 255}}], got {spec!r}", spec)
-    steps = []
-    for index, given in enumerate(spec):
-        place = f"{where}[{index}]"
-        kind, arguments = kind_and_arguments(place, given, TAKES)
-        for name, only in ONLY.get(kind, {}).items():
-            if (value := arguments.pop(name, only)) != only:
-                refuse(f"{place}[{name!r}]", f"must be {only!r}: there is nothing else, got {value!r}", value)
-        steps.append({"type": kind, **read_arguments(place, arguments, TAKES[kind], kind)})
-    return steps
+def numbers_of(box: BoxSpace) -> Numbers:
+    """What the steps need to know of a box."""
+    low, high = box.bounds
+    if not isinstance(box, IntBox):
+        return Numbers(box.shape, box.dtype, float(low.min()), float(high.max()))
+    categories = box.num_categories if (low == low.min()).all() else None
+    return Numbers(box.shape, box.dtype, int(low.min()), int(high.max()) - 1, categories)
 
 
-_LAST: Final = "channels_last"
-ONLY: Final[Mapping[str, Mapping[str, Any]]] = {
-    "concat": {"axis": -1},
-    "reshape": {"fold_time_rank": False, "unfold_time_rank": False, "time_major": None},
-    "sequence": {"in_data_format": _LAST, "out_data_format": _LAST},
-}
-"""What 0.1.3 takes beside, by step, and its only value here."""
-
-
-def _made(where: str, given: Mapping[str, Any], values: Specs) -> Step:
-    arguments = {key: value for key, value in given.items() if key != "type"}
-    if given["type"] in _OF_ALL:
-        return _OF_ALL[given["type"]][0](where, values, arguments)
-    build = STEPS[given["type"]][0]
-    built = {name: build(where, value, arguments) for name, value in values.items()}
-
-    def function(arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        return {name: built[name][1](array) for name, array in arrays.items()}
-
-    return Step({name: value for name, (value, _) in built.items()}, function)
+def box_of(found: Numbers) -> BoxSpace:
+    """The box of what comes out of a step."""
+    if found.dtype.kind == "b":
+        return BoolBox(shape=found.shape)
+    if found.dtype.kind == "f":
+        return FloatBox(found.low, found.high, shape=found.shape)
+    dtype: Any = np.uint8 if found.dtype == np.uint8 else np.int32
+    limits = np.iinfo(dtype)
+    if found.categories is None and found.low <= limits.min and found.high >= limits.max - 1:
+        return IntBox(shape=found.shape, dtype=dtype)
+    most = 256 if dtype == np.uint8 else limits.max  # an upper bound of int32 is an int32, too
+    return IntBox(found.low, min(found.high + 1, most), shape=found.shape, dtype=dtype)

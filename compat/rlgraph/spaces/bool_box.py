@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -39,12 +38,6 @@ class BoolBox(BoxSpace):
             return ""
         return f"must be True or False, got {array.dtype}"
 
-    def to_spec(self) -> dict[str, Any]:
-        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
-        return {"type": "bool", "shape": list(self._shape)}
-
-    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """See :meth:`BoxSpace.drawn`."""
         return np.asarray(rng.integers(0, 2, shape))
-
-    def __repr__(self) -> str:
-        return f"BoolBox(shape={self._shape})" if self._shape else "BoolBox()"

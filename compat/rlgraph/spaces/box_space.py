@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from ....core.checks import shortened
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import integer, refuse
-from .space import Rank, Size, Space, leading
+from .space import Rank, Space
 
 LARGEST: Final = float(np.finfo(np.float32).max)
 """Numbers beyond are infinite as float32; bounds from here on are none."""
@@ -57,45 +57,14 @@ class BoxSpace(Space):
         return self._dtype
 
     @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self._shape)
-
-    @property
-    def flat_dim(self) -> int:
-        """How many numbers a value has."""
-        return math.prod(self._shape)
-
-    @property
     def bounds(self) -> tuple[Array, Array]:
         """``(low, high)``."""
         return self.low, self.high
 
     @property
     def unbounded(self) -> bool:
-        """Have the numbers no bounds at all?"""
+        """Have the numbers no bounds at all? Integers have no categories then."""
         return False
-
-    def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
-        """Random values, arrays or NumPy scalars; see :meth:`Space.sample`."""
-        return self._drawn((*leading(size), *self._shape), self._generator(rng)).astype(self._dtype)[()]
-
-    def zeros(self, size: Size = None) -> Any:
-        """Zeros, arrays or NumPy scalars; see :meth:`Space.sample`."""
-        return np.zeros((*leading(size), *self._shape), self._dtype)[()]
-
-    def contains(self, sample: Any) -> bool:
-        """Whether one value is of this shape and within the bounds; numbers need not have the dtype."""
-        try:
-            array = np.asarray(sample)
-        except (ValueError, TypeError):
-            return False
-        return array.shape == self._shape and not self.problem(array, bounded=True)
-
-    def force_batch(self, samples: Any) -> Any:
-        """A batch, an array [B, ...]; see :meth:`Space.force_batch`."""
-        array = np.asarray(samples)
-        return array[None] if array.ndim == len(self._shape) else array
 
     def flat(self) -> dict[str, BoxSpace]:
         """The box itself, under an empty name."""
@@ -109,6 +78,14 @@ class BoxSpace(Space):
         """The array under the empty name."""
         return arrays[""]
 
+    def to_spec(self) -> dict[str, Any]:
+        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
+        kind = {"b": "bool", "f": "float"}.get(self._dtype.kind, "int")
+        is_free = kind == "bool" or self.unbounded
+        bounds = {} if is_free else {"low": _in_json(self.low), "high": _in_json(self.high)}
+        dtype = {"dtype": "uint8"} if self._dtype == np.uint8 else {}
+        return {"type": kind, "shape": list(self._shape), **bounds, **dtype}
+
     @abstractmethod
     def problem(self, array: Array, *, bounded: bool) -> str:
         """What is wrong with the numbers of an array of any shape, such as ``"must be finite"``; empty if nothing is.
@@ -119,15 +96,43 @@ class BoxSpace(Space):
         """
 
     @abstractmethod
-    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array: ...
+    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Random numbers, not yet of the dtype."""
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, BoxSpace) or type(other) is not type(self):
-            return NotImplemented
-        same = (self._shape, self._dtype, self.unbounded) == (other.shape, other.dtype, other.unbounded)
-        return same and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+    def listed(self, function: Callable[[Any], Any]) -> Any:
+        """See :meth:`Space.listed`."""
+        return function(self)
 
-    __hash__ = Space.__hash__
+    def _set_bounds(self, shape: Any, low: Any, high: Any, free: tuple[float, float]) -> None:
+        """Shape and bounds of arguments: a shape, or bounds that have one; ``free`` are the bounds of all numbers."""
+        name, dtype = type(self).__name__, np.float32 if self._dtype.kind == "f" else np.int64
+        self._unbounded = low is None and high is None
+        if self._unbounded:
+            low, high = free
+        elif high is None:
+            low, high = 0, low
+        elif low is None:
+            refuse(f"{name}: low", "is missing: give both bounds, of which those of floats may be infinite", low)
+        low, high = _bound(f"{name}: low", low, dtype), _bound(f"{name}: high", high, dtype)
+        self._shape = shape = read_shape(f"{name}: shape", (low.shape or high.shape) if shape is None else shape)
+        for argument, array in (("low", low), ("high", high)):
+            if array.shape not in ((), shape):
+                problem = f"has the shape {array.shape}; it must be one number or have the shape {shape}"
+                refuse(f"{name}: {argument}", problem, array)
+        low, high = _uniform(low), _uniform(high)
+        if low.ndim != high.ndim:
+            low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+        for array in (low, high):
+            array.flags.writeable = False
+        self.low, self.high = low, high
+
+    def __repr__(self) -> str:
+        bounds = [] if self._dtype.kind == "b" or self.unbounded else [shown(self.low), shown(self.high)]
+        if self._dtype.kind != "f" and bounds[:1] == ["0"]:
+            bounds = bounds[1:]
+        shape = [f"shape={self._shape}"] if self._shape or self._dtype.kind == "f" else []
+        dtype = ["dtype='uint8'"] if self._dtype == np.uint8 else []
+        return f"{type(self).__name__}({', '.join([*bounds, *shape, *dtype])})"
 
 
 def read_shape(argument: str, given: Any) -> tuple[int, ...]:
@@ -135,22 +140,6 @@ def read_shape(argument: str, given: Any) -> tuple[int, ...]:
     if not isinstance(given, tuple | list):
         refuse(argument, f"must be a tuple of integers, got {shortened(given)}", given)
     return tuple(integer(argument, size, at_least=1) for size in given)
-
-
-def bounds_of(name: str, shape: Any, low: Any, high: Any, dtype: DTypeLike) -> tuple[tuple[int, ...], Array, Array]:
-    """Shape and bounds of arguments: a shape, or bounds that have one."""
-    low, high = _bound(f"{name}: low", low, dtype), _bound(f"{name}: high", high, dtype)
-    shape = read_shape(f"{name}: shape", (low.shape or high.shape) if shape is None else shape)
-    for argument, array in (("low", low), ("high", high)):
-        if array.shape not in ((), shape):
-            problem = f"has the shape {array.shape}; it must be one number or have the shape {shape}"
-            refuse(f"{name}: {argument}", problem, array)
-    least, most = _uniform(low), _uniform(high)
-    if least.ndim != most.ndim:
-        least, most = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-    for array in (least, most):
-        array.flags.writeable = False
-    return shape, least, most
 
 
 def dtype_of(argument: str, given: Any, allowed: tuple[str, ...]) -> str:
@@ -184,10 +173,10 @@ def _uniform(bound: Array) -> Array:
     return np.array(bound.flat[0]) if bound.size and (bound == bound.flat[0]).all() else bound
 
 
-def in_json(bound: Array) -> Any:
+def _in_json(bound: Array) -> Any:
     """A number or nested lists; infinite ones as strings."""
     if bound.ndim:
-        return [in_json(row) for row in bound]
+        return [_in_json(row) for row in bound]
     return bound.item() if np.isfinite(bound) else str(bound.item())
 
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from ....core.checks import shortened
 from ....core.protocols import Array
-from ..utils.rlgraph_errors import refuse
-from .box_space import LARGEST
+from ..utils.rlgraph_errors import as_array, refuse
+from .bool_box import BoolBox
+from .box_space import LARGEST, BoxSpace
+from .float_box import FloatBox
 
 FLOATS: Final = (float, np.float32, np.float64)
 """The usual types of a reward, which are read fast."""
@@ -23,10 +25,7 @@ def read_rewards(argument: str, given: Any, count: int | None) -> Array:
     """
     if count is None and type(given) in FLOATS and -LARGEST <= given <= LARGEST:
         return np.array([given], np.float32)
-    array = _column(argument, given, count)
-    if array.dtype.kind not in "fiu" or not (np.abs(array) <= LARGEST).all():
-        refuse(argument, f"must be finite as float32, got {shortened(given)}", given)
-    return np.array(array, np.float32)
+    return _column(argument, given, count, FloatBox())
 
 
 def read_terminals(argument: str, given: Any, count: int | None) -> Array:
@@ -37,28 +36,19 @@ def read_terminals(argument: str, given: Any, count: int | None) -> Array:
     """
     if given is False or (given is True and count is None):
         return np.full(count or 1, given)
-    array = _column(argument, given, count)
-    if array.dtype.kind != "b" and not (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
-        refuse(argument, f"must be True or False, got {shortened(given)}", given)
-    return np.array(array, np.bool_)
+    return _column(argument, given, count, BoolBox())
 
 
-def as_array(argument: str, given: Any) -> Array:
-    """One array of what was given."""
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError):
-        refuse(argument, f"must be one array, got values of different shapes: {shortened(given)}", given)
-
-
-def _column(argument: str, given: Any, count: int | None) -> Array:
+def _column(argument: str, given: Any, count: int | None, box: BoxSpace) -> Array:
     """One value for each record, [B]; for one record also an array of one."""
     array = as_array(argument, given)
     if count is None and array.shape in ((), (1,)):
-        return array.reshape(1)
-    if array.ndim != 1 or len(array) != count:
+        array = array.reshape(1)
+    elif array.ndim != 1 or len(array) != count:
         refuse_length(argument, len(array) if array.ndim else None, count, given)
-    return array
+    if problem := box.problem(array, bounded=False):
+        refuse(argument, f"{problem}, got {shortened(given)}", given)
+    return np.array(array, box.dtype)
 
 
 def refuse_length(argument: str, length: int | None, count: int | None, given: Any) -> NoReturn:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
-
-import numpy as np
 
 from ....core.checks import did_you_mean, shortened
 from ..utils.rlgraph_errors import mapping, refuse
 from .box_space import BoxSpace
-from .space import Rank, Size, Space, leading
+from .space import Rank, Space
 
 Container = TypeVar("Container", bound="_Container")
 
@@ -20,70 +18,21 @@ class _Container(Space):
 
     _parts: dict[str, Space]
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        return tuple(part.shape for part in self._parts.values())
-
-    def get_shape(
-        self,
-        with_batch_rank: Rank = False,
-        with_time_rank: Rank = False,
-        time_major: bool | None = None,
-        with_category_rank: bool = False,
-    ) -> tuple[Any, ...]:
-        ranks = (with_batch_rank, with_time_rank, time_major, with_category_rank)
-        return tuple(part.get_shape(*ranks) for part in self._parts.values())
-
-    @property
-    def dtype(self) -> Any:
-        return self._nested({key: part.dtype for key, part in self._parts.items()})
-
-    @property
-    def rank(self) -> tuple[Any, ...]:
-        return tuple(part.rank for part in self._parts.values())
-
-    @property
-    def flat_dim(self) -> int:
-        return sum(part.flat_dim for part in self._parts.values())
-
-    def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
-        drawn = self._generator(rng)
-        if horizontal:
-            found = np.empty(leading(1 if size is None else size), np.object_)
-            for place in np.ndindex(found.shape):
-                found[place] = self.sample(rng=drawn)
-            return found
-        return self._nested({key: part.sample(size, rng=drawn) for key, part in self._parts.items()})
-
-    def zeros(self, size: Size = None) -> Any:
-        return self._nested({key: part.zeros(size) for key, part in self._parts.items()})
-
-    def contains(self, sample: Any) -> bool:
-        values = self._split(sample)
-        if values is None or values.keys() != self._parts.keys():
-            return False
-        return all(part.contains(values[key]) for key, part in self._parts.items())
-
-    def force_batch(self, samples: Any) -> Any:
-        values = self._values(samples)
-        return self._nested({key: part.force_batch(values[key]) for key, part in self._parts.items()})
-
     def flat(self) -> dict[str, BoxSpace]:
         return {_joined(key, name): box for key, part in self._parts.items() for name, box in part.flat().items()}
 
     def flatten(self, value: Any) -> dict[str, Any]:
         values = self._values(value)
-        return {
-            _joined(key, name): inner
-            for key, part in self._parts.items()
-            for name, inner in part.flatten(values[key]).items()
-        }
+        parts = ((key, part.flatten(values[key])) for key, part in self._parts.items())
+        return {_joined(key, name): inner for key, found in parts for name, inner in found.items()}
 
     def unflatten(self, arrays: Mapping[str, Any]) -> Any:
-        found = {}
-        for key, part in self._parts.items():
-            found[key] = part.unflatten({name: arrays[_joined(key, name)] for name in part.flat()})
-        return self._nested(found)
+        return self._nested(
+            {
+                key: part.unflatten({name: arrays[_joined(key, name)] for name in part.flat()})
+                for key, part in self._parts.items()
+            }
+        )
 
     def with_extra_ranks(
         self: Container,
@@ -91,18 +40,20 @@ class _Container(Space):
         add_time_rank: Rank | None = True,
         time_major: bool | None = None,
     ) -> Container:
-        other = super().with_extra_ranks(add_batch_rank, add_time_rank, time_major)
         ranks = (add_batch_rank, add_time_rank, time_major)
+        other = super().with_extra_ranks(*ranks)
         vars(other)["_parts"] = {key: part.with_extra_ranks(*ranks) for key, part in self._parts.items()}
         return other
 
     def __len__(self) -> int:
         return len(self._parts)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Container) and type(other) is type(self) and self.to_spec() == other.to_spec()
+    def listed(self, function: Callable[[Any], Any]) -> Any:
+        return tuple(part.listed(function) for part in self._parts.values())
 
-    __hash__ = Space.__hash__
+    def _set_parts(self, parts: Mapping[str, Any], *ranks: Any) -> None:
+        self._set_ranks(*ranks)
+        self._parts = {key: Space.from_spec(part).with_extra_ranks(*ranks) for key, part in parts.items()}
 
     def _nested(self, parts: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -154,15 +105,13 @@ class Dict(_Container):
         time_major: bool = False,
         **parts: Any,
     ) -> None:
-        self._set_ranks(add_batch_rank, add_time_rank, time_major)
         given = parts if spec is None else {**mapping("Dict: spec", spec), **parts}
         for key in given:
             if not key or "/" in key:
                 refuse("Dict: spec", f"has the key {key!r}; keys must not be empty nor contain '/'", key)
         if not given:
             refuse("Dict: spec", "must have at least one part", given)
-        ranks = (add_batch_rank, add_time_rank, time_major)
-        self._parts = {key: Space.from_spec(given[key]).with_extra_ranks(*ranks) for key in sorted(given)}
+        self._set_parts(dict(sorted(given.items())), add_batch_rank, add_time_rank, time_major)
 
     def __getitem__(self, key: str) -> Any:
         return self._parts[key]
@@ -211,15 +160,12 @@ class Tuple(_Container):
     def __init__(
         self, *components: Any, add_batch_rank: Rank = False, add_time_rank: Rank = False, time_major: bool = False
     ) -> None:
-        self._set_ranks(add_batch_rank, add_time_rank, time_major)
         if len(components) == 1 and isinstance(components[0], tuple | list):
             components = tuple(components[0])
         if not components:
             refuse("Tuple: components", "must be at least one space", components)
-        ranks = (add_batch_rank, add_time_rank, time_major)
-        self._parts = {
-            str(index): Space.from_spec(part).with_extra_ranks(*ranks) for index, part in enumerate(components)
-        }
+        parts = {str(index): part for index, part in enumerate(components)}
+        self._set_parts(parts, add_batch_rank, add_time_rank, time_major)
 
     def __getitem__(self, index: int) -> Any:
         return list(self._parts.values())[index]
@@ -238,9 +184,7 @@ class Tuple(_Container):
         return tuple(parts.values())
 
     def _split(self, value: Any) -> dict[Any, Any] | None:
-        if not isinstance(value, tuple | list):
-            return None
-        return {str(index): part for index, part in enumerate(value)}
+        return {str(index): part for index, part in enumerate(value)} if isinstance(value, tuple | list) else None
 
     def _wanted(self) -> str:
         return f"a tuple of {len(self._parts)} parts"

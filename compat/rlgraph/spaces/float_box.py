@@ -9,10 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ....core.checks import shortened
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
-from .box_space import LARGEST, BoxSpace, bounds_of, dtype_of, in_json, shown
+from .box_space import LARGEST, BoxSpace, dtype_of, shown
 from .space import Rank
 
 _FLOATS: Final = ("float16", "float32", "float64")
@@ -49,15 +48,9 @@ class FloatBox(BoxSpace):
         dtype_of("FloatBox: dtype", dtype, _FLOATS)
         if isinstance(low, tuple | list) and high is None and shape is None:
             low, shape = None, low
-        if low is None and high is None:
-            low, high = -math.inf, math.inf
-        elif high is None:
-            low, high = 0.0, low
-        elif low is None:
-            refuse("FloatBox: low", "is missing: give both bounds, of which one may be infinite", low)
-        self._shape, self.low, self.high = bounds_of("FloatBox", shape, low, high, np.float32)
+        self._set_bounds(shape, low, high, (-math.inf, math.inf))
         if not (self.low <= self.high).all():
-            refuse("FloatBox: low", f"must not be above high, got {shortened(low)} and {shortened(high)}", low)
+            refuse("FloatBox: low", f"must not be above high, got {shown(self.low)} and {shown(self.high)}", low)
 
     @property
     def unbounded(self) -> bool:
@@ -75,12 +68,8 @@ class FloatBox(BoxSpace):
             return f"must be within {shown(self.low)} .. {shown(self.high)}"
         return ""
 
-    def to_spec(self) -> dict[str, Any]:
-        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
-        bounds = {} if self.unbounded else {"low": in_json(self.low), "high": in_json(self.high)}
-        return {"type": "float", "shape": list(self._shape), **bounds}
-
-    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """See :meth:`BoxSpace.drawn`."""
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         if self.unbounded:
             return np.asarray(rng.standard_normal(shape))
@@ -92,7 +81,3 @@ class FloatBox(BoxSpace):
         one_sided = np.where(np.isinf(high), low + np.abs(normal), high - np.abs(normal))
         unbounded = np.isinf(low) & np.isinf(high)
         return np.where(bounded, inside, np.where(unbounded, normal, one_sided))
-
-    def __repr__(self) -> str:
-        bounds = [] if self.unbounded else [shown(self.low), shown(self.high)]
-        return f"FloatBox({', '.join([*bounds, f'shape={self._shape}'])})"

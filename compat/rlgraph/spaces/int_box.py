@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ....core.checks import shortened
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
-from .box_space import BoxSpace, bounds_of, dtype_of, in_json, shown
+from .box_space import BoxSpace, dtype_of, shown
 from .space import Rank
 
 _SMALLEST_INT, _LARGEST_INT = -(2**31), 2**31 - 1
@@ -52,16 +51,9 @@ class IntBox(BoxSpace):
         is_byte = dtype_of("IntBox: dtype", dtype, _INTS) == "uint8"
         self._dtype = np.dtype(np.uint8 if is_byte else np.int32)
         least, most = (0, 256) if is_byte else (_SMALLEST_INT, _LARGEST_INT)
-        self._unbounded = low is None and high is None
-        if self._unbounded:
-            low, high = least, most
-        elif high is None:
-            low, high = 0, low
-        elif low is None:
-            refuse("IntBox: low", "is missing: give both bounds", low)
-        self._shape, self.low, self.high = bounds_of("IntBox", shape, low, high, np.int64)
+        self._set_bounds(shape, low, high, (least, most))
         if not (self.low < self.high).all():
-            refuse("IntBox: high", f"must be above {shortened(low)}, got {shortened(high)}: it is excluded", high)
+            refuse("IntBox: high", f"must be above {shown(self.low)}, got {shown(self.high)}: it is excluded", high)
         if (self.low < least).any() or (self.high > most).any():
             refuse("IntBox: low", f"and high must be within {least} .. {most} for {self._dtype}", low)
         sizes = np.unique(self.high - self.low)
@@ -81,19 +73,6 @@ class IntBox(BoxSpace):
             return f"must be in {shown(self.low)} .. {shown(self.high - 1)}"
         return ""
 
-    def to_spec(self) -> dict[str, Any]:
-        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
-        bounds = {} if self.unbounded else {"low": in_json(self.low), "high": in_json(self.high)}
-        dtype = {"dtype": "uint8"} if self._dtype == np.uint8 else {}
-        return {"type": "int", "shape": list(self._shape), **bounds, **dtype}
-
-    def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """See :meth:`BoxSpace.drawn`."""
         return np.asarray(rng.integers(self.low, self.high, shape))
-
-    def __repr__(self) -> str:
-        bounds = [] if self.unbounded else [shown(self.low), shown(self.high)]
-        if len(bounds) == 2 and bounds[0] == "0":
-            bounds = bounds[1:]
-        shape = [f"shape={self._shape}"] if self._shape else []
-        dtype = ["dtype='uint8'"] if self._dtype == np.uint8 else []
-        return f"IntBox({', '.join([*bounds, *shape, *dtype])})"

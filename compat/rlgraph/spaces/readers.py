@@ -13,9 +13,9 @@ import numpy as np
 
 from ....core.checks import shortened
 from ....core.protocols import Array
-from ..utils.rlgraph_errors import RLGraphError, refuse
+from ..utils.rlgraph_errors import RLGraphError, as_array, refuse
 from .box_space import LARGEST, BoxSpace
-from .columns import FLOATS, as_array, read_rewards, read_terminals, refuse_length
+from .columns import FLOATS, read_rewards, read_terminals, refuse_length
 from .float_box import FloatBox
 from .int_box import IntBox
 from .space import Space
@@ -24,7 +24,6 @@ Arrays: TypeAlias = "dict[str, Array]"
 """By flat name, each [B, ...] and of the space's dtype."""
 _FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _FAST_INTS: Final = (int, np.int32, np.int64)
-_NAMES: Final = {name: name for name in ("states", "actions", "rewards", "next_states", "terminals")}
 
 
 class StatesReader:
@@ -35,35 +34,37 @@ class StatesReader:
         space: of one state.
     """
 
+    _what = "states"
+    _is_bounded = False
+
     def __init__(self, prefix: str, space: Space) -> None:
-        self._prefix = prefix
-        self._space = space
-        self._flat = space.flat()
+        self._prefix, self._space, self._flat = prefix, space, space.flat()
+        self._lows: Arrays = {}
         box = self._flat.get("")
         self._shape = box.shape if isinstance(box, FloatBox) else None
         is_number = isinstance(box, IntBox) and box.shape == ()
         self._range = range(int(box.low), int(box.high)) if box is not None and is_number else None
-        self._dtype = box.dtype if box is not None else None
         self._scalar: Any = None if box is None else box.dtype.type
 
-    def __call__(self, where: str, states: Any, what: str = "states") -> tuple[Arrays, bool]:
+    def __call__(self, where: str, states: Any, what: str = "") -> tuple[Arrays, bool]:
         """The states' arrays, copies [B, ...] by flat name, and whether it was one state (then B is 1).
 
         Args:
             where: the method that was called: ``"get_action"``.
             states: one state or a batch of at least one; which it is follows from the rank.
-            what: the argument's name.
+            what: the argument's name; by default ``states``, or ``actions``.
 
         Raises:
             RLGraphError: a part is missing or unknown, or of another type or shape, out of an IntBox's range, or not
                 finite as float32.
         """
-        if type(states) is np.ndarray and states.shape == self._shape and states.dtype in _FAST:
-            if 0 not in (np.abs(states) <= LARGEST).tobytes():
-                return {"": np.array(states[None], np.float32)}, True
-        elif self._range is not None and type(states) in _FAST_INTS and int(states) in self._range:
-            return {"": np.array([states], self._dtype)}, True
-        return self._read(where, what, states, bounded=False)
+        usual = self.one(states)
+        if usual is not None:
+            return {"": usual[None]}, True
+        found, single = self._read(f"{self._prefix}.{where}: {what or self._what}", states)
+        for name, low in self._lows.items():
+            found[name] -= low
+        return found, single
 
     def one(self, value: Any) -> Array | None:
         """The short way, for the most usual: one value of a space with one part; None where it is anything else.
@@ -79,8 +80,7 @@ class StatesReader:
             return number
         return None
 
-    def _read(self, where: str, what: str, given: Any, *, bounded: bool) -> tuple[Arrays, bool]:
-        argument = f"{self._prefix}.{where}: {what}"
+    def _read(self, argument: str, given: Any) -> tuple[Arrays, bool]:
         found: Arrays = {}
         single: bool | None = None
         for name, value in _parts(argument, self._space, given).items():
@@ -93,7 +93,7 @@ class StatesReader:
             if single not in (None, is_one):
                 refuse(place, "must be a batch like the parts before it, or one value like them", value)
             single = is_one
-            if problem := box.problem(array, bounded=bounded):
+            if problem := box.problem(array, bounded=self._is_bounded):
                 refuse(place, f"{problem}, got {shortened(value)}", value)
             found[name] = np.array(array[None] if is_one else array, box.dtype)
         if len({len(array) for array in found.values()}) > 1:
@@ -104,20 +104,14 @@ class StatesReader:
 class ActionsReader(StatesReader):
     """Turns actions into arrays by flat name: integers numbered from 0, floats within their bounds."""
 
+    _what = "actions"
+    _is_bounded = True
+
     def __init__(self, prefix: str, space: Space) -> None:
         super().__init__(prefix, space)
         self._lows = _lows(self._flat)
         if self._lows or self._shape is not None:
             self._range = self._shape = None  # not the short way
-
-    def __call__(self, where: str, states: Any, what: str = "actions") -> tuple[Arrays, bool]:
-        """As :meth:`StatesReader.__call__`; floats beyond their bounds are refused, too."""
-        if self._range is not None and type(states) in _FAST_INTS and int(states) in self._range:
-            return {"": np.array([states], self._dtype)}, True
-        found, single = self._read(where, what, states, bounded=True)
-        for name, low in self._lows.items():
-            found[name] -= low
-        return found, single
 
 
 class Record(NamedTuple):
@@ -181,13 +175,13 @@ class RecordsReader:
         Raises:
             RLGraphError: one of them is invalid, or has another length than the states.
         """
-        name = {**_NAMES, **names} if names else _NAMES
-        found, single = self._states(where, states, name["states"])
+        name, place = names or {}, f"{self._prefix}.{where}:"
+        found, single = self._states(where, states, name.get("states", ""))
         count = None if single else len(next(iter(found.values())))
-        acted = self._as_many(where, name["actions"], count, actions, self._actions)
-        after = self._as_many(where, name["next_states"], count, next_states, self._states)
-        rewarded = read_rewards(f"{self._prefix}.{where}: {name['rewards']}", rewards, count)
-        ended = read_terminals(f"{self._prefix}.{where}: {name['terminals']}", terminals, count)
+        acted = self._as_many(where, name.get("actions", "actions"), count, actions, self._actions)
+        after = self._as_many(where, name.get("next_states", "next_states"), count, next_states, self._states)
+        rewarded = read_rewards(f"{place} {name.get('rewards', 'rewards')}", rewards, count)
+        ended = read_terminals(f"{place} {name.get('terminals', 'terminals')}", terminals, count)
         return Records(found, acted, rewarded, after, ended), single
 
     def one(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> Record | None:

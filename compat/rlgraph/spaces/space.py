@@ -1,4 +1,4 @@
-"""What a space is: a box of numbers, or a dictionary or tuple of spaces."""
+"""What a space is: a tree, whose leaves are boxes of numbers, and whose inner nodes are dictionaries or tuples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..utils.rlgraph_errors import refuse
+from ..utils.rlgraph_errors import RLGraphError, refuse
 
 Self = TypeVar("Self", bound="Space")
 Size: TypeAlias = "int | tuple[int, ...] | None"
@@ -50,11 +50,10 @@ class Space(ABC):
         return made  # type: ignore[no-any-return]
 
     @property
-    @abstractmethod
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> Any:
         """Without batch and time; of a Dict or Tuple a tuple of shapes, keys sorted."""
+        return self.listed(lambda box: box.shape)
 
-    @abstractmethod
     def get_shape(
         self,
         with_batch_rank: Rank = False,
@@ -70,43 +69,69 @@ class Space(ABC):
             time_major: does time come first? None: as the space has it.
             with_category_rank: add an axis for the values of integers.
         """
+        ranks = (with_batch_rank, with_time_rank, time_major, with_category_rank)
+        shape: tuple[Any, ...] = self.listed(lambda box: box.get_shape(*ranks))
+        return shape
 
     @property
-    @abstractmethod
     def dtype(self) -> Any:
-        """A NumPy dtype; of a Dict or Tuple one for each part."""
+        """A NumPy dtype: float32, int32, uint8 or bool; of a Dict or Tuple one for each part."""
+        return self._each(lambda box: box.dtype)
 
     @property
-    @abstractmethod
     def rank(self) -> Any:
         """The number of axes; of a Dict or Tuple a tuple of these."""
+        return self.listed(lambda box: len(box.shape))
 
     @property
-    @abstractmethod
     def flat_dim(self) -> int:
         """How many numbers a value has."""
+        return sum(int(np.prod(box.shape)) for box in self.flat().values())
 
-    @abstractmethod
     def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
-        """Random values: uniform within bounds, from N(0, 1) without any.
+        """Random values: uniform within bounds, from N(0, 1) without any; arrays or NumPy scalars.
 
         Args:
             size: None for one value, or how many; a tuple of two puts two axes in front.
             horizontal: of a Dict or Tuple: an array of ``size`` values, 1 for None, in the place of a value of arrays.
             rng: the generator to draw from; by default one of the space's own.
         """
+        if rng is None:
+            rng = self._rng = np.random.default_rng() if self._rng is None else self._rng
+        if horizontal and not self._is_box:
+            found = np.empty(leading(1 if size is None else size), np.object_)
+            for place in np.ndindex(found.shape):
+                found[place] = self.sample(rng=rng)
+            return found
+        return self._each(lambda box: box.drawn((*leading(size), *box.shape), rng).astype(box.dtype)[()])
 
-    @abstractmethod
     def zeros(self, size: Size = None) -> Any:
         """Zeros of the space's shape and dtype; ``size`` as in :meth:`sample`."""
+        return self._each(lambda box: np.zeros((*leading(size), *box.shape), box.dtype)[()])
 
-    @abstractmethod
     def contains(self, sample: Any) -> bool:
-        """Whether one value, without a batch axis, is of the space's type and shape and within its bounds."""
+        """Whether one value, without a batch axis, is of the space's type and shape and within its bounds.
 
-    @abstractmethod
+        Numbers need not have the dtype.
+        """
+        return self.fits(sample, bounded=True)
+
+    def fits(self, sample: Any, *, bounded: bool) -> bool:
+        """As :meth:`contains`; floats may be beyond their bounds without ``bounded``."""
+        try:
+            arrays = {name: np.asarray(part) for name, part in self.flatten(sample).items()}
+        except (RLGraphError, ValueError, TypeError):
+            return False
+        return all(
+            arrays[name].shape == box.shape and not box.problem(arrays[name], bounded=bounded)
+            for name, box in self.flat().items()
+        )
+
     def force_batch(self, samples: Any) -> Any:
-        """A batch: of one value a batch of one, a batch unchanged."""
+        """A batch, arrays [B, ...]: of one value a batch of one, a batch unchanged."""
+        flat = self.flat()
+        arrays = {name: np.asarray(part) for name, part in self.flatten(samples).items()}
+        return self.unflatten({n: x[None] if x.ndim == len(flat[n].shape) else x for n, x in arrays.items()})
 
     @abstractmethod
     def flat(self) -> dict[str, Any]:
@@ -129,7 +154,9 @@ class Space(ABC):
 
     @abstractmethod
     def to_spec(self) -> Any:
-        """The specification as JSON has it; ``Space.from_spec`` makes an equal space of it."""
+        """The specification as JSON has it, with infinite bounds as strings; ``Space.from_spec`` makes an equal space
+        of it.
+        """  # noqa: D205
 
     def with_extra_ranks(
         self: Self,
@@ -139,12 +166,8 @@ class Space(ABC):
     ) -> Self:
         """A copy with these ranks; None leaves one as it is."""
         other = copy.copy(self)
-        if add_batch_rank is not None:
-            other.has_batch_rank = add_batch_rank
-        if add_time_rank is not None:
-            other.has_time_rank = add_time_rank
-        if time_major is not None:
-            other.time_major = time_major
+        ranks = {"has_batch_rank": add_batch_rank, "has_time_rank": add_time_rank, "time_major": time_major}
+        vars(other).update({name: rank for name, rank in ranks.items() if rank is not None})
         return other
 
     def with_batch_rank(self: Self, add_batch_rank: Rank = True) -> Self:
@@ -155,8 +178,23 @@ class Space(ABC):
         """A copy with or without a time rank."""
         return self.with_extra_ranks(None, add_time_rank)
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Space) and self.to_spec() == other.to_spec()
+
     def __hash__(self) -> int:
         return hash(repr(self))
+
+    @property
+    def _is_box(self) -> bool:
+        return "" in self.flat()
+
+    def _each(self, function: Callable[[Any], Any]) -> Any:
+        """What a function makes of each box, nested as the space is."""
+        return self.unflatten({name: function(box) for name, box in self.flat().items()})
+
+    @abstractmethod
+    def listed(self, function: Callable[[Any], Any]) -> Any:
+        """What a function makes of each box, in nested tuples."""
 
     def _set_ranks(self, add_batch_rank: Rank, add_time_rank: Rank, time_major: bool) -> None:
         given = {"add_batch_rank": add_batch_rank, "add_time_rank": add_time_rank, "time_major": time_major}
@@ -164,13 +202,6 @@ class Space(ABC):
             if not isinstance(value, bool | int):
                 refuse(f"{type(self).__name__}: {name}", f"must be True, False or a number, got {value!r}", value)
         self.has_batch_rank, self.has_time_rank, self.time_major = add_batch_rank, add_time_rank, time_major
-
-    def _generator(self, rng: np.random.Generator | None) -> np.random.Generator:
-        if rng is not None:
-            return rng
-        if self._rng is None:
-            self._rng = np.random.default_rng()
-        return self._rng
 
 
 Reader: TypeAlias = "Callable[[type[Space], Any, Mapping[str, Any]], Space]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from ....core.protocols import Array
 from ...common.specs.tables import without_case
 from ..utils.rlgraph_errors import RLGraphError, known, refuse
 from .bool_box import BoolBox
+from .box_space import BoxSpace
 from .containers import Dict, Tuple
 from .float_box import FloatBox
 from .int_box import IntBox
@@ -60,6 +61,12 @@ def space_of(where: str, given: Any) -> Space:
     return _read(where, given)
 
 
+def rebuilt(space: Space, boxes: Mapping[str, BoxSpace]) -> Space:
+    """A space of the same nesting with other boxes, by flat name; a box alone, where there is one under ``""``."""
+    made: Space = boxes[""] if "" in boxes else Space.from_spec(space.unflatten(boxes))
+    return made
+
+
 @reads
 def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
     """See :meth:`Space.from_spec`; ``kind`` is the class that it was called on."""
@@ -97,31 +104,18 @@ def _read(where: str, spec: Any) -> Space:
     if isinstance(spec, str) and "(" in spec:
         return _parsed(where, spec)
     if isinstance(spec, str | type):
-        return _called(where, _kind(where, spec), _dtype(spec))
+        return _called(where, spec, {})
+    if isinstance(spec, Mapping) and _has_type(spec):
+        return _called(where, spec["type"], {name: value for name, value in spec.items() if name != "type"})
     if isinstance(spec, Mapping):
-        return _typed(where, spec) if _has_type(spec) else _dictionary(where, spec)
+        return Dict(_parts(where, spec.items()))
     if not isinstance(spec, tuple | list):
         refuse(where, f"must be {_FORMS} or a space of Gymnasium; got {shortened(spec)}", spec)
-    return _tuple(where, spec)
+    return Tuple(*_parts(where, enumerate(spec)).values())
 
 
-def _dictionary(where: str, parts: Mapping[Any, Any]) -> Space:
-    return Dict(_parts(where, parts))
-
-
-def _parts(where: str, parts: Mapping[Any, Any]) -> dict[Any, Space]:
-    return {key: space_of(f"{where}[{key!r}]", part) for key, part in parts.items()}
-
-
-def _tuple(where: str, parts: Sequence[Any]) -> Space:
-    return Tuple(*(space_of(f"{where}[{index}]", part) for index, part in enumerate(parts)))
-
-
-def _typed(where: str, spec: Mapping[str, Any]) -> Space:
-    """The space of a dictionary with ``type``."""
-    arguments = {name: value for name, value in spec.items() if name != "type"}
-    kind = _kind(where, spec["type"])
-    return _called(where, kind, arguments if kind in (Dict, Tuple) else _dtype(spec["type"]) | arguments)
+def _parts(where: str, parts: Iterable[tuple[Any, Any]]) -> dict[Any, Space]:
+    return {key: space_of(f"{where}[{key!r}]", part) for key, part in parts}
 
 
 def _kind(where: str, given: Any) -> type[Space]:
@@ -136,22 +130,21 @@ def _kind(where: str, given: Any) -> type[Space]:
     return kind
 
 
-def _dtype(given: Any) -> dict[str, Any]:
-    """A dtype that the name of a type asks for."""
-    is_byte = given is np.uint8 or (isinstance(given, str) and without_case(given) == "uint8")
-    return {"dtype": "uint8"} if is_byte else {}
-
-
-def _called(where: str, kind: type[Space], arguments: Mapping[str, Any]) -> Space:
+def _called(where: str, type_: Any, arguments: Mapping[str, Any]) -> Space:
+    """The space of a type, as a name or a class, and its arguments."""
+    kind = _kind(where, type_)
+    ranks = {name: value for name, value in arguments.items() if name in _RANKS}
+    own = {name: value for name, value in arguments.items() if name not in _RANKS}
     if kind is Dict:
-        ranks = {name: value for name, value in arguments.items() if name in _RANKS}
-        return Dict(_parts(where, {k: v for k, v in arguments.items() if k not in _RANKS}), **ranks)
+        return Dict(_parts(where, own.items()), **ranks)
     if kind is Tuple:
-        known(where, arguments, ("components", *_RANKS))
-        return Tuple(*arguments.get("components", ()), **{k: v for k, v in arguments.items() if k in _RANKS})
-    known(where, arguments, inspect.signature(kind).parameters)
+        known(where, own, ("components", *_RANKS))
+        return Tuple(*own.get("components", ()), **ranks)
+    if type_ is np.uint8 or (isinstance(type_, str) and without_case(type_) == "uint8"):
+        own = {"dtype": "uint8", **own}
+    known(where, own, inspect.signature(kind).parameters)
     made: Callable[..., Space] = kind
-    return made(**arguments)
+    return made(**own, **ranks)
 
 
 def _parsed(where: str, text: str) -> Space:
@@ -191,8 +184,8 @@ def _of_gymnasium(where: str, space: Any) -> Space:
         "MultiBinary": lambda _, one: BoolBox(one.shape),
         "MultiDiscrete": _of_multi_discrete,
         "Box": _of_box,
-        "Dict": lambda _, one: _dictionary(where, one.spaces),
-        "Tuple": lambda _, one: _tuple(where, one.spaces),
+        "Dict": lambda _, one: Dict(_parts(where, one.spaces.items())),
+        "Tuple": lambda _, one: Tuple(*_parts(where, enumerate(one.spaces)).values()),
     }
     spaces = sys.modules["gymnasium.spaces"]
     reader = next((found for name, found in readers.items() if isinstance(space, getattr(spaces, name))), None)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.refusals import known, refuse
-from ...common.specs.argument_checks import flag, one_of, or_none, real, text, whole
+from ...common.specs.argument_checks import Only, flag, one_of, or_none, real, text, whole
 from ...common.specs.files import JSON, YAML, is_file_name, read_file
+from ...common.specs.modules import resolve
 from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
 from ..processing.decays import make_decay
-from .layer_tables import INITIALIZERS, LAYERS, Only, activation, biases, weights
+from .layer_tables import INITIALIZERS, LAYERS, activation, biases, weights
 
 SUFFIXES: Final = (*JSON, *YAML)
 """Of files that hold an agent's specification, or a network's."""
@@ -109,6 +111,14 @@ MEMORIES: Final = SpecTable(
     ignored={"scope": None},
 )
 
+
+def only(table: SpecTable, *names: str) -> SpecTable:
+    """The table with some of its entries, of which the first is the default."""
+    aliases = {alias: name for alias, name in table.aliases.items() if name in names}
+    entries = {name: table.entries[name] for name in names}
+    return dataclasses.replace(table, entries=entries, aliases=aliases, default=names[0])
+
+
 _OUTPUT: Final = (
     Argument("pre_network_spec", [], module="layer", collected=list),
     Argument("weights_spec", None, weights),
@@ -142,12 +152,12 @@ ADAPTERS: Final = SpecTable(
 )
 
 
-def _settings(name: str, *arguments: Argument, refused: Mapping[str, str] | None = None) -> SpecTable:
+def settings(name: str, *arguments: Argument, refused: Mapping[str, str] | None = None) -> SpecTable:
     """A part without ``type``."""
     return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False, refused=refused or {})
 
 
-OBSERVE: Final = _settings(
+OBSERVE: Final = settings(
     "observe_spec",
     Argument("buffer_enabled", True, flag),
     Argument("buffer_size", 100, whole(1)),
@@ -162,18 +172,18 @@ _UPDATE: Final = (
     Argument("sync_interval", None, or_none(whole(1))),
     Argument("update_mode", "time_steps", one_of("time_steps", "episodes")),
 )
-UPDATE: Final = _settings("update_spec", *_UPDATE)
+UPDATE: Final = settings("update_spec", *_UPDATE)
 """``sync_interval`` None is not given."""
-PPO_UPDATE: Final = _settings(
+PPO_UPDATE: Final = settings(
     "update_spec", *_UPDATE, Argument("num_iterations", 10, whole(1)), Argument("sample_size", 64, whole(1))
 )
-SOFT_UPDATE: Final = _settings(
+SOFT_UPDATE: Final = settings(
     "update_spec",
     *_UPDATE,
     Argument("sync_tau", None, or_none(real(above=0, at_most=1))),
     Argument("num_iterations", 1, Only(1, "each update is one step; update_steps are several")),
 )
-IMPALA_UPDATE: Final = _settings(
+IMPALA_UPDATE: Final = settings(
     "update_spec",
     *(Argument("batch_size", 16, whole(1)) if one.name == "batch_size" else one for one in _UPDATE),
 )
@@ -189,14 +199,14 @@ def _regexp(where: str, value: Any) -> str:
     return pattern
 
 
-SUMMARY: Final = _settings(
+SUMMARY: Final = settings(
     "summary_spec",
     Argument("directory", None, or_none(text)),
     Argument("summary_regexp", None, or_none(_regexp)),
     Argument("save_secs", 120, or_none(real(above=0))),
     Argument("save_steps", None, or_none(whole(1))),
 )
-SAVER: Final = _settings(
+SAVER: Final = settings(
     "saver_spec",
     Argument("directory", None, or_none(text)),
     Argument("checkpoint_basename", "model.ckpt", text),
@@ -204,14 +214,20 @@ SAVER: Final = _settings(
     Argument("save_secs", 600, or_none(real(above=0))),
     Argument("save_steps", None, or_none(whole(1))),
 )
-SYNC: Final = _settings("value_function_sync_spec", Argument("sync_tau", 0.005, real(above=0, at_most=1)))
+SYNC: Final = settings("value_function_sync_spec", Argument("sync_tau", 0.005, real(above=0, at_most=1)))
 
 TABLES: Final[Mapping[str, SpecTable]] = {
     "initializer": INITIALIZERS,
     "layer": LAYERS,
     "optimizer": OPTIMIZERS,
     "memory": MEMORIES,
+    "replay_memory": only(MEMORIES, "replay", "prioritized_replay"),
+    "apex_memory": only(MEMORIES, "prioritized_replay"),
+    "rollout_memory": only(MEMORIES, "ring_buffer"),
+    "queue": only(MEMORIES, "fifo"),
     "adapter": ADAPTERS,
+    "q_adapter": only(ADAPTERS, "action_adapter", "dueling_action_adapter"),
+    "policy_adapter": only(ADAPTERS, "baseline_action_adapter", "action_adapter"),
     "observe": OBSERVE,
     "update": UPDATE,
     "ppo_update": PPO_UPDATE,
@@ -235,8 +251,6 @@ def layers_of(where: str, spec: Any, ignored: list[str]) -> list[Any]:
     Raises:
         ArgumentError: it is none.
     """
-    from ...common.specs.modules import resolve
-
     given = read_file(where, spec, SUFFIXES) if isinstance(spec, str) and is_file_name(spec, SUFFIXES) else spec
     if isinstance(given, Mapping):
         known(where, given, ("layers", "scope", "type"), what="key")

@@ -7,113 +7,120 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ....core.checks import did_you_mean
+from ...common.specs.argument_checks import anything, flag, one_of, or_none, real, text, whole
 from ...common.specs.files import is_file_name, read_file
-from ...common.specs.tables import REQUIRED, without_case
-from ..utils.rlgraph_errors import RLGraphError, known, mapping, refuse, translate_errors
+from ...common.specs.tables import REQUIRED, Argument, Check, without_case
+from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse, translate_errors
 from .agent_tables import SUFFIXES
-
-_SPACES: Final = {"state_space": REQUIRED, "action_space": REQUIRED}
-_REST: Final = {
-    "preprocessing_spec": None,
-    "network_spec": REQUIRED,
-    "internal_states_space": None,
-    "action_adapter_spec": None,
-    "policy_spec": None,
-    "exploration_spec": None,
-    "execution_spec": None,
-    "optimizer_spec": None,
-    "observe_spec": None,
-    "update_spec": None,
-    "summary_spec": None,
-    "saver_spec": None,
-    "auto_build": True,
-}
-
-
-def _agent(name: str | None, own: Mapping[str, Any], **other: Any) -> dict[str, Any]:
-    """Arguments in order: those of the kind, then those of all agents, of which some have other defaults."""
-    return {**own, **{**_SPACES, "discount": 0.98, **_REST, "name": name, **other}}
-
-
-_DQN: Final = {
-    "double_q": True,
-    "dueling_q": True,
-    "huber_loss": False,
-    "n_step": 1,
-    "memory_spec": None,
-    "store_last_memory_batch": False,
-    "store_last_q_table": False,
-}
-
-_FREE: Final = {"discount": 0.99, "state_space": None, "action_space": None, "network_spec": None}
-"""Of IMPALA: its environments have spaces, and ``architecture`` is a network."""
-_WORKERS: Final = {"num_workers": 1, "worker_sample_size": 100}
-_IMPALA: Final = {
-    "batch_apply": False,
-    "batch_apply_action_adapter": True,
-    "fifo_queue_spec": None,
-    "architecture": "large",
-    "environment_spec": None,
-    "weight_pg": None,
-    "weight_baseline": None,
-    "weight_entropy": None,
-    "worker_sample_size": 100,
-    "dynamic_batching": False,
-    "num_workers": 1,
-    "feed_previous_action_through_nn": True,
-    "feed_previous_reward_through_nn": True,
-    "reward_clipping": "clamp_one",
-}
-
-AGENTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "dqn": _agent("dqn-agent", _DQN),
-    "apex": _agent("apex-agent", {**_DQN, "huber_loss": True}),
-    "actor_critic": _agent(
-        "actor-critic-agent",
-        {
-            "gae_lambda": 1.0,
-            "sample_episodes": True,
-            "memory_spec": None,
-            "value_function_spec": None,
-            "value_function_optimizer_spec": None,
-            "weight_entropy": 0.01,
-        },
-    ),
-    "ppo": _agent(
-        "ppo-agent",
-        {
-            "value_function_spec": REQUIRED,
-            "clip_ratio": 0.2,
-            "gae_lambda": 1.0,
-            "standardize_advantages": False,
-            "sample_episodes": True,
-            "memory_spec": None,
-            "weight_entropy": 0.0,
-            "value_function_clipping": None,
-            "value_function_optimizer_spec": None,
-        },
-    ),
-    "sac": _agent(
-        "sac-agent",
-        {
-            "double_q": True,
-            "initial_alpha": 1.0,
-            "target_entropy": None,
-            "value_function_spec": None,
-            "value_function_sync_spec": None,
-            "memory_spec": None,
-            "value_function_optimizer_spec": None,
-            "gumbel_softmax_temperature": 1.0,
-        },
-    ),
-    "impala": _agent(None, {"discount": 0.99, **_IMPALA, "type": "single"}, **_FREE),
-    "single_impala": _agent(None, {**_WORKERS, "discount": 0.99, **_IMPALA}, **_FREE),
-    "random": {**_SPACES, "discount": 0.98, **_REST, "network_spec": None, "name": "random-agent"},
-}
-"""By key: the arguments in order, with their defaults."""
 
 ROLES: Final = ("single", "actor", "learner")
 """What IMPALAAgent may be: its ``type``, which a specification may have in the place of the agent's key."""
+FEEDS: Final = ("feed_previous_action_through_nn", "feed_previous_reward_through_nn")
+"""What IMPALA's networks may take beside states."""
+_SHARE: Final = real(at_least=0, at_most=1)
+_WEIGHT: Final = real(at_least=0)
+
+
+def _or(default: float, check: Check) -> Check:
+    """None is a default."""
+    return lambda where, value: default if value is None else check(where, value)
+
+
+def _role(where: str, value: Any) -> str:
+    return choice(where, without_case(value) if isinstance(value, str) else value, ROLES)
+
+
+_SHARED: Final = (
+    *(Argument("state_space"), Argument("action_space"), Argument("discount", 0.98, _SHARE)),
+    Argument("preprocessing_spec", None, anything),
+    Argument("network_spec", module="network"),
+    *(Argument(name, None) for name in ("internal_states_space", "action_adapter_spec", "policy_spec")),
+    Argument("exploration_spec", None, anything),
+    *(Argument(f"{name}_spec", None, module=name) for name in ("execution", "optimizer", "observe", "update")),
+    *(Argument(f"{name}_spec", None, module=name) for name in ("summary", "saver")),
+    Argument("auto_build", True, flag),
+)
+"""Of all agents; what has neither check nor module is read with the rest of the agent."""
+
+
+def _agent(name: str | None, own: tuple[Argument, ...], *other: Argument) -> dict[str, Argument]:
+    """Arguments in order: those of the kind, then those of all agents, of which some are ``other`` ones."""
+    shared = {one.name: one for one in (*_SHARED, *other, Argument("name", name, or_none(text)))}
+    first = {one.name: one for one in own}
+    return {**first, **{key: one for key, one in shared.items() if key not in first}}
+
+
+def _q_learning(huber: bool) -> tuple[Argument, ...]:
+    return (
+        *(Argument("double_q", True, flag), Argument("dueling_q", True, flag), Argument("huber_loss", huber, flag)),
+        Argument("n_step", 1, whole(1)),
+        Argument("memory_spec", None, module="apex_memory" if huber else "replay_memory"),
+        *(Argument(name, False, flag) for name in ("store_last_memory_batch", "store_last_q_table")),
+    )
+
+
+_ROLLOUTS: Final = Argument("memory_spec", None, module="rollout_memory")
+_VALUE_OPTIMIZER: Final = Argument("value_function_optimizer_spec", None, module="optimizer")
+_WORKERS: Final = (Argument("num_workers", 1, whole(1)), Argument("worker_sample_size", 100, whole(1)))
+_IMPALA: Final = (
+    *(Argument("batch_apply", False, flag), Argument("batch_apply_action_adapter", True, flag)),
+    Argument("fifo_queue_spec", None),
+    Argument("architecture", "large", one_of("small", "large")),
+    Argument("environment_spec", None),
+    Argument("weight_pg", None, _or(1.0, _WEIGHT)),
+    Argument("weight_baseline", None, _or(0.5, _WEIGHT)),
+    Argument("weight_entropy", None, _or(0.00025, _WEIGHT)),
+    *(_WORKERS[1], Argument("dynamic_batching", False, flag), _WORKERS[0]),
+    *(Argument(name, True, flag) for name in FEEDS),
+    Argument("reward_clipping", "clamp_one", or_none(one_of("clamp_one", "soft_asymmetric"))),
+)
+_FREE: Final = (
+    *(Argument("state_space", None), Argument("action_space", None), Argument("network_spec", None, module="network")),
+    Argument("update_spec", None, module="impala_update"),
+)
+"""Of IMPALA: its environments have spaces, and ``architecture`` is a network."""
+_DISCOUNT: Final = Argument("discount", 0.99, _SHARE)
+
+AGENTS: Final[Mapping[str, Mapping[str, Argument]]] = {
+    "dqn": _agent("dqn-agent", _q_learning(False)),
+    "apex": _agent("apex-agent", _q_learning(True)),
+    "actor_critic": _agent(
+        "actor-critic-agent",
+        (
+            *(Argument("gae_lambda", 1.0, _SHARE), Argument("sample_episodes", True, flag), _ROLLOUTS),
+            *(Argument("value_function_spec", None, module="network"), _VALUE_OPTIMIZER),
+            Argument("weight_entropy", 0.01, _WEIGHT),
+        ),
+    ),
+    "ppo": _agent(
+        "ppo-agent",
+        (
+            Argument("value_function_spec", module="network"),
+            *(Argument("clip_ratio", 0.2, real(above=0)), Argument("gae_lambda", 1.0, _SHARE)),
+            *(Argument("standardize_advantages", False, flag), Argument("sample_episodes", True, flag), _ROLLOUTS),
+            Argument("weight_entropy", 0.0, _WEIGHT),
+            *(Argument("value_function_clipping", None, or_none(real(above=0))), _VALUE_OPTIMIZER),
+        ),
+        Argument("update_spec", None, module="ppo_update"),
+    ),
+    "sac": _agent(
+        "sac-agent",
+        (
+            *(Argument("double_q", True, flag), Argument("initial_alpha", 1.0, real(above=0))),
+            Argument("target_entropy", None, or_none(real())),
+            Argument("value_function_spec", None, module="network"),
+            Argument("value_function_sync_spec", None, module="sync"),
+            *(Argument("memory_spec", None, module="replay_memory"), _VALUE_OPTIMIZER),
+            Argument("gumbel_softmax_temperature", 1.0),
+        ),
+        Argument("update_spec", None, module="sac_update"),
+    ),
+    "impala": _agent(None, (_DISCOUNT, *_IMPALA, Argument("type", "single", _role)), *_FREE),
+    "single_impala": _agent(None, (*_WORKERS, _DISCOUNT, *_IMPALA), *_FREE),
+    "random": _agent("random-agent", (), Argument("network_spec", None), Argument("optimizer_spec", None)),
+}
+"""By key: the arguments in order, with their defaults and checks."""
+
 _ALIASES: Final = {"num_actors": "num_workers"}
 
 _REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observations for what others have done"}
@@ -169,7 +176,7 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     Raises:
         RLGraphError: an argument is unknown, missing, or given twice.
     """
-    defaults = AGENTS[kind]
+    defaults = {name: one.default for name, one in AGENTS[kind].items()}
     names, given = list(defaults), dict(kwargs)
     if args and _is_specification(args[0], defaults):
         spec = read_spec(where, args[0])
@@ -201,7 +208,7 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 def signature(kind: str) -> inspect.Signature:
     """The arguments that an agent of this kind has, then those that all have, as RLgraph wrote them."""
-    defaults = AGENTS[kind or "random"]
+    defaults = {name: one.default for name, one in AGENTS[kind or "random"].items()}
     own = list(defaults)[: list(defaults).index("state_space")] if kind and kind != "random" else list(defaults)
     empty, usual = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
     values = {name: empty if defaults[name] is REQUIRED else defaults[name] for name in own}

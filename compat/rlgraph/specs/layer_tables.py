@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.checks import shortened
 from ...common.refusals import choice, integer, refuse
-from ...common.specs.argument_checks import flag, one_or_several, or_none, real, several, text, whole
+from ...common.specs.argument_checks import Only, categories, flag, one_or_several, or_none, real, several, text, whole
 from ...common.specs.modules import resolve
 from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
 
@@ -61,33 +60,11 @@ def biases(where: str, value: Any) -> Any:
     return False if value is False else weights(where, value)
 
 
-@dataclasses.dataclass(frozen=True)
-class Only:
-    """The check of an argument of 0.1.3 that has one value here, for a reason."""
-
-    accepted: Any
-    reason: str
-
-    def __call__(self, where: str, value: Any) -> Any:
-        """The value; ArgumentError if it is another."""
-        if value != self.accepted:
-            refuse(where, f"must be {self.accepted!r}: {self.reason}; got {shortened(value)}", value)
-        return value
-
-
 def _slopes(where: str, value: Any) -> list[float]:
     slopes: list[float] = several(real())(where, value)
     if len(slopes) > 1:
         refuse(where, f"has one number at most, the slope of lrelu; got {shortened(value)}", value)
     return slopes
-
-
-def _categories(where: str, value: Any) -> Any:
-    """Whether ints become one-hot, or of how many categories."""
-    return value if isinstance(value, bool) else whole(2)(where, value)
-
-
-categories: Final = or_none(_categories)
 
 
 def _data_format(where: str, value: Any) -> str:

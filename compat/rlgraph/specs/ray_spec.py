@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...common.refusals import refuse
-from ...common.specs.argument_checks import flag, or_none, real, text, whole
+from ...common.specs.argument_checks import Only, flag, or_none, real, text, whole
 from ...common.specs.modules import resolve
-from ...common.specs.tables import Argument, Check, Entry, SpecTable
+from ...common.specs.tables import Argument
 from ..utils.rlgraph_errors import known, mapping, translate_errors
-from .agent_tables import TABLES
+from .agent_tables import TABLES, settings
 
 WHERE: Final = "ApexExecutor"
 _RAY: Final = f"{WHERE}: execution_spec['ray_spec']"
@@ -23,27 +23,13 @@ _LEGACY: Final = ("127.0.0.1:6379", "localhost:6379")
 _MIN_SAMPLES: Final = 1000
 
 
-def _refused(problem: str) -> Check:
-    """None and False are taken, as if it were not given."""
-
-    def check(where: str, value: Any) -> None:
-        if value not in (None, False):
-            refuse(where, problem, value)
-
-    return check
-
-
-def _table(name: str, *arguments: Argument) -> SpecTable:
-    return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False)
-
-
 def _steps(where: str, value: Any) -> int | None:
     """Timesteps of a record; 0 is one, as 0.1.3 adds them less one to the samples of a worker."""
     return None if value is None else max(1, whole(0)(where, value))
 
 
 _SPEC: Final = {
-    "executor_spec": _table(
+    "executor_spec": settings(
         "executor_spec",
         Argument("redis_address", None, or_none(text)),
         Argument("num_cpus", None, or_none(real(at_least=0))),
@@ -59,7 +45,7 @@ _SPEC: Final = {
         Argument("num_cpus_per_worker", None, or_none(real(above=0))),
         Argument("num_gpus_per_worker", 0, or_none(real(at_least=0))),
     ),
-    "worker_spec": _table(
+    "worker_spec": settings(
         "worker_spec",
         Argument("num_worker_environments", 1, whole(1)),
         Argument("num_background_envs", 0, whole(0)),
@@ -71,9 +57,9 @@ _SPEC: Final = {
         Argument("worker_computes_weights", True, flag),
         Argument("ray_constant_exploration", True, flag),
         Argument("worker_executes_exploration", True, flag),
-        Argument("sample_exploration", None, _refused("is not supported: each environment has an epsilon of its own")),
+        Argument("sample_exploration", None, or_none(Only(False, "each environment has an epsilon of its own"))),
     ),
-    "apex_replay_spec": _table(
+    "apex_replay_spec": settings(
         "apex_replay_spec",
         Argument("memory_spec", None, or_none(mapping)),
         Argument("clip_rewards", True, flag),
@@ -226,10 +212,7 @@ def _memory(spec: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, i
     place = f"{_RAY}['apex_replay_spec']['memory_spec']"
     steps = _steps(f"{place}['n_step_adjustment']", spec.get("n_step_adjustment"))
     own = {name: value for name, value in spec.items() if name != "n_step_adjustment"}
-    memory = resolve(place, {"type": "prioritized_replay", **own}, "memory", TABLES)
-    if memory["type"] != "prioritized_replay":
-        refuse(f"{place}['type']", f"must be 'prioritized_replay', got {memory['type']!r}", spec.get("type"))
-    return memory, steps
+    return resolve(place, own, "apex_memory", TABLES), steps
 
 
 def _agreed(first: int | None, second: int | None) -> int | None:

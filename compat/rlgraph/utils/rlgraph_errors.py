@@ -15,6 +15,6 @@ class RLGraphWarning(UserWarning):
 
 
 _refusals = Refusals(RLGraphError)
-refuse, translate_errors = _refusals.refuse, _refusals.translate_errors
+refuse, translate_errors, as_array = _refusals.refuse, _refusals.translate_errors, _refusals.as_array
 choice, number, integer, flag = _refusals.choice, _refusals.number, _refusals.integer, _refusals.flag
 known, mapping, unknown_at_once = _refusals.known, _refusals.mapping, _refusals.unknown_at_once

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .agent import LearningAgent
+from ...common.exclusion import exclusive
+from . import experience
+from .agent import Agent
 
 __all__ = [
     "A2C",
@@ -43,117 +45,131 @@ __all__ = [
 ]
 
 
-class Agent(LearningAgent):
-    """An agent of Tensorforce 0.5, on axonrl.
-
-    :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in every parallel index, each of which is an
-    episode of its own; updates run inside of ``observe``.
-
-    Attributes:
-        timesteps: acts so far.
-        episodes: finished ones.
-        updates: runs of the optimizer.
-    """
-
-    @staticmethod
-    def create(agent: Any = "tensorforce", environment: Any = None, **kwargs: Any) -> Any:
-        """An agent that is ready to act.
-
-        Args:
-            agent: a key (``"ppo"``), a dictionary or a JSON file with the key under ``agent`` or ``type``, a class, its
-                dotted path, or an Agent.
-            environment: gives ``states``, ``actions`` and ``max_episode_timesteps`` where they are not given.
-            **kwargs: the agent's arguments; they win over those of a dictionary or a file.
-
-        Raises:
-            TensorforceError: an argument is unknown, missing or invalid.
-        """
-        from .creation import create
-
-        return create(agent, environment, kwargs, _CLASSES)
-
-    @staticmethod
-    def load(
-        directory: str | None = None,
-        filename: str | None = None,
-        format: str | None = None,
-        environment: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """A saved agent.
-
-        Args:
-            directory: where it was saved; None for ``.``.
-            filename: with or without the number that was appended and the extension; without a number the last one
-                written in the format ``tensorflow``, or the highest one of the others. None for ``agent``.
-            format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for what only acts, without TensorFlow.
-            environment: as for :meth:`create`.
-            **kwargs: arguments that win over the saved ones.
-
-        Raises:
-            TensorforceError: there is none, or there are several formats and none is given.
-        """
-        from .loader import load
-
-        directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
-        return load(directory, filename, format, environment, kwargs, _CLASSES)
-
-
 class TensorforceAgent(Agent):
-    """The generic agent: its parts are its arguments."""
+    """The generic agent: its parts are its arguments. It learns, as do those of its classes."""
 
     kind = "tensorforce"
 
+    @exclusive
+    def experience(
+        self,
+        states: Any,
+        actions: Any,
+        terminal: Any,
+        reward: Any,
+        internals: Any = None,
+        query: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Put timesteps into the memory that somebody else took. Counters stay, and no update runs.
 
-class ProximalPolicyOptimization(Agent):
+        Args:
+            states: arrays [T, ...], or the values of one timestep; masks among them.
+            actions: likewise.
+            terminal: bool or 0, 1, 2, [T] or one.
+            reward: [T] or one.
+            internals: with which the actions were chosen, [T, ...] by name; of an agent that has any.
+            query: name of a value to return, or a list of names.
+            **kwargs: values of parameters, for the query.
+
+        Returns:
+            None, or what ``query`` asks for. The last episode is stored once it has an end, perhaps by a later call.
+
+        Raises:
+            TensorforceError: an argument is wrong, or an episode is running.
+        """
+        experience.check_idle(self, "experience")
+        asked = self.queries.checked("experience", query)
+        overrides = self.queries.overrides("Agent.experience", kwargs)
+        experience.feed(self, experience.read(self, states, actions, terminal, reward, internals))
+        return None if asked is None else self.queries.observe(asked, self.counts, overrides)
+
+    @exclusive
+    def update(self, query: Any = None, **kwargs: Any) -> Any:
+        """Exactly one update, whatever the schedule; it counts.
+
+        Args:
+            query: name of a value to return, or a list of names.
+            **kwargs: values of parameters of this update, such as ``learning_rate``.
+
+        Returns:
+            None, or what ``query`` asks for.
+
+        Raises:
+            TensorforceError: too little is stored.
+        """
+        self.check_open("update")
+        asked = self.queries.checked("update", query)
+        overrides = self.queries.overrides("Agent.update", kwargs)
+        experience.update(self, overrides)
+        return None if asked is None else self.queries.observe(asked, self.counts, overrides)
+
+    @exclusive
+    def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
+        """Learn from recorded traces.
+
+        Args:
+            directory: with files ``trace-*.npz``.
+            num_iterations: how often traces are drawn.
+            num_traces: how many at a time; None for all.
+            num_updates: after each draw.
+
+        Raises:
+            TensorforceError: there are none, they do not fit, or the agent has internal states, which traces lack.
+        """
+        experience.check_idle(self, "pretrain")
+        experience.pretrain(self, directory, num_iterations, num_traces, num_updates)
+
+
+class ProximalPolicyOptimization(TensorforceAgent):
     """PPO: a clipped ratio of probabilities."""
 
     kind = "ppo"
 
 
-class DeepQNetwork(Agent):
+class DeepQNetwork(TensorforceAgent):
     """DQN: values of actions, and a target network."""
 
     kind = "dqn"
 
 
-class DoubleDQN(Agent):
+class DoubleDQN(TensorforceAgent):
     """DQN whose online network chooses the next action."""
 
     kind = "double_dqn"
 
 
-class DuelingDQN(Agent):
+class DuelingDQN(TensorforceAgent):
     """DQN with a value of the state and advantages of actions."""
 
     kind = "dueling_dqn"
 
 
-class AdvantageActorCritic(Agent):
+class AdvantageActorCritic(TensorforceAgent):
     """A2C: a policy gradient with advantages."""
 
     kind = "a2c"
 
 
-class ActorCritic(Agent):
+class ActorCritic(TensorforceAgent):
     """AC: a policy gradient with estimated returns."""
 
     kind = "ac"
 
 
-class VanillaPolicyGradient(Agent):
+class VanillaPolicyGradient(TensorforceAgent):
     """VPG, also called REINFORCE."""
 
     kind = "vpg"
 
 
-class TrustRegionPolicyOptimization(Agent):
+class TrustRegionPolicyOptimization(TensorforceAgent):
     """TRPO: a natural gradient with a line search."""
 
     kind = "trpo"
 
 
-class DeterministicPolicyGradient(Agent):
+class DeterministicPolicyGradient(TensorforceAgent):
     """DPG: a policy without a distribution, improved by a critic."""
 
     kind = "dpg"
@@ -180,10 +196,3 @@ VPG = VPGAgent = REINFORCE = VanillaPolicyGradient
 TRPO = TRPOAgent = TrustRegionPolicyOptimization
 DDQN = DoubleDQNAgent = DoubleDQN
 DPG = DPGAgent = DDPG = DDPGAgent = DeterministicPolicyGradient
-_CLASSES: dict[str, type[LearningAgent]] = {
-    one.kind: one
-    for one in (
-        *(TensorforceAgent, PPO, DQN, DoubleDQN, DuelingDQN, A2C, AC, VPG, TRPO, DPG),
-        *(ConstantAgent, RandomAgent),
-    )
-}

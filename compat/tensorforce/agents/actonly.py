@@ -6,13 +6,11 @@ preprocessing has learnt, and a JSON file that says how states become actions.
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -32,12 +30,12 @@ from ..processing.preprocessors import Preprocessing, make_preprocessing
 from ..spaces import readers
 from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, read_values
-from .action_draws import Chooser, Levels
-from .actors import ModelActing
+from . import interaction
+from .acting import Chooser
 
 if TYPE_CHECKING:
+    from .companions import Agent
     from .learner import Learner
-    from .protocol import ActObserve
 
 WHY: Final = "act_only_why_not"
 """Where a saved state says why there is no such folder; None if there is."""
@@ -50,7 +48,7 @@ _MADE: weakref.WeakKeyDictionary[Any, FrozenProgram | bytes | str] = weakref.Wea
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(agent: ActObserve, directory: Path) -> str | None:
+def write(agent: Agent, directory: Path) -> str | None:
     """Write the folder, in the place of an earlier one; where it cannot be made, there is none.
 
     Returns:
@@ -83,9 +81,9 @@ def write(agent: ActObserve, directory: Path) -> str | None:
     return None
 
 
-def _described(agent: ActObserve, learning: Learner) -> dict[str, Any]:
+def _described(agent: Agent, learning: Learner) -> dict[str, Any]:
     """What the JSON file holds beside the other files' names and hashes."""
-    core, predict = agent.core, learning.program.predict
+    predict = learning.program.predict
     return {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -93,7 +91,7 @@ def _described(agent: ActObserve, learning: Learner) -> dict[str, Any]:
         "made_with": provenance(),
         "states": agent.states_values.to_json(),
         "actions": agent.actions_values.to_json(),
-        "distributions": core.chooser.distributions if isinstance(core, ModelActing) else {},
+        "distributions": agent.acting.chooser.distributions,
         "preprocessing": agent.preprocessing.spec,
         "predictions": sorted(predict.outputs),
         "internals": specs_to_json(predict.state or {}),
@@ -123,8 +121,7 @@ def _ordered(learning: Learner) -> dict[str, Array]:
 # -- acting -----------------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class _Described:
+class _Described(NamedTuple):
     """The JSON file, as ``read_part`` takes it."""
 
     path: Path
@@ -154,14 +151,18 @@ class ActOnly:
         preprocessing: Preprocessing,
         program: Callable[[Any], tuple[dict[str, Any], dict[str, Array] | None]],
     ) -> None:
-        self._states, self._actions, self._internals = states, actions, internals
-        self._preprocessing, self._program = preprocessing.independent(), program
-        self._read = readers.StateReader(states, actions)
-        self._out = readers.action_out(actions)
-        self._choose = Chooser(actions, distributions)
-        nothing = dict.fromkeys(actions.flat, 0.0)
-        self._greedy = Levels(nothing, nothing)
-        self._rng = np.random.default_rng(0)  # nothing is drawn
+        self.states_values, self.actions_values, self.internals = states, actions, internals
+        self.independent_preprocessing, self.sees_states = preprocessing.independent(), preprocessing.idle
+        self.read_states = readers.StateReader(states, actions)
+        self.actions_out = readers.action_out(actions)
+        self.counts = None
+        choose, nothing = Chooser(actions, distributions), np.random.default_rng(0)  # nothing is drawn
+
+        def acting(features: Any, held: Any, *_: Any) -> tuple[dict[str, Array], dict[str, Array] | None]:
+            predictions, following = program({"observation": features, "state": held} if held else features)
+            return choose(predictions, features, choose.greedy, nothing), following
+
+        self.acting = acting
         self._closed = False
         self.lock = threading.RLock()
 
@@ -192,25 +193,12 @@ class ActOnly:
         Raises:
             TensorforceError: an argument is wrong.
         """
-        where = "Agent.act"
         self._check("act")
         if not (evaluation or (independent and deterministic)):
-            refuse(
-                f"{where}: evaluation", "must be True: this agent only acts, and neither samples nor explores", False
-            )
-        chosen, single = readers.read_parallel(where, parallel, sys.maxsize)
-        given = [states] if single else readers.each_of(where, "states", states, len(chosen))
-        rows = [self._read(where, one) for one in given]
-        held = readers.read_batch_of_internals(where, internals, self._internals, len(chosen), single)
-        features: Any = readers.stacked([self._seen(i, row) for i, row in zip(chosen, rows, strict=True)])
-        predictions, following = self._program({"observation": features, "state": held} if held else features)
-        actions = self._choose(predictions, features, self._greedy, self._rng)
-        found = [self._out({name: array[k] for name, array in actions.items()}) for k in range(len(chosen))]
-        result: Any = found[0] if single else np.stack(found) if self._actions.single else found
-        if internals is None:
-            return result
-        after = [{name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))]
-        return result, after[0] if single else after
+            problem = "must be True: this agent only acts, and neither samples nor explores"
+            refuse("Agent.act: evaluation", problem, False)
+        acts: Any = self
+        return interaction.act(acts, states, internals, parallel, True, True, None, {})
 
     @exclusive
     def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
@@ -220,19 +208,12 @@ class ActOnly:
             Internal states by name; empty without internal layers.
         """
         self._check("initial_internals")
-        self._preprocessing.reset(parallel)
-        return {name: np.zeros(spec.shape, spec.dtype) for name, spec in self._internals.items()}
+        self.independent_preprocessing.reset(parallel)
+        return {name: np.zeros(spec.shape, spec.dtype) for name, spec in self.internals.items()}
 
     def close(self) -> None:
         """It cannot be used afterwards. A second call does nothing."""
         self._closed = True
-
-    def _seen(self, index: int, row: dict[str, Array]) -> dict[str, Array]:
-        """What the model sees of one row."""
-        if self._preprocessing.idle:
-            return row
-        states = {name: row[name] for name in self._states.flat}
-        return {**row, **self._preprocessing.apply(index, states)}
 
     def _check(self, method: str) -> None:
         if self._closed:

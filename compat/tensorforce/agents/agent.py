@@ -1,30 +1,120 @@
-"""The Agent: what :mod:`.protocol` has, and learning without acting, saving, variables and summaries."""
+"""The Agent: act and observe, in a loop that its caller owns; saving, variables and summaries."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import Any, ClassVar
 
-from ....core.protocols import Array
+from ....core.protocols import Array, ArraySpec
 from ...common.exclusion import exclusive
+from ..processing.parameters import Counts
+from ..spaces import readers
 from ..spaces.errors import TensorforceError, choice
-from .protocol import ActObserve
-
-if TYPE_CHECKING:
-    from .learner import Learner
-
-_OUTPUTS = {
-    "observe": ["updated", "episode", "update"],
-    "reset": ["timestep", "episode", "update"],
-    "experience": ["timestep", "episode", "update"],
-    "update": ["timestep", "episode", "update"],
-}
+from ..spaces.specs import Values, check_together, read_values
+from ..specs.arguments import bind, checked
+from . import interaction, variables
+from .parallel import Parallel
+from .queries import Queries
 
 
-class LearningAgent(ActObserve):
-    """What every agent has, but for :meth:`.agents.Agent.create`."""
+class Agent:
+    """An agent of Tensorforce 0.5, on axonrl.
+
+    :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in every parallel index, each of which is an
+    episode of its own; updates run inside of ``observe``. Calls wait for each other, so that threads may share it.
+
+    Attributes:
+        timesteps: acts so far.
+        episodes: finished ones.
+        updates: runs of the optimizer.
+        form: the normal form; None for agents without a model.
+        acting: what chooses actions.
+        learning: what learns; None for agents that do not.
+        preprocessing: of states and rewards.
+        companions: recorder, summarizer and saver, as far as they are asked for.
+        fed: the unfinished episode of ``experience``.
+    """
+
+    kind: ClassVar[str] = "tensorforce"
+    """Key of the agent, as :meth:`create` takes it."""
+    classes: ClassVar[dict[str, type[Agent]]] = {}
+    """By key."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in vars(cls):
+            Agent.classes.setdefault(cls.kind, cls)
+
+    @staticmethod
+    def create(agent: Any = "tensorforce", environment: Any = None, **kwargs: Any) -> Any:
+        """An agent that is ready to act.
+
+        Args:
+            agent: a key (``"ppo"``), a dictionary or a JSON file with the key under ``agent`` or ``type``, a class, its
+                dotted path, or an Agent.
+            environment: gives ``states``, ``actions`` and ``max_episode_timesteps`` where they are not given.
+            **kwargs: the agent's arguments; they win over those of a dictionary or a file.
+
+        Raises:
+            TensorforceError: an argument is unknown, missing or invalid.
+        """
+        from .creation import create
+
+        return create(agent, environment, kwargs, Agent)
+
+    @staticmethod
+    def load(
+        directory: str | None = None,
+        filename: str | None = None,
+        format: str | None = None,
+        environment: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A saved agent.
+
+        Args:
+            directory: where it was saved; None for ``.``.
+            filename: with or without the number that was appended and the extension; without a number the last one
+                written in the format ``tensorflow``, or the highest one of the others. None for ``agent``.
+            format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for what only acts, without TensorFlow.
+            environment: as for :meth:`create`.
+            **kwargs: arguments that win over the saved ones.
+
+        Raises:
+            TensorforceError: there is none, or there are several formats and none is given.
+        """
+        from .loader import load
+
+        directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
+        return load(directory, filename, format, environment, kwargs, Agent)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        where = type(self).__name__
+        self.arguments = bind(self.kind, args, kwargs)
+        given = checked(self.kind, self.arguments)
+        self.states_values: Values = read_values(where, given["states"], "states")
+        self.actions_values: Values = read_values(where, given["actions"], "actions")
+        check_together(where, self.states_values, self.actions_values)
+        self.parallel_interactions: int = given.get("parallel_interactions", 1)
+        self.max_episode_timesteps: int | None = given.get("max_episode_timesteps")
+        self.name: str = given.get("name") or "agent"
+        self.timesteps = self.episodes = self.updates = 0
+        self.is_initialized = self._closed = False
+        self.lock = threading.RLock()
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # -- life ---------------------------------------------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Build the model. ``Agent.create`` does it.
+        """Build the model. :meth:`create` does it.
 
         Raises:
             TensorforceError: it is built already, or the arguments do not fit each other.
@@ -32,20 +122,139 @@ class LearningAgent(ActObserve):
         from .components import build
 
         if self.is_initialized:
-            raise TensorforceError(f"{self._where}.initialize: the agent is initialized already", "initialize")
-        parts = build(self)
-        self.form = parts.form
-        """The normal form; None for agents without a model."""
-        self._put_together(parts.core, parts.learning, parts.preprocessing, parts.companions)
+            raise TensorforceError(f"{self}.initialize: the agent is initialized already", "initialize")
+        self.acting, self.learning, self.preprocessing, self.companions, self.form = build(self)
+        self.independent_preprocessing = self.preprocessing.independent()
+        self.sees_states = self.preprocessing.idle
+        """Does the model see states and rewards as they are?"""
+        self.queries = Queries(self.acting, self.learning)
+        self.read_states = readers.StateReader(self.states_values, self.actions_values)
+        self.actions_out = interaction.actions_out(self.actions_values)
+        self.initial = {} if self.learning is None else self.learning.initial_internals()
+        self.internals = {name: ArraySpec(array.shape, array.dtype) for name, array in self.initial.items()}
+        self.lanes = [Parallel(self.initial) for _ in range(self.parallel_interactions)]
+        self.fed = Parallel(self.initial)
+        self.is_initialized = True
+        for one in self.companions:
+            one.begin(self)
 
-    def __str__(self) -> str:
-        return type(self).__name__
+    @exclusive
+    def close(self) -> None:
+        """Save, if there is a ``saver``; the agent cannot be used afterwards. A second call does nothing."""
+        if self.is_initialized and not self._closed:
+            for one in self.companions:
+                one.close(self)
+        self._closed = True
 
-    def __enter__(self) -> LearningAgent:
-        return self
+    @exclusive
+    def reset(self) -> None:
+        """Forget the unfinished episodes of all parallel indices; counters and what was learnt stay."""
+        self.check_open("reset")
+        if self.learning is not None:
+            self.learning.memory.drop_open()
+        for index, lane in enumerate(self.lanes):
+            lane.reset()
+            for one in self.companions:
+                one.drop(index)
+        self.fed.reset()
+        self.preprocessing.reset()
+        self.independent_preprocessing.reset()
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    @exclusive
+    def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
+        """Begin an episode of independent acts, of one index or of all (None): forget what preprocessing has of it.
+
+        Returns:
+            Internal states by name; empty without internal layers.
+        """
+        self.check_open("initial_internals")
+        self.independent_preprocessing.reset(parallel)
+        return {name: array.copy() for name, array in self.initial.items()}
+
+    # -- act and observe ----------------------------------------------------------------------------------------------
+
+    def act(
+        self,
+        states: Any,
+        internals: Any = None,
+        parallel: Any = 0,
+        independent: bool = False,
+        deterministic: bool = False,
+        evaluation: bool = False,
+        query: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Actions for states.
+
+        Args:
+            states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
+                several parallel indices a list of them.
+            internals: of independent acts, as the last one returned them.
+            parallel: index, or several, 0 .. ``parallel_interactions - 1``; of independent acts any, as each index has
+                a preprocessing history of independent acts, from :meth:`initial_internals` or :meth:`reset` on.
+            independent: no observe follows, and nothing is stored or counted.
+            deterministic: of independent acts: neither sampling nor exploration.
+            evaluation: independent and deterministic.
+            query: name of a value to return too, or a list of names.
+            **kwargs: ``exploration``, ``temperature``, ``variable-noise``: for this call only.
+
+        Returns:
+            Actions, nested as they are declared; with ``internals`` the next ones too, with ``query`` what it asks for.
+
+        Raises:
+            TensorforceError: an argument is wrong, or an act of this index waits for its observe.
+        """
+        with self.lock:
+            self.check_open("act")
+            greedy = deterministic or evaluation
+            return interaction.act(self, states, internals, parallel, independent or evaluation, greedy, query, kwargs)
+
+    @exclusive
+    def observe(
+        self,
+        reward: Any,
+        terminal: Any = False,
+        parallel: Any = 0,
+        query: Any = None,
+        *,
+        next_states: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """What came of the last act; runs an update if one is due.
+
+        Args:
+            reward: a number; with several parallel indices a list of them, as ``terminal``.
+            terminal: False or 0: the episode goes on; True or 1: it ended; 2: it was aborted, by a time limit.
+            parallel: as for :meth:`act`.
+            query: name of a value to return too, or a list of names; of one parallel index.
+            next_states: the states after an abort, so that nothing is lost there.
+            **kwargs: values of parameters for an update that this call runs, such as ``discount``.
+
+        Returns:
+            Was there an update? With several parallel indices how many; with ``query`` also what it asks for.
+
+        Raises:
+            TensorforceError: an argument is wrong, or no act of this index waits for an observe.
+        """
+        self.check_open("observe")
+        return interaction.observe(self, reward, terminal, parallel, query, next_states, kwargs)
+
+    @property
+    def counts(self) -> Counts:
+        """What schedules follow."""
+        return Counts(self.timesteps, self.episodes, self.updates)
+
+    @property
+    def executor(self) -> Any:
+        """What has the weights; None for an agent without a model."""
+        return None if self.learning is None else self.learning.stepper.executor
+
+    def check_open(self, method: str) -> None:
+        """Refuse a call of an agent that is closed or not initialized."""
+        if self._closed:
+            raise TensorforceError(f"Agent.{method}: the agent is closed", method)
+        if not self.is_initialized:
+            raise TensorforceError(f"Agent.{method}: call initialize() first; Agent.create does it", method)
 
     # -- specifications -----------------------------------------------------------------------------------------------
 
@@ -68,128 +277,26 @@ class LearningAgent(ActObserve):
     @property
     def internals_spec(self) -> dict[str, Any]:
         """Specification of the internal states, by name."""
-        return {name: {"type": "float", "shape": array.shape} for name, array in self.copied_internals().items()}
+        return {name: {"type": "float", "shape": spec.shape} for name, spec in self.internals.items()}
 
     @exclusive
     def get_query_tensors(self, function: str) -> list[str]:
         """What ``query`` can ask for in ``act``, ``observe``, ``experience`` or ``update``, sorted."""
-        self._check("get_query_tensors")
-        return self._queries.names(function)
+        self.check_open("get_query_tensors")
+        return self.queries.names(function)
 
     def get_output_tensors(self, function: str) -> list[str]:
         """What a function returned in Tensorforce, by name."""
-        self._check("get_output_tensors")
-        choice("Agent.get_output_tensors: function", function, ["act", "independent_act", *_OUTPUTS])
-        if function == "act":
-            return [*self.actions_values.flat, "timestep"]
-        if function == "independent_act":
-            return [*self.actions_values.flat, *self._initial]
-        return list(_OUTPUTS[function])
+        self.check_open("get_output_tensors")
+        outputs = {
+            "act": [*self.actions_values.flat, "timestep"],
+            "independent_act": [*self.actions_values.flat, *self.internals],
+            "observe": ["updated", "episode", "update"],
+            **{name: ["timestep", "episode", "update"] for name in ("reset", "experience", "update")},
+        }
+        return outputs[choice("Agent.get_output_tensors: function", function, outputs)]
 
-    # -- learning without acting --------------------------------------------------------------------------------------
-
-    @exclusive
-    def experience(
-        self,
-        states: Any,
-        actions: Any,
-        terminal: Any,
-        reward: Any,
-        internals: Any = None,
-        query: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Put timesteps into the memory that somebody else took. Counters stay, and no update runs.
-
-        Args:
-            states: arrays [T, ...], or the values of one timestep; masks among them.
-            actions: likewise.
-            terminal: bool or 0, 1, 2, [T] or one.
-            reward: [T] or one.
-            internals: with which the actions were chosen, [T, ...] by name; of an agent that has any.
-            query: name of a value to return, or a list of names.
-            **kwargs: values of parameters, for the query.
-
-        Returns:
-            None, or what ``query`` asks for. The last episode is stored once it has an end, perhaps by a later call.
-
-        Raises:
-            TensorforceError: an argument is wrong, or an episode is running.
-        """
-        from .external_experience import feed
-
-        learning = self._needs_learning("experience")
-        self._refuse_running("experience")
-        asked = self._queries.checked("experience", query)
-        overrides = self._queries.overrides("Agent.experience", kwargs)
-        feed(self, learning, states, actions, terminal, reward, internals)
-        return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
-
-    @exclusive
-    def update(self, query: Any = None, **kwargs: Any) -> Any:
-        """Exactly one update, whatever the schedule; it counts.
-
-        Args:
-            query: name of a value to return, or a list of names.
-            **kwargs: values of parameters of this update, such as ``learning_rate``.
-
-        Returns:
-            None, or what ``query`` asks for.
-
-        Raises:
-            TensorforceError: too little is stored.
-        """
-        learning = self._needs_learning("update")
-        asked = self._queries.checked("update", query)
-        overrides = self._queries.overrides("Agent.update", kwargs)
-        drawn, memory = learning.drawn(), learning.memory
-        if not learning.prepare(self._counts(), overrides):
-            learning.draw_again(drawn)
-            unit = "episodes" if learning.by_episodes else "timesteps"
-            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
-            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
-        self._learn(learning)
-        return None if asked is None else self._queries.observe(asked, self._counts(), overrides)
-
-    @exclusive
-    def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
-        """Learn from recorded traces.
-
-        Args:
-            directory: with files ``trace-*.npz``.
-            num_iterations: how often traces are drawn.
-            num_traces: how many at a time; None for all.
-            num_updates: after each draw.
-
-        Raises:
-            TensorforceError: there are none, they do not fit, or the agent has internal states, which traces lack.
-        """
-        from .external_experience import pretrain
-
-        self._needs_learning("pretrain")
-        self._refuse_running("pretrain")
-        if self.fed.timesteps:
-            problem = "the episode that experience began has not ended: finish it, or call reset()"
-            raise TensorforceError(f"Agent.pretrain: {problem}", "terminal")
-        for trace in pretrain(self, directory, num_iterations, num_traces, num_updates):
-            if trace is None:
-                self.update()
-            else:
-                self.experience(**trace)
-
-    def _refuse_running(self, method: str) -> None:
-        for index, lane in enumerate(self._lanes):
-            if lane.running:
-                problem = f"an episode of parallel index {index} is running: finish it, or call reset()"
-                raise TensorforceError(f"Agent.{method}: {problem}", "parallel", index)
-
-    def _needs_learning(self, method: str) -> Learner:
-        self._check(method)
-        if self.learning is None:
-            raise TensorforceError(f"Agent.{method}: a {self.kind} agent does not learn", method)
-        return self.learning
-
-    # -- saving and loading -------------------------------------------------------------------------------------------
+    # -- saving, variables, summaries ---------------------------------------------------------------------------------
 
     @exclusive
     def save(
@@ -212,7 +319,7 @@ class LearningAgent(ActObserve):
         """
         from .writer import save
 
-        self._check("save")
+        self.check_open("save")
         return save(self, directory, filename, format, append)
 
     @exclusive
@@ -221,40 +328,30 @@ class LearningAgent(ActObserve):
 
         Args:
             directory: None for the saver's, else ``.``.
-            filename: as for ``Agent.load``; None for the saver's, else the agent's ``name``.
+            filename: as for :meth:`load`; None for the saver's, else the agent's ``name``.
             format: ``tensorflow``, ``numpy`` or ``hdf5``; None for the one that there is.
 
         Raises:
             TensorforceError: there is none, or its variables differ.
         """
-        from .agent_state import take_over
-        from .saved_files import find, read_content
-        from .writer import place_of
+        from .agent_state import restore
 
-        where = "Agent.restore"
         if not self.is_initialized:
             self.initialize()
         self.reset()
-        saved = find(where, *place_of(self, directory, filename), format)
-        take_over(where, self, saved, read_content(where, saved))
-
-    # -- variables ----------------------------------------------------------------------------------------------------
+        restore("Agent.restore", self, directory, filename, format)
 
     @exclusive
     def get_variables(self) -> list[str]:
         """Names of all variables."""
-        from .variables import names
-
-        self._check("get_variables")
-        return names(self)
+        self.check_open("get_variables")
+        return sorted(variables.values(self))
 
     @exclusive
     def get_variable(self, variable: str) -> Array:
         """The value of a variable, by its name, also with ``agent/`` in front."""
-        from .variables import get
-
-        self._check("get_variable")
-        return get(self, variable)
+        self.check_open("get_variable")
+        return variables.values(self)[variables.known("Agent.get_variable", self, variable)]
 
     @exclusive
     def assign_variable(self, variable: str, value: Any) -> None:
@@ -263,24 +360,20 @@ class LearningAgent(ActObserve):
         Raises:
             TensorforceError: the name is unknown, or the value has another shape or dtype or is not finite.
         """
-        from .variables import assign
-
-        self._check("assign_variable")
-        assign(self, variable, value)
-
-    # -- summaries ----------------------------------------------------------------------------------------------------
+        self.check_open("assign_variable")
+        variables.assign("Agent.assign_variable", self, variable, value)
 
     @exclusive
     def summarize(self, summary: str, value: Any, step: int | None = None) -> None:
         """Write a value under one of the summarizer's ``custom`` labels; ``step`` None is the number of timesteps."""
         from .summaries import summarize
 
-        self._check("summarize")
+        self.check_open("summarize")
         summarize(self, summary, value, step)
 
     def get_available_summaries(self) -> list[str]:
         """Labels that this agent can record, sorted."""
-        from .summaries import available
+        from .summary_labels import available
 
-        self._check("get_available_summaries")
+        self.check_open("get_available_summaries")
         return available(self)

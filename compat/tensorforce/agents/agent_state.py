@@ -9,50 +9,65 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....core.protocols import Array, State
+from ....core.protocols import Array, ArraySpec, State
+from ....policies.executors import check_weights
 from ....run_dir.snapshot import Counters
+from ...common.specs.argument_checks import as_json
 from ..spaces.errors import refuse
-from .actors import ModelActing
-from .saved_files import TENSORFLOW, Saved
-from .variables import COUNTERS, by_shown_name, shown
+from .saved_files import TENSORFLOW, Saved, find, read_content
+from .variables import COUNTERS, by_shown_name
 
 if TYPE_CHECKING:
     from ..processing.parameters import Parameter
+    from .companions import Agent
     from .learner import Learner
-    from .protocol import ActObserve
 
 logger = logging.getLogger("axonrl")
 
 
-def take_over(where: str, agent: ActObserve, saved: Saved, content: Any) -> None:
-    """Take over what ``saved_files.read_content`` read.
+def restore(where: str, agent: Agent, directory: Any, filename: Any, format: str | None) -> None:
+    """See :meth:`.agent.Agent.restore`."""
+    take_over(where, agent, find(where, *place_of(agent, directory, filename), format))
+
+
+def place_of(agent: Agent, directory: Any, filename: Any) -> tuple[Any, Any]:
+    """A directory and a file name; those that are None are the saver's, else ``.`` and the agent's name."""
+    given = agent.arguments.get("saver")
+    saver = given if isinstance(given, Mapping) else {}
+    directory = saver.get("directory", ".") if directory is None else directory
+    return directory, saver.get("filename", agent.name) if filename is None else filename
+
+
+def take_over(where: str, agent: Agent, saved: Saved) -> None:
+    """Take over a saved agent.
 
     Raises:
-        TensorforceError: it is of another agent.
+        TensorforceError: it is of another agent, or damaged.
     """
+    content = read_content(where, saved)
     (load_state if saved.format == TENSORFLOW else load_variables)(where, agent, content)
 
 
 # -- everything -------------------------------------------------------------------------------------------------------
 
 
-def state_of(agent: ActObserve) -> dict[str, Any]:
+def state_of(agent: Agent) -> dict[str, Any]:
     """Everything but episodes that are not over; the agent is left as it is."""
-    learning = agent.learning
+    learning, parameters = agent.learning, _parameters(agent)
     return {
         "kind": agent.kind,
         "counters": {name: getattr(agent, name) for name in COUNTERS.values()},
         "generators": {name: rng.bit_generator.state for name, rng in _generators(agent).items()},
-        "parameters": {name: one.state_dict() for name, one in _parameters(agent).items()},
+        "parameters": {name: one.state_dict() for name, one in parameters.items()},
         "preprocessing": {
-            "spec": _plain(agent.preprocessing.spec),
+            "spec": _preprocessing(agent),
             "all": agent.preprocessing.state_dict(),
         },
         "learning": None if learning is None else _learning_state(learning),
     }
 
 
-def load_state(where: str, agent: ActObserve, state: State) -> None:
+def load_state(where: str, agent: Agent, state: State) -> None:
     """Take over what :func:`state_of` returned, of an agent whose settings may have been others.
 
     What does not fit other settings begins anew, and the log says so: the memory, and statistics of preprocessing.
@@ -68,7 +83,7 @@ def load_state(where: str, agent: ActObserve, state: State) -> None:
     if state["kind"] != agent.kind:
         refuse(f"{where}: agent", f"must be {state['kind']!r}, as it was saved; got {agent.kind!r}", agent.kind)
     learning, saved = agent.learning, state["learning"]
-    same_preprocessing = state["preprocessing"]["spec"] == _plain(agent.preprocessing.spec)
+    same_preprocessing = state["preprocessing"]["spec"] == _preprocessing(agent)
     if learning is not None and saved is not None:
         _set_weights(where, learning, saved["weights"])
         learning.stepper.counters = Counters(**saved["counters"])
@@ -107,95 +122,50 @@ def _memory_settings(learning: Learner) -> dict[str, Any]:
 
 
 def _load_memory(learning: Learner, saved: State, same_preprocessing: bool) -> None:
-    memory, content = learning.memory, saved["memory"]
-    fits = (
-        same_preprocessing
-        and saved["memory_settings"] == _memory_settings(learning)
-        and _columns(content) == _columns(memory.state_dict())
-    )
-    lengths = content["last"] - content["start"] + 1
-    if memory.batches.episodes and lengths.max(initial=0) > memory.batches.longest:
-        fits = False
-    if fits:
-        memory.load_state_dict(content)
-    elif len(lengths):
-        logger.warning("The saved memory does not fit the agent's settings, which have changed: it begins empty.")
-
-
-def _columns(content: State) -> dict[str, Any]:
-    """Shapes and dtypes of what a memory holds of each timestep."""
-    return {
-        group: {name: (array.shape[1:], array.dtype) for name, array in content[group].items()}
-        for group in ("observation", "action", "state")
-    }
+    try:
+        if not same_preprocessing or saved["memory_settings"] != _memory_settings(learning):
+            raise ValueError("timesteps and their ends are stored in another way")
+        learning.memory.load_state_dict(saved["memory"])
+    except ValueError as error:
+        if len(saved["memory"]["last"]):
+            changed = "The saved memory does not fit the agent's settings, which have changed, and begins empty: %s."
+            logger.warning(changed, error)
 
 
 def _set_weights(where: str, learning: Learner, weights: Mapping[str, Array]) -> None:
     """Set all variables, which must be the very ones."""
-    own = learning.stepper.weights()
-    missing, unknown = sorted(own.keys() - weights.keys()), sorted(weights.keys() - own.keys())
-    if missing or unknown:
-        refuse(
-            f"{where}: filename",
-            "names an agent with other variables: "
-            f"{_few(unknown)} only there, {_few(missing)} only in the agent with these arguments",
-        )
-    for name, array in own.items():
-        given = weights[name]
-        if (given.shape, given.dtype) != (array.shape, array.dtype):
-            has = f"{array.dtype} of shape {array.shape} in the agent with these arguments"
-            refuse(
-                f"{where}: filename", f"has {shown(name)} as {given.dtype} of shape {given.shape}; it is {has}", name
-            )
+    own = {name: ArraySpec(array.shape, array.dtype) for name, array in learning.stepper.weights().items()}
+    try:
+        check_weights("the agent with these arguments", weights, own, own)
+    except ValueError as error:
+        refuse(f"{where}: filename", f"names an agent with other variables: {error}")
     learning.stepper.set_weights({name: weights[name] for name in own})
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (" ..." if len(names) > 4 else "") if names else "none"
-
-
-def _generators(agent: ActObserve) -> dict[str, np.random.Generator]:
+def _generators(agent: Agent) -> dict[str, np.random.Generator]:
     """All that the agent draws from, by name."""
-    core, learning = agent.core, agent.learning
-    found = {"act": core.rng, "act-independently": core.independent_rng}
-    if isinstance(core, ModelActing):
-        found["parameters"] = core.parameter_rng
+    acting, learning = agent.acting, agent.learning
+    found = {"act": acting.rng, "act-independently": acting.independent_rng, "parameters": acting.parameter_rng}
     if learning is not None:
         found |= {"update-parameters": learning.rng, **learning.stepper.generators}
     return found
 
 
-def _parameters(agent: ActObserve) -> dict[str, Parameter]:
+def _preprocessing(agent: Agent) -> Any:
+    """Its layers, as JSON gives them back."""
+    return as_json("preprocessing", agent.preprocessing.spec)
+
+
+def _parameters(agent: Agent) -> dict[str, Parameter]:
     """All numbers that may have a state of their own, by name."""
-    core, learning = agent.core, agent.learning
-    found = dict(core.parameters()) if isinstance(core, ModelActing) else {}
-    if learning is not None:
-        found |= {"update/horizon": learning.horizon, "update/discount": learning.discount}
-        found |= {f"update/{path}": one for path, one in learning.hyper.items()}
-        if learning.frequency is not None:
-            found["update/frequency"] = learning.frequency
-    return found
-
-
-def _plain(spec: Any) -> Any:
-    """Lists and dictionaries of their own, as JSON gives them back."""
-    if isinstance(spec, Mapping):
-        return {key: _plain(part) for key, part in spec.items()}
-    return [_plain(part) for part in spec] if isinstance(spec, list | tuple) else spec
+    return {**agent.acting.parameters, **({} if agent.learning is None else agent.learning.parameters)}
 
 
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def variables_of(agent: ActObserve) -> dict[str, Array]:
-    """Variables, those of the optimizer and the counters, by the names that ``get_variables`` lists."""
-    weights = {} if agent.learning is None else agent.learning.stepper.weights()
-    counters = {shown_name: np.array(getattr(agent, name), np.int64) for shown_name, name in COUNTERS.items()}
-    return {**{name: weights[own] for name, own in by_shown_name(weights).items()}, **counters}
-
-
-def load_variables(where: str, agent: ActObserve, given: Mapping[str, Array]) -> None:
-    """Take over what :func:`variables_of` returned. The memory begins empty.
+def load_variables(where: str, agent: Agent, given: Mapping[str, Array]) -> None:
+    """Take over variables by shown name. The memory begins empty.
 
     Args:
         where: for messages.

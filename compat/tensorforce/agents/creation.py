@@ -5,31 +5,29 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ...common.specs.files import imported, read_file
 from ..spaces.errors import integer, refuse, translate_errors
 from ..spaces.specs import read_values
 from ..specs.arguments import kind_of
-from .agent import LearningAgent as Agent
 
-Classes: TypeAlias = Mapping[str, type[Agent]]
 _WHERE = "Agent.create"
 _OURS = "tensorforce."
 
 
-def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], classes: Classes) -> Agent:
+def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -> Any:
     """See :meth:`.agents.Agent.create`.
 
     Args:
         agent: which one.
         environment: gives specifications; or None.
         kwargs: arguments.
-        classes: of agents, by key.
+        base: the class ``Agent``, which knows those of all agents.
     """
-    if isinstance(agent, Agent):
+    if isinstance(agent, base):
         return _again(agent, environment, kwargs)
-    made, given = resolved(agent, dict(kwargs), classes)
+    made, given = resolved(agent, dict(kwargs), base)
     with specs_of(environment) as found:
         given = with_environment(given, found)
     one = made(**given)
@@ -37,9 +35,7 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], classes: Cla
     return one
 
 
-def resolved(
-    agent: Any, kwargs: dict[str, Any], classes: Classes, files: tuple[Path, ...] = ()
-) -> tuple[type[Agent], dict[str, Any]]:
+def resolved(agent: Any, kwargs: dict[str, Any], base: Any, files: tuple[Path, ...] = ()) -> tuple[Any, dict[str, Any]]:
     """The class of an agent, and its arguments; ``kwargs`` win over those of a dictionary or a file.
 
     ``files`` are those that are being read: one that contains itself is refused.
@@ -47,42 +43,43 @@ def resolved(
     Raises:
         TensorforceError: there is no such agent.
     """
-    if isinstance(agent, type) and issubclass(agent, Agent):
+    if isinstance(agent, type) and issubclass(agent, base):
         return agent, kwargs
     if isinstance(agent, Mapping):
         given = dict(agent)
         inner = given.pop("agent", None)
         if inner is None:
             inner = given.pop("type", "default")
-        return resolved(inner, {**given, **kwargs}, classes, files)
+        return resolved(inner, {**given, **kwargs}, base, files)
     if not isinstance(agent, str):
         refuse(f"{_WHERE}: agent", f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
     path = Path(agent)
     if path.is_file():
         if path.resolve() in files:
             refuse(f"{_WHERE}: agent", f"names the file {path}, which contains itself", agent)
-        return resolved(_read(path), kwargs, classes, (*files, path.resolve()))
+        return resolved(read_spec(f"{_WHERE}: agent", path), kwargs, base, (*files, path.resolve()))
     if path.suffix == ".json":
         refuse(f"{_WHERE}: agent", f"names the file {path}, which does not exist", agent)
     if agent.startswith(_OURS):
-        return classes[kind_of(agent.rpartition(".")[2])], kwargs
+        return base.classes[kind_of(agent.rpartition(".")[2])], kwargs
     if "." in agent:
-        return _imported(agent), kwargs
-    return classes[kind_of(agent)], kwargs
+        return _imported(agent, base), kwargs
+    return base.classes[kind_of(agent)], kwargs
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read_spec(argument: str, path: Path) -> Mapping[str, Any]:
+    """The specification of an agent in a JSON file; TensorforceError, which names the argument, if it has none."""
     with translate_errors():
-        content = read_file(f"{_WHERE}: agent", path)
+        content = read_file(argument, path)
     if not isinstance(content, Mapping):
-        refuse(f"{_WHERE}: agent", f"{path} must hold a dictionary, got {type(content).__name__}", str(path))
+        refuse(argument, f"names {path}, which must hold a dictionary; got {type(content).__name__}", str(path))
     return content
 
 
-def _imported(name: str) -> type[Agent]:
+def _imported(name: str, base: Any) -> Any:
     with translate_errors():
         found = imported(f"{_WHERE}: agent", name)
-    if not isinstance(found, type) or not issubclass(found, Agent):
+    if not isinstance(found, type) or not issubclass(found, base):
         refuse(f"{_WHERE}: agent", f"{name!r} is not a subclass of Agent, but {found!r}", name)
     return found
 
@@ -137,7 +134,7 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
     return found
 
 
-def _again(agent: Agent, environment: Any, kwargs: Mapping[str, Any]) -> Agent:
+def _again(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any:
     """An agent that exists: it is compared with what else was given, and begins anew with its episodes."""
     with specs_of(environment) as found:
         given = with_environment(dict(kwargs), found)

@@ -9,8 +9,8 @@ from typing import Any
 from ..spaces.errors import TensorforceError, refuse
 from . import actonly
 from .agent_state import take_over
-from .creation import Classes, resolved, specs_of, with_environment
-from .saved_files import ACT_ONLY, SAVED, TENSORFLOW, Saved, find, read_content, read_json, read_state
+from .creation import read_spec, resolved, specs_of, with_environment
+from .saved_files import ACT_ONLY, SAVED, TENSORFLOW, Saved, find, read_state
 from .saver import Saver
 
 _WHERE = "Agent.load"
@@ -18,9 +18,7 @@ _NO_ARGUMENTS = ("agent", "internals", "initial_internals", SAVED)
 """Entries of the JSON file."""
 
 
-def load(
-    directory: Any, filename: Any, format: Any, environment: Any, kwargs: Mapping[str, Any], classes: Classes
-) -> Any:
+def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -> Any:
     """See :meth:`.agents.Agent.load`.
 
     Args:
@@ -29,7 +27,7 @@ def load(
         format: or None.
         environment: or None.
         kwargs: arguments that win over the saved ones.
-        classes: of agents, by key.
+        base: the class ``Agent``.
 
     Returns:
         The agent, or an :class:`.actonly.ActOnly`.
@@ -45,9 +43,8 @@ def load(
             name = "environment" if environment is not None else next(iter(kwargs))
             refuse(f"{_WHERE}: {name}", "is not for what only acts", kwargs.get(name))
         return actonly.read(_WHERE, saved.path)
-    content = read_content(_WHERE, saved)
-    which, arguments = _arguments(saved, kwargs, classes)
-    made, given = resolved(which, arguments, classes)
+    which, arguments = _arguments(saved, kwargs, base)
+    made, given = resolved(which, arguments, base)
     with specs_of(environment) as world:
         if world is not None and "max_episode_timesteps" not in kwargs:
             limit = world.max_episode_timesteps()
@@ -60,7 +57,7 @@ def load(
     agent.arguments["saver"] = None
     saver = None if spec is None else Saver(str(agent), spec, agent)
     agent.initialize()
-    take_over(_WHERE, agent, saved, content)
+    take_over(_WHERE, agent, saved)
     if saver is not None:
         agent.arguments["saver"] = spec
         agent.companions.append(saver)
@@ -68,18 +65,18 @@ def load(
     return agent
 
 
-def _arguments(saved: Saved, kwargs: Mapping[str, Any], classes: Classes) -> tuple[Any, dict[str, Any]]:
+def _arguments(saved: Saved, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dict[str, Any]]:
     """Which agent it is, and its arguments: the saved ones, over which ``kwargs`` win."""
-    stored: dict[str, Any] = {}
+    stored: Mapping[str, Any] = {}
     for name in (saved.asked, re.sub(r"-[0-9]+$", "", saved.asked)):
         path = saved.path.with_name(f"{name}.json")
         if path.is_file():
-            stored = read_json(_WHERE, path)
+            stored = read_spec(f"{_WHERE}: filename", path)
             break
     given = {key: value for key, value in stored.items() if key not in _NO_ARGUMENTS}
     agent = kwargs.get("agent", stored.get("agent", "default"))
     if "agent" in kwargs and "agent" in stored:
-        kind, saved_kind = (resolved(one, {}, classes)[0].kind for one in (kwargs["agent"], stored["agent"]))
+        kind, saved_kind = (resolved(one, {}, base)[0].kind for one in (kwargs["agent"], stored["agent"]))
         if kind != saved_kind:
             refuse(f"{_WHERE}: agent", f"must be {saved_kind!r}, as it was saved; got {kwargs['agent']!r}", agent)
     return agent, {**given, **{key: value for key, value in kwargs.items() if key != "agent"}}

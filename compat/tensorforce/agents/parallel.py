@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
-
-import numpy as np
 
 from ....core.protocols import Array
 
@@ -29,7 +26,7 @@ class Parallel:
     """The episode of one parallel index.
 
     Args:
-        internals: of the model at the beginning of an episode, [1, ...] by name.
+        internals: of the model at the beginning of an episode, by name.
     """
 
     def __init__(self, internals: dict[str, Array]) -> None:
@@ -46,21 +43,9 @@ class Parallel:
         """Observes in this episode."""
         self.episode_reward = 0.0
         self.internals = dict(self._initial)
-        """Of the next act, [1, ...] by name."""
+        """Of the next act, by name."""
 
     @property
     def running(self) -> bool:
         """Has an episode begun?"""
         return self.pending is not None or self.steps > 0
-
-    def columns(self) -> tuple[dict[str, dict[str, Array]], Array]:
-        """The timesteps that are not stored yet, as arrays [T, ...], and their rewards [T]."""
-        groups: dict[str, list[dict[str, Any]]] = {
-            "observation": [one.features for one in self.timesteps],
-            "action": [one.action for one in self.timesteps],
-            "state": [one.internals for one in self.timesteps],
-        }
-        columns = {
-            group: {name: np.stack([row[name] for row in rows]) for name in rows[0]} for group, rows in groups.items()
-        }
-        return columns, np.array([one.reward for one in self.timesteps])

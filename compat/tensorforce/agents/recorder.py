@@ -7,19 +7,15 @@ import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import numpy as np
 
 from ....core.protocols import Array
-from ..spaces.errors import TensorforceError, integer
+from ..spaces.errors import integer
 from ..spaces.specs import MASK
-from .attachments import Companion
-from .folders import make_directory, read_keys, stamps
+from .companions import Agent, Companion, make_directory, not_writable, read_keys, stamps
 from .parallel import Timestep
-
-if TYPE_CHECKING:
-    from .protocol import ActObserve
 
 Row: TypeAlias = "tuple[Timestep, int]"
 """A timestep and its terminal."""
@@ -47,7 +43,7 @@ class Recorder(Companion):
         TensorforceError: the specification is invalid.
     """
 
-    def __init__(self, where: str, spec: Any, agent: ActObserve) -> None:
+    def __init__(self, where: str, spec: Any, agent: Agent) -> None:
         self._place = place = f"{where}: recorder"
         self._given = given = read_keys(place, spec, _KEYS)
         self._frequency = integer(f"{place}['frequency']", given.get("frequency", 1), at_least=1)
@@ -66,11 +62,11 @@ class Recorder(Companion):
         """The episode in the name of a file that is to be written."""
         self._written: list[Path] = []
 
-    def begin(self, agent: ActObserve) -> None:
+    def begin(self, agent: Agent) -> None:
         """Create the folder."""
         self._directory = make_directory(self._place, self._given)
 
-    def observed(self, agent: ActObserve, index: int, timestep: Timestep, terminal: int) -> None:
+    def observed(self, agent: Agent, index: int, timestep: Timestep, terminal: int) -> None:
         """Keep the timestep."""
         rows = self._running.setdefault(index, [])
         rows.append((timestep, terminal))
@@ -79,12 +75,12 @@ class Recorder(Companion):
             if agent.episodes >= self._start:  # this one is not counted yet
                 self._ended += rows
 
-    def finished(self, agent: ActObserve, episode_reward: float) -> None:
+    def finished(self, agent: Agent, episode_reward: float) -> None:
         """Is it time for a file?"""
         if agent.episodes % self._frequency == 0 and self._ended:
             self._due = agent.episodes
 
-    def timestep_done(self, agent: ActObserve) -> None:
+    def timestep_done(self, agent: Agent) -> None:
         """Write a file, if it is time: now that nothing else can fail in this timestep."""
         if self._due is not None:
             self._write(self._due)
@@ -93,7 +89,7 @@ class Recorder(Companion):
         """Forget the rows of an unfinished episode."""
         self._running.pop(index, None)
 
-    def close(self, agent: ActObserve) -> None:
+    def close(self, agent: Agent) -> None:
         """Write a file that an error held up."""
         self.timestep_done(agent)
 
@@ -101,8 +97,7 @@ class Recorder(Companion):
         try:
             path = write_trace(self._directory, episode, self._arrays())
         except OSError as error:
-            problem = f"{self._place}: {self._directory} cannot be written to: {error.strerror or error}"
-            raise TensorforceError(problem, f"{self._place}['directory']", str(self._directory)) from error
+            raise not_writable(self._place, self._directory, error) from error
         self._due = None
         self._ended = []
         if self._most is not None:

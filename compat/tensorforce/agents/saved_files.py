@@ -206,19 +206,6 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
         return arrays
 
 
-def read_json(where: str, path: Path) -> dict[str, Any]:
-    """A JSON file that holds a dictionary.
-
-    Raises:
-        TensorforceError: it does not.
-    """
-    with _readable(where, path):
-        content = json.loads(path.read_text("utf-8"))
-    if not isinstance(content, dict):
-        refuse(f"{where}: filename", f"means {path}, which is not the specification of an agent", str(path))
-    return content
-
-
 @contextlib.contextmanager
 def _readable(where: str, path: Path) -> Iterator[None]:
     """What readers raise where a file is missing, cut off or something else becomes one kind of error."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....run_dir.files import remove
 from ..spaces.errors import integer, number, refuse
 from .agent_state import load_state
-from .attachments import Companion
-from .folders import read_keys
+from .companions import Agent, Companion, read_keys, read_path
 from .saved_files import ACT_ONLY, SUFFIXES, TENSORFLOW, Saved, find, numbered, read_state
 from .writer import save
-
-if TYPE_CHECKING:
-    from .protocol import ActObserve
 
 _KEYS: Final = ("directory", "filename", "frequency", "load", "max-checkpoints")
 
@@ -35,15 +30,13 @@ class Saver(Companion):
         TensorforceError: the specification is invalid.
     """
 
-    def __init__(self, where: str, spec: Any, agent: ActObserve) -> None:
+    def __init__(self, where: str, spec: Any, agent: Agent) -> None:
         place = f"{where}: saver"
         given = read_keys(place, spec, _KEYS)
         filename = given.get("filename", agent.name)
-        if not isinstance(filename, str | os.PathLike) or not os.fspath(filename):
-            refuse(f"{place}['filename']", f"must be a path, got {filename!r}", filename)
         self._place = place
         self._directory = Path(given["directory"])
-        self._filename = os.fspath(filename)
+        self._filename = read_path(f"{place}['filename']", filename)
         self._frequency = number(f"{place}['frequency']", given.get("frequency", 600), above=0)
         self._most = integer(f"{place}['max-checkpoints']", given.get("max-checkpoints", 5), at_least=1)
         self._load = given.get("load", True)
@@ -51,23 +44,23 @@ class Saver(Companion):
             refuse(f"{place}['load']", f"must be True, False or the name of a file, got {self._load!r}", self._load)
         self._last = time.monotonic()
 
-    def begin(self, agent: ActObserve) -> None:
+    def begin(self, agent: Agent) -> None:
         """Continue from a file, as far as that is asked for, and write one."""
         found = self._found()
         if found is not None:
             load_state(self._place, agent, read_state(self._place, found.path))
         self.write(agent)
 
-    def timestep_done(self, agent: ActObserve) -> None:
+    def timestep_done(self, agent: Agent) -> None:
         """Write, if it is time."""
         if time.monotonic() - self._last >= self._frequency:
             self.write(agent)
 
-    def close(self, agent: ActObserve) -> None:
+    def close(self, agent: Agent) -> None:
         """Write what has been reached."""
         self.write(agent)
 
-    def write(self, agent: ActObserve) -> None:
+    def write(self, agent: Agent) -> None:
         """Write a file, and remove those written first where there are too many."""
         save(agent, self._directory, self._filename, TENSORFLOW, "timesteps")
         self._last = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,15 +14,11 @@ from ....core.protocols import Array
 from ....run_dir.files import remove
 from ...common.events import Events, scalar
 from ..spaces.errors import TensorforceError, integer, known, number
-from .attachments import Companion
-from .folders import make_directory, read_keys, stamps
+from . import variables
+from .companions import Agent, Companion, make_directory, not_writable, read_keys, stamps
 from .parallel import Timestep
 from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
 from .summary_values import histogram
-from .variables import shown
-
-if TYPE_CHECKING:
-    from .protocol import ActObserve
 
 __all__ = ["Summarizer", "available", "summarize"]
 
@@ -32,8 +28,8 @@ _NAME: Final = re.compile(r"summary-\d{8}-\d{6}")
 _WHERE: Final = "Agent.summarize"
 
 
-def summarize(agent: ActObserve, summary: Any, value: Any, step: Any) -> None:
-    """See :meth:`.agent.LearningAgent.summarize`."""
+def summarize(agent: Agent, summary: Any, value: Any, step: Any) -> None:
+    """See :meth:`.agent.Agent.summarize`."""
     for one in agent.companions:
         if isinstance(one, Summarizer):
             one.summarize(agent, summary, value, step)
@@ -67,7 +63,7 @@ class Summarizer(Companion):
         TensorforceError: the specification is invalid.
     """
 
-    def __init__(self, where: str, spec: Any, agent: ActObserve) -> None:
+    def __init__(self, where: str, spec: Any, agent: Agent) -> None:
         self._place = place = f"{where}: summarizer"
         self._given = given = read_keys(place, spec, _KEYS)
         self._labels = read_labels(f"{place}['labels']", given.get("labels"))
@@ -80,7 +76,7 @@ class Summarizer(Companion):
         self._before: dict[str, Array] | None = None
         """Variables before an update whose changes are to be written."""
 
-    def begin(self, agent: ActObserve) -> None:
+    def begin(self, agent: Agent) -> None:
         """Open a file in a new folder, and remove the oldest folders."""
         directory = make_directory(self._place, self._given)
         try:
@@ -89,11 +85,10 @@ class Summarizer(Companion):
             for path in found[: -self._most]:
                 remove(path)
         except OSError as error:
-            problem = f"{self._place}: {directory} cannot be written to: {error.strerror or error}"
-            raise TensorforceError(problem, f"{self._place}['directory']", str(directory)) from None
+            raise not_writable(self._place, directory, error) from None
         self._acted_at = agent.timesteps
 
-    def summarize(self, agent: ActObserve, summary: Any, value: Any, step: Any) -> None:
+    def summarize(self, agent: Agent, summary: Any, value: Any, step: Any) -> None:
         """Write a value at once under a label of ``custom``; ``step`` None is the number of timesteps.
 
         Raises:
@@ -112,9 +107,9 @@ class Summarizer(Companion):
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def acted(self, agent: ActObserve) -> None:
+    def acted(self, agent: Agent) -> None:
         """Write distributions and parameters."""
-        every, last = self._every.get("act"), agent.core.last
+        every, last = self._every.get("act"), agent.acting.last
         if every is None or agent.timesteps // every == self._acted_at // every:
             return
         self._acted_at = agent.timesteps
@@ -122,13 +117,13 @@ class Summarizer(Companion):
             return
         values: dict[str, Any] = {}
         if "parameters" in self._labels:
-            for kind, levels in (("exploration", last.levels.exploration), ("temperature", last.levels.temperature)):
+            for kind, levels in zip(("temperature", "exploration"), last.levels, strict=True):
                 values |= {f"parameters/{name}-{kind}": float(level) for name, level in levels.items()}
         if self._labels & set(GROUPS["distributions"]):
-            values |= self._distributions(agent, agent.core.described())
+            values |= self._distributions(agent, agent.acting.chooser.parameters(last))
         self._write(agent.timesteps, values)
 
-    def observed(self, agent: ActObserve, index: int, timestep: Timestep, terminal: int) -> None:
+    def observed(self, agent: Agent, index: int, timestep: Timestep, terminal: int) -> None:
         """Write the timestep's reward."""
         if self._before is None and agent.executor is not None and self._measures_update(agent.updates + 1):
             self._before = _variables(agent)
@@ -136,12 +131,12 @@ class Summarizer(Companion):
             values = {"timestep-reward": timestep.reward, "raw-reward": timestep.raw_reward}
             self._write(agent.timesteps, self._wanted(values))
 
-    def finished(self, agent: ActObserve, episode_reward: float) -> None:
+    def finished(self, agent: Agent, episode_reward: float) -> None:
         """Write the episode's reward."""
         if self._is_due("observe", agent.episodes):
             self._write(agent.episodes, self._wanted({"episode-reward": episode_reward}))
 
-    def updated(self, agent: ActObserve) -> None:
+    def updated(self, agent: Agent) -> None:
         """Write what the update measured, and variables."""
         learning = agent.learning
         values: dict[str, Any] = {}
@@ -156,7 +151,7 @@ class Summarizer(Companion):
         values |= self._of_variables(agent)
         self._write(agent.updates, values)
 
-    def close(self, agent: ActObserve) -> None:
+    def close(self, agent: Agent) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
@@ -164,7 +159,7 @@ class Summarizer(Companion):
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def _distributions(self, agent: ActObserve, described: Mapping[str, Array]) -> dict[str, Any]:
+    def _distributions(self, agent: Agent, described: Mapping[str, Array]) -> dict[str, Any]:
         """Numbers, means over parallel indices, of actions that are numbers; histograms of the others."""
         values: dict[str, Any] = {}
         names = list(described)
@@ -182,7 +177,7 @@ class Summarizer(Companion):
                     values |= {f"distributions/{query}/{k}": mean for k, mean in enumerate(means)}
         return values
 
-    def _of_variables(self, agent: ActObserve) -> dict[str, Any]:
+    def _of_variables(self, agent: Agent) -> dict[str, Any]:
         """Moments and histograms of variables and of their changes, and a copy for the changes to come."""
         values: dict[str, Any] = {}
         before, self._before = self._before, None
@@ -255,12 +250,7 @@ def _new_folder(directory: Path) -> Path:
     raise RuntimeError("stamps do not end")
 
 
-def _variables(agent: ActObserve) -> dict[str, Array]:
-    """The networks' floats by shown name, copied."""
-    found = {}
-    for key, array in agent.executor.get_weights().items():
-        name = shown(re.sub(r"^\d+\.", "", key))  # a program numbers its variables
-        part = name.split("/")
-        if part[0] in ("policy", "baseline") and part[1:2] != ["optimizer"] and array.dtype.kind == "f":
-            found[name] = array
-    return found
+def _variables(agent: Agent) -> dict[str, Array]:
+    """The networks' floats by shown name."""
+    networks = re.compile(r"(policy|baseline)/(?!optimizer/)")
+    return {name: x for name, x in variables.values(agent).items() if networks.match(name) and x.dtype.kind == "f"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from ....core.checks import shortened
 from ....core.protocols import Array
 from ...common.events import scalar
 from ..spaces.errors import choice, integer, known, mapping, refuse
+from .companions import Agent
 from .summary_values import CHANNELS, histogram, images, sounds
-
-if TYPE_CHECKING:
-    from .protocol import ActObserve
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "distributions": ("bernoulli", "beta", "categorical", "gaussian"),
@@ -53,10 +51,10 @@ def tag(label: str) -> str:
     return f"{_GROUP_OF[label]}/{label}" if label in _GROUP_OF else label
 
 
-def available(agent: ActObserve) -> list[str]:
+def available(agent: Agent) -> list[str]:
     """The labels that an agent can record, sorted; with those that stand for several."""
     found = set(_OF_ACTING)
-    found |= {kind for name in agent.core.query_names() if (kind := kind_of(name)) is not None}
+    found |= {kind for name in agent.acting.chooser.names() if (kind := kind_of(name)) is not None}
     learning = agent.learning
     if learning is not None:
         found |= {"loss", "parameters", *OF_WEIGHTS}

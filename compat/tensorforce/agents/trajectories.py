@@ -1,15 +1,29 @@
-"""The memory: batches of timesteps or of whole episodes, with sums of rewards and what follows these."""
+"""The memory: timesteps of one episode after another, and batches with sums of rewards and what follows these.
+
+Core's memories take a transition with its next observation; here that comes a call later, with the next ``act``.
+"""
 
 from __future__ import annotations
 
+import operator
+from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ....core.protocols import Array
+from ....core.protocols import Array, ArraySpec
+from ....core.trees import map_tree
+from ....memories.columns import allocate, take
 from ..spaces.errors import TensorforceError
-from .timestep_buffer import CUT, TERMINATED, Layout, TimestepBuffer
+
+TERMINATED: Final = 1
+"""The episode ended, and nothing follows."""
+ABORTED: Final = 2
+"""It was cut short, and what it would have gone on from is known."""
+CUT: Final = 3
+"""It was cut short, and nothing is known of what its last action led to: its last reward does not count, and the value
+of the last observation stands in its place."""
 
 
 class Batches(NamedTuple):
@@ -29,24 +43,26 @@ class Batches(NamedTuple):
     """Timesteps that a row consists of: more than 1 where internals need a history."""
 
 
-class Trajectories(TimestepBuffer):
-    """A ring of timesteps from which batches are drawn.
+class Trajectories:
+    """A ring of timesteps, from which batches are drawn.
 
-    The reward of a row is ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its
-    episode, and what follows is the observation after these.
+    A *row* is a timestep; rows are numbered for ever, and the ring holds the newest ``capacity``. The reward of a row
+    is ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its episode, and what
+    follows is the observation after these.
 
     Args:
         capacity: rows.
-        layout: names, shapes and dtypes.
+        specs: of ``observation``, ``action`` and ``state`` (internals) of a timestep, each by name.
         batches: what :meth:`sample` returns.
         rng: draws random batches.
     """
 
     is_rollout = False
 
-    def __init__(self, capacity: int, layout: Layout, batches: Batches, rng: np.random.Generator) -> None:
-        super().__init__(capacity, layout)
-        self.batches = batches
+    def __init__(
+        self, capacity: int, specs: Mapping[str, Mapping[str, ArraySpec]], batches: Batches, rng: np.random.Generator
+    ) -> None:
+        self.capacity, self.batches = capacity, batches
         self.batch_size = batches.size
         self.horizon: int = 0
         """Timesteps after the first whose rewards are summed too."""
@@ -55,8 +71,79 @@ class Trajectories(TimestepBuffer):
         """Scalars that go with the next batch."""
         self.rows = batches.size * batches.longest if batches.episodes else batches.size
         """R, of the next batch; of episodes as many as they can have, or what is set after :meth:`draw`."""
+        self._columns: dict[str, dict[str, Array]] = allocate(specs, capacity, name="columns")
+        self._writes = [(group, name, array) for group, part in self._columns.items() for name, array in part.items()]
+        self._reward = np.zeros(capacity)
+        self._start, self._last = np.zeros((2, capacity), np.int64)
+        self._code = np.zeros(capacity, np.uint8)
+        self._following: dict[int, tuple[dict[str, Array], dict[str, Array]]] = {}
+        self._episodes: deque[tuple[int, int]] = deque()
+        self._count = self._low = 0
+        self._open = 0
+        """The row at which the running episode begins; the number of rows if none runs."""
         self._drawn: Array | None = None
         self._rng = rng
+
+    def __len__(self) -> int:
+        return self._count - self._low
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self, observation: Mapping[str, Array], action: Mapping[str, Any], state: Mapping[str, Array], reward: float
+    ) -> None:
+        """Store the next timestep of the running episode; arrays without a batch axis."""
+        place = self._count % self.capacity
+        given = {"observation": observation, "action": action, "state": state}
+        for group, name, column in self._writes:
+            column[place] = given[group][name]
+        self._reward[place], self._start[place] = reward, self._open
+        self._last[place], self._code[place] = -1, 0
+        self._count += 1
+        if self._count - self._low > self.capacity:
+            self._low = low = self._count - self.capacity
+            while self._episodes and self._episodes[0][0] < low:
+                self._episodes.popleft()
+            self._following.pop(low - 1, None)
+
+    def end(
+        self, code: int, observation: Mapping[str, Array] | None = None, state: Mapping[str, Array] | None = None
+    ) -> None:
+        """The running episode is over.
+
+        Args:
+            code: :data:`TERMINATED`, :data:`ABORTED` or :data:`CUT`.
+            observation: after its last timestep; of one that was aborted.
+            state: the internals then.
+        """
+        first, last = max(self._open, self._low), self._count - 1
+        if last < first:
+            return
+        self._last[np.arange(first, last + 1) % self.capacity] = last
+        self._code[last % self.capacity] = code
+        if code == ABORTED:
+            self._following[last] = dict(observation or {}), dict(state or {})
+        if self._open >= self._low:
+            self._episodes.append((self._open, last))
+        self._open = self._count
+
+    def newest(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The observation of the newest timestep, and the internals with which it acted; copied."""
+        place = (self._count - 1) % self.capacity
+        observation, state = (
+            map_tree(lambda a: a[place].copy(), self._columns[key]) for key in ("observation", "state")
+        )
+        return observation, state
+
+    def drop_open(self) -> None:
+        """Forget the rows of the running episode."""
+        self._count = self._open = max(self._open, self._low)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._count = self._low = self._open = 0
+        self._following.clear()
+        self._episodes.clear()
 
     # -- what can be drawn --------------------------------------------------------------------------------------------
 
@@ -64,17 +151,16 @@ class Trajectories(TimestepBuffer):
         """Timesteps, or episodes, that a batch could have now."""
         if self.batches.episodes:
             return len(self._episodes)
-        waiting = min(self._count - max(self._open, self._low), self._ahead)
-        return len(self) - waiting
+        return len(self) - min(self._count - max(self._open, self._low), self._ahead)
 
     @property
     def _ahead(self) -> int:
         """Rows that must follow a row of a running episode before it can be learnt from."""
         return self.horizon + int(self.batches.bootstraps)
 
-    def can_sample(self, count: int | None = None) -> bool:
-        """Would ``count`` timesteps fill a batch? None: do those that are stored?"""
-        return (self.available() if count is None else count - self._ahead) >= self.batch_size
+    def can_sample(self) -> bool:
+        """Do the timesteps, or episodes, that are stored fill a batch?"""
+        return self.available() >= self.batch_size
 
     def draw(self) -> int:
         """Choose the timesteps of the next batch; returns how many they are.
@@ -82,34 +168,34 @@ class Trajectories(TimestepBuffer):
         Raises:
             TensorforceError: too little is stored.
         """
-        self._drawn = self._chosen()
-        return len(self._drawn)
-
-    def _chosen(self) -> Array:
         if not self.can_sample():
             kind = "episodes" if self.batches.episodes else "timesteps"
-            raise TensorforceError(
-                f"an update needs {self.batch_size} {kind}, and {self.available()} are stored that could be used",
-                "batch_size",
-                self.batch_size,
-            )
-        return self._whole_episodes() if self.batches.episodes else self._timesteps()
+            problem = f"an update needs {self.batch_size} {kind}, and {self.available()} are stored that could be used"
+            raise TensorforceError(problem, "batch_size", self.batch_size)
+        choose = (
+            self._whole_episodes if self.batches.episodes else self._newest if self.batches.recent else self._random
+        )
+        self._drawn = choose()
+        return len(self._drawn)
 
     def sample(self) -> dict[str, Any]:
         """A batch of R rows: timesteps, or episodes one after another and then rows that are not valid.
 
         Returns:
-            ``observation``, ``action``, ``reward`` [R], ``valid`` [R], ``hyper``; where there is a value of what
-            follows, ``next_observation`` and ``discount`` [R]; with internals ``state`` and what else windows need.
+            ``observation``, ``action`` by name, ``reward`` [R], ``valid`` [R], ``hyper``; where there is a value of
+            what follows, ``next_observation`` and ``discount`` [R]; with internals ``state`` and what windows need.
 
         Raises:
             TensorforceError: too little is stored.
         """
-        rows, self._drawn = self._chosen() if self._drawn is None else self._drawn, None
-        return self._batch(rows)
+        if self._drawn is None:
+            self.draw()
+        drawn, self._drawn = self._drawn, None
+        return self._batch(drawn)
 
-    def _timesteps(self) -> Array:
-        return self._newest() if self.batches.recent else self._random()
+    def specs(self) -> Any:
+        """Specs of a batch."""
+        return map_tree(lambda array: ArraySpec(array.shape, array.dtype), self._batch(np.zeros(0, np.int64)))
 
     def _newest(self) -> Array:
         size = self.batch_size + self._ahead + 1
@@ -125,15 +211,12 @@ class Trajectories(TimestepBuffer):
         missing = self.batch_size
         while missing:  # all but a few rows are usable
             rows = self._rng.integers(self._low, self._count, missing)
-            rows = rows[self._usable(rows)]
-            found.append(rows)
-            missing -= len(rows)
-        return found[0] if len(found) == 1 else np.concatenate(found)
+            found.append(rows[self._usable(rows)])
+            missing -= len(found[-1])
+        return np.concatenate(found)
 
     def _usable(self, rows: Array) -> Array:
-        places = rows % self.capacity
-        last = self._last[places]
-        ready: Array = (last >= 0) | (rows + self._ahead < self._count)
+        ready: Array = (take(self._last, rows) >= 0) | (rows + self._ahead < self._count)
         return ready
 
     def _whole_episodes(self) -> Array:
@@ -145,105 +228,115 @@ class Trajectories(TimestepBuffer):
 
     # -- batches ------------------------------------------------------------------------------------------------------
 
-    def _batch(self, drawn: Array) -> dict[str, Any]:
-        rows = np.append(drawn, np.full(self.rows - len(drawn), drawn[0]))
-        places = rows % self.capacity
-        last = self._last[places]
-        code = np.where(last < 0, 0, self._code[last % self.capacity])
+    def _batch(self, drawn: Array | None) -> dict[str, Any]:
+        drawn = np.zeros(0, np.int64) if drawn is None else drawn
+        count = len(drawn)
+        rows = np.append(drawn, np.full(self.rows - count, drawn[0] if count else 0))
+        last = take(self._last, rows)
+        code = np.where(last < 0, 0, take(self._code, last))
         last = np.where(last < 0, self._count - 1, last)
         # The row after the last reward that counts: of an episode that was cut its last row, whose reward does not.
-        beyond = np.where(code == CUT, last, last + 1)
-        following = np.minimum(rows + self.horizon + 1, beyond)
+        following = np.minimum(rows + self.horizon + 1, np.where(code == CUT, last, last + 1))
         rewards = np.zeros(len(rows))
-        rewards[: len(drawn)] = self._summed(drawn, following[: len(drawn)])
+        rewards[:count] = self._summed(drawn, following[:count])
         batch: dict[str, Any] = {
-            "observation": self._taken("observation", rows),
-            "action": self._actions(places),
+            **self._inputs(rows),
+            "action": take(self._columns["action"], rows),
             "reward": rewards.astype(np.float32),
-            "valid": (np.arange(len(rows)) < len(drawn)).astype(np.float32),
+            "valid": (np.arange(len(rows)) < count).astype(np.float32),
             "hyper": dict(self.hyper),
         }
-        if self._layout.state:
-            batch["state"], batch["window_valid"] = self._states(rows)
         if self.batches.bootstraps:
-            ends = (following > last) & (code == TERMINATED)
-            batch["discount"] = np.where(ends, 0.0, self.discount ** (following - rows)).astype(np.float32)
-            self._add_following(batch, rows, following, last, ends, len(drawn))
+            ended = (following > last) & (code == TERMINATED)
+            batch["discount"] = np.where(ended, 0.0, self.discount ** (following - rows)).astype(np.float32)
+            after = self._inputs(np.minimum(following, last))  # where nothing follows, a row that is as good as any
+            for k in np.flatnonzero(((following > last) & ~ended)[:count]):
+                self._put_following(after, int(k), int(last[k]))
+            batch |= {f"next_{key}": values for key, values in after.items()}
         return batch
 
     def _summed(self, rows: Array, following: Array) -> Array:
         """Discounted sums of the rewards of ``rows`` .. ``following - 1``, float64 [R]."""
         counts = following - rows
-        if self.batches.episodes and self.horizon >= self.batches.longest - 1:
-            return self._summed_backwards(self._reward[rows % self.capacity] * (counts > 0), rows)
-        total = np.zeros(len(rows))
-        factor = 1.0
+        sums, factor = np.zeros(len(rows)), 1.0
+        if self.batches.episodes and self.horizon >= self.batches.longest - 1:  # all rows up to the end are there
+            rewards, ends, total = take(self._reward, rows) * (counts > 0), take(self._last, rows) == rows, 0.0
+            for k in range(len(rows) - 1, -1, -1):
+                sums[k] = total = rewards[k] + (0.0 if ends[k] else self.discount * total)
+            return sums
         for i in range(int(counts.max(initial=0))):
-            total += np.where(i < counts, factor * self._reward[(rows + i) % self.capacity], 0.0)
+            sums += np.where(i < counts, factor * take(self._reward, rows + i), 0.0)
             factor *= self.discount
-        return total
-
-    def _summed_backwards(self, rewards: Array, rows: Array) -> Array:
-        """Sums up to the end of each episode, of which all rows are there."""
-        ends = self._last[rows % self.capacity] == rows
-        total, sums = 0.0, np.zeros(len(rows))
-        for k in range(len(rows) - 1, -1, -1):
-            total = rewards[k] + (0.0 if ends[k] else self.discount * total)
-            sums[k] = total
         return sums
 
-    def _actions(self, places: Array) -> Any:
-        taken = {name: column[places] for name, column in self._columns["action"].items()}
-        taken = {name: x.astype(np.float32) if x.dtype == np.bool_ else x for name, x in taken.items()}
-        return next(iter(taken.values())) if self._layout.single_action else taken
+    def _inputs(self, rows: Array) -> dict[str, Any]:
+        """What the model sees of rows: observations [R, ...], or windows [R, L, ...] that end with each row.
 
-    def _taken(self, group: str, rows: Array) -> dict[str, Array]:
-        """Of observations also the rows before, as many as a window has, [R, L, ...]."""
-        places = rows % self.capacity
-        if group == "observation" and self.batches.window > 1:
-            places = self._window(rows)[0] % self.capacity
-        return {name: column[places] for name, column in self._columns[group].items()}
-
-    def _window(self, rows: Array) -> tuple[Array, Array]:
-        """The rows [R, L] that end with ``rows``, and which of them belong to the same episode and are still held."""
+        With internals also ``state``, before the first row of a window, and ``window_valid`` bool [R, L]: which of its
+        rows belong to the same episode and are still held.
+        """
         before = rows[:, None] + np.arange(1 - self.batches.window, 1)
-        first = np.maximum(self._start[rows % self.capacity], self._low)[:, None]
-        return np.maximum(before, first), before >= first
+        first = np.maximum(take(self._start, rows), self._low)[:, None]
+        window = np.maximum(before, first)
+        seen = rows if self.batches.window == 1 else window
+        found: dict[str, Any] = {"observation": take(self._columns["observation"], seen)}
+        if self._columns["state"]:
+            found |= {"state": take(self._columns["state"], window[:, 0]), "window_valid": before >= first}
+        return found
 
-    def _states(self, rows: Array) -> tuple[dict[str, Array], Array]:
-        """Internals at the first row of each window, and which of its rows [R, L] are valid."""
-        window, valid = self._window(rows)
-        return {name: column[window[:, 0] % self.capacity] for name, column in self._columns["state"].items()}, valid
-
-    def _add_following(
-        self, batch: dict[str, Any], rows: Array, following: Array, last: Array, ends: Array, count: int
-    ) -> None:
-        """What comes after the rewards of the first ``count`` rows; where nothing does, the row, as good as any."""
-        kept = np.flatnonzero(((following > last) & ~ends)[:count])
-        inside = np.where(following > last, rows, following)
-        batch["next_observation"] = found = self._taken("observation", inside)
-        if self._layout.state:
-            batch["next_state"], batch["next_window_valid"] = self._states(inside)
-        for k in kept:
-            observation, state = self._following[int(last[k])]
-            if self.batches.window == 1:
-                for name, value in observation.items():
-                    found[name][k] = value
-                for name, value in state.items():
-                    batch["next_state"][name][k] = value
-            else:
-                self._add_window(batch, int(k), int(last[k]), observation, state)
-
-    def _add_window(
-        self, batch: dict[str, Any], k: int, last: int, observation: Mapping[str, Array], state: Mapping[str, Array]
-    ) -> None:
-        """The window of row k ends with an observation that is no row: the one after an episode that was aborted."""
-        window, valid = self._window(np.array([last]))
-        shifted = [*window[0, 1:], last]
+    def _put_following(self, after: dict[str, Any], k: int, last: int) -> None:
+        """Row k of ``after``, which ends with the row ``last``, ends with the observation after an aborted episode."""
+        observation, state = self._following[last]
+        length = self.batches.window
+        if length > 1:
+            for part in (*after["observation"].values(), after["window_valid"]):
+                part[k, :-1] = part[k, 1:].copy()
+            first = max(last + 2 - length, int(self._start[last % self.capacity]), self._low)
+            state = {name: column[first % self.capacity] for name, column in self._columns["state"].items()}
         for name, value in observation.items():
-            column = self._columns["observation"][name][np.array(shifted) % self.capacity]
-            column[-1] = value
-            batch["next_observation"][name][k] = column
-        batch["next_window_valid"][k] = [*valid[0, 1:], True]
-        for name, column in self._columns["state"].items():
-            batch["next_state"][name][k] = column[shifted[0] % self.capacity] if valid[0, 1:].any() else state[name]
+            after["observation"][name][k if length == 1 else (k, -1)] = value
+        for name, value in state.items():
+            after["state"][name][k] = value
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is stored, but for a running episode; oldest first."""
+        rows = np.arange(self._low, max(self._open, self._low))
+        following = {
+            str(last - self._low): {"observation": observation, "state": state}
+            for last, (observation, state) in self._following.items()
+        }
+        return {
+            **take(self._columns, rows),
+            "reward": take(self._reward, rows),
+            "start": take(self._start, rows) - self._low,
+            "last": take(self._last, rows) - self._low,
+            "code": take(self._code, rows),
+            "following": following,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned, or as much of the newest as there is room for.
+
+        Raises:
+            ValueError: its timesteps are others, or its episodes too long.
+        """
+        last, code, start = state["last"], state["code"], state["start"]
+        own, stored = self._columns, {group: state[group] for group in self._columns}
+        kept, given = (map_tree(lambda array: (array.shape[1:], array.dtype), tree) for tree in (own, stored))
+        if kept != given:
+            raise ValueError("its timesteps have other names, shapes or dtypes")
+        if self.batches.episodes and (last - start + 1).max(initial=0) > self.batches.longest:
+            raise ValueError(f"it has episodes of more than {self.batches.longest} timesteps")
+        self.clear()
+        # Of an episode whose beginning had been overwritten it is negative: that is none to learn from as a whole.
+        self._open = int(start[0]) if len(start) else 0
+        for k in range(len(last)):
+            if k and start[k] != start[k - 1]:
+                self._open = self._count
+            row = map_tree(operator.itemgetter(k), stored)
+            self.append(row["observation"], row["action"], row["state"], float(state["reward"][k]))
+            if last[k] == k:
+                pair = state["following"].get(str(k), {"observation": {}, "state": {}})
+                self.end(int(code[k]), pair["observation"], pair["state"])

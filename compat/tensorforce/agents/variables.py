@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
 
 from ....core.checks import did_you_mean
 from ....core.protocols import Array
-from ..spaces.errors import TensorforceError, refuse
-from ..spaces.readers import as_array
-
-if TYPE_CHECKING:
-    from .protocol import ActObserve
+from ..spaces.errors import TensorforceError, as_array, refuse
+from .companions import Agent
 
 COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
 """Names that an agent's counters have among the variables, and its attributes."""
@@ -37,30 +34,33 @@ def by_shown_name(names: Iterable[str]) -> dict[str, str]:
     return {shown(name) if alike[shown(name)] == 1 else name: name for name in names}
 
 
-def names(agent: ActObserve) -> list[str]:
-    """All names, sorted."""
-    return sorted([*_weights(agent), *COUNTERS])
+def values(agent: Agent) -> dict[str, Array]:
+    """Variables, those of the optimizer, and the counters, by shown name."""
+    weights = {} if agent.executor is None else agent.executor.get_weights()
+    counters = {shown_name: np.array(getattr(agent, name), np.int64) for shown_name, name in COUNTERS.items()}
+    return {**{name: weights[own] for name, own in by_shown_name(weights).items()}, **counters}
 
 
-def get(agent: ActObserve, name: Any) -> Array:
-    """See :meth:`.agent.LearningAgent.get_variable`."""
-    name = _known(agent, "Agent.get_variable", name)
-    if name in COUNTERS:
-        return np.array(getattr(agent, COUNTERS[name]), np.int64)
-    return _weights(agent)[name]
+def known(where: str, agent: Agent, name: Any) -> str:
+    """The name of a variable, also with ``agent/`` in front; TensorforceError if there is none."""
+    found, every = str(name).removeprefix("agent/"), values(agent)
+    if found not in every:
+        near = did_you_mean(found, every)
+        problem = f"{where}: there is no variable {name!r}{near}; get_variables() lists all"
+        raise TensorforceError(problem, "variable", name)
+    return found
 
 
-def assign(agent: ActObserve, name: Any, value: Any) -> None:
-    """See :meth:`.agent.LearningAgent.assign_variable`."""
-    where = "Agent.assign_variable"
-    name = _known(agent, where, name)
-    own = get(agent, name)
+def assign(where: str, agent: Agent, name: Any, value: Any) -> None:
+    """See :meth:`.agent.Agent.assign_variable`."""
+    name = known(where, agent, name)
+    own = values(agent)[name]
     array = as_array(f"{where}: value", value)
-    same_kind = array.dtype.kind in ("fiu" if own.dtype.kind == "f" else "iu")
-    if same_kind and array.shape == own.shape:
+    fits = array.dtype.kind in ("fiu" if own.dtype.kind == "f" else "iu") and array.shape == own.shape
+    if fits:
         with np.errstate(over="ignore"):
             array = array.astype(own.dtype)
-    if not same_kind or array.shape != own.shape or not np.isfinite(array).all():
+    if not fits or not np.isfinite(array).all():
         refuse(
             f"{where}: value",
             f"of {name} must be finite {own.dtype} of shape {own.shape}, got {array.dtype} of shape {array.shape}",
@@ -71,25 +71,5 @@ def assign(agent: ActObserve, name: Any, value: Any) -> None:
             refuse(f"{where}: value", f"of {name} must be at least 0, got {array}", value)
         setattr(agent, COUNTERS[name], int(array))
         return
-    executor = agent.executor
-    weights = executor.get_weights()
-    inside = by_shown_name(weights)
-    executor.set_weights({**weights, inside[name]: array})
-
-
-def _weights(agent: ActObserve) -> Mapping[str, Array]:
-    executor = agent.executor
-    weights = {} if executor is None else executor.get_weights()
-    return {name: weights[own] for name, own in by_shown_name(weights).items()}
-
-
-def _known(agent: ActObserve, where: str, name: Any) -> str:
-    every = names(agent)
-    found = str(name).removeprefix("agent/")
-    if found not in every:
-        raise TensorforceError(
-            f"{where}: there is no variable {name!r}{did_you_mean(found, every)}; get_variables() lists all",
-            "variable",
-            name,
-        )
-    return found
+    weights = agent.executor.get_weights()
+    agent.executor.set_weights({**weights, by_shown_name(weights)[name]: array})

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....core.errors import CheckpointError
 from ....run_dir.files import make_folders, write_json_atomically
 from ...common.state_files import write_state
-from ..spaces.errors import TensorforceError, choice, refuse
+from ..spaces.errors import TensorforceError, choice
 from ..specs.arguments import to_json_or_none
-from . import actonly
-from .agent_state import state_of, variables_of
+from . import actonly, variables
+from .agent_state import place_of, state_of
+from .companions import Agent, read_path
 from .saved_files import ACT_ONLY, SAVED, SUFFIXES, TENSORFLOW, saved_names, write_arrays
 from .variables import COUNTERS
-
-if TYPE_CHECKING:
-    from .protocol import ActObserve
 
 _WHERE = "Agent.save"
 
 
-def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: Any) -> str:
-    """See :meth:`.agent.LearningAgent.save`.
+def save(agent: Agent, directory: Any, filename: Any, format: Any, append: Any) -> str:
+    """See :meth:`.agent.Agent.save`.
 
     Raises:
         TensorforceError: an argument is wrong, or a file cannot be written.
@@ -34,10 +31,8 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
     if append is not None:
         choice(f"{_WHERE}: append", append, list(COUNTERS.values()))
     directory, filename = place_of(agent, directory, filename)
-    for name, value in (("directory", directory), ("filename", filename)):
-        if not isinstance(value, str | os.PathLike) or not os.fspath(value):
-            refuse(f"{_WHERE}: {name}", f"must be a path, got {value!r}", value)
-    base = os.path.join(os.fspath(directory), os.fspath(filename))  # noqa: PTH118 (as given, and not as Path writes it)
+    parts = (read_path(f"{_WHERE}: {name}", x) for name, x in (("directory", directory), ("filename", filename)))
+    base = os.path.join(*parts)  # noqa: PTH118 (as given, and not as Path writes it)
     path = base if append is None else f"{base}-{getattr(agent, append)}"
     try:
         named = Path(base)
@@ -51,7 +46,7 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
             _write_everything(agent, path)
             return path
         path += SUFFIXES[format][0]
-        write_arrays(Path(path), variables_of(agent))
+        write_arrays(Path(path), variables.values(agent))
     except OSError as error:
         problem = f"{directory} cannot be written to: {error.strerror or error}"
         raise TensorforceError(f"{_WHERE}: {problem}", "directory", str(directory)) from error
@@ -60,15 +55,7 @@ def save(agent: ActObserve, directory: Any, filename: Any, format: Any, append: 
     return path
 
 
-def place_of(agent: ActObserve, directory: Any, filename: Any) -> tuple[Any, Any]:
-    """A directory and a file name; those that are None are the saver's, else ``.`` and the agent's name."""
-    given = agent.arguments.get("saver")
-    saver = given if isinstance(given, Mapping) else {}
-    directory = saver.get("directory", ".") if directory is None else directory
-    return directory, saver.get("filename", agent.name) if filename is None else filename
-
-
-def _write_everything(agent: ActObserve, path: str) -> None:
+def _write_everything(agent: Agent, path: str) -> None:
     """What only acts, where it can be made; then everything, with the reason if not."""
     why = actonly.write(agent, Path(f"{path}{SUFFIXES[ACT_ONLY][0]}"))
     write_state(Path(f"{path}{SUFFIXES[TENSORFLOW][0]}"), {**state_of(agent), actonly.WHY: why})
@@ -86,5 +73,5 @@ def _described(agent: Any) -> dict[str, Any]:
             stacklevel=4,
         )
         return {"states": agent.states_spec, "actions": agent.actions_spec, "internals": internals}
-    initial = {name: array.tolist() for name, array in agent.copied_internals().items()}
+    initial = {name: array.tolist() for name, array in agent.initial.items()}
     return {**spec, "internals": internals, "initial_internals": initial}

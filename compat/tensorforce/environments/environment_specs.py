@@ -5,65 +5,45 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from ....core.checks import did_you_mean, nearest, shortened
-from ...common.specs.files import imported, read_file
+from ....core.checks import shortened
+from ...common.specs.files import is_file_name, read_file
+from ...common.specs.module_specs import opened
+from ...common.specs.tables import Entry, SpecTable
 from ..spaces.errors import choice, flag, integer, mapping, refuse, translate_errors
 from .environment import Environment, opens
 from .limited import LimitedEnvironment, read_specs
 from .remote import RemoteEnvironment
 
 WHERE: Final = "Environment.create"
-GYM: Final = ("default", "gym", "openai_gym")
-"""Names of the adapter to Gymnasium."""
+_SPEC: Final = f"{WHERE}: environment"
+_MADE_BY: Final = "made by"
+"""The entry, and its argument, of a user's class."""
+_OTHER: Final = "give a Gymnasium environment, or a subclass of Environment"
 _NOT_OURS: Final = {
-    "ale": "use environment='gym' with a level such as 'ALE/Pong-v5'",
-    "retro": "give the Gymnasium environment of stable-retro as the environment",
-    "vizdoom": "import its Gymnasium environments and use environment='gym' with one as the level",
-    "ple": "give a Gymnasium environment, or a subclass of Environment",
-    "osim": "give a Gymnasium environment, or a subclass of Environment",
-    "mazeexp": "give a Gymnasium environment, or a subclass of Environment",
-    "carla": "give a Gymnasium environment, or a subclass of Environment",
+    ("ale", "arcade_learning_environment"): "use environment='gym' with a level such as 'ALE/Pong-v5'",
+    ("retro", "open_ai_retro"): "give the Gymnasium environment of stable-retro as the environment",
+    ("vizdoom",): "import vizdoom.gymnasium_wrapper and use environment='gym' with one of its ids",
+    ("ple", "py_game_learning_environment", "osim", "open_sim"): _OTHER,
+    ("mazeexp", "maze_explorer", "carla", "carla_environment"): _OTHER,
 }
-"""What the original had, and what to do instead."""
-_CLASSES: Final = {
-    "OpenAIGym": "gym",
-    "GymnasiumEnvironment": "gym",
-    "ArcadeLearningEnvironment": "ale",
-    "OpenAIRetro": "retro",
-    "ViZDoom": "vizdoom",
-    "PyGameLearningEnvironment": "ple",
-    "OpenSim": "osim",
-    "MazeExplorer": "mazeexp",
-    "CARLAEnvironment": "carla",
-}
-"""Class names after ``tensorforce.``"""
+"""What the original had, by its names and those of its classes, and what to do instead."""
+_TABLE: Final = SpecTable(
+    "environment",
+    {"gym": Entry(classes=("OpenAIGym", "GymnasiumEnvironment"))},
+    aliases={"default": "gym", "openai_gym": "gym"},
+    refused={name: instead for names, instead in _NOT_OURS.items() for name in names},
+    alone="a level of Gymnasium, a JSON file, a dictionary, a class, 'module.Class', an environment,",
+    from_callable=lambda where, made: (_MADE_BY, {_MADE_BY: made}),
+    prefix="tensorforce.",
+)
 
 
 @opens
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     """See :meth:`Environment.create`; ``given`` are all its keyword arguments but those that are None."""
-    return _created(environment, given, ())
-
-
-def _created(environment: Any, given: Mapping[str, Any], files: tuple[Path, ...]) -> Environment:
-    """``files`` are those that are being read: one that contains itself is refused."""
-    if isinstance(environment, str) and Path(environment).is_file():
-        path = Path(environment).resolve()
-        if path in files:
-            refuse(f"{WHERE}: environment", f"names the file {environment}, which contains itself", environment)
-        with translate_errors():
-            environment, files = read_file(f"{WHERE}: environment", environment), (*files, path)
-    if isinstance(environment, str) and environment.endswith(".json"):
-        refuse(f"{WHERE}: environment", f"names the file {environment}, which does not exist", environment)
-    if isinstance(environment, Mapping):
-        entries = dict(mapping(f"{WHERE}: environment", environment))
-        inner = entries.pop("environment") if "environment" in entries else entries.pop("type", None)
-        own = {name: value for name, value in entries.items() if value is not None}
-        return _created(inner, own | dict(given), files)
-    arguments = dict(given)
+    environment, arguments = _unfolded(environment, given)
     limit, remote = arguments.pop("max_episode_timesteps", None), arguments.pop("remote", None)
     blocking = flag(f"{WHERE}: blocking", arguments.pop("blocking", False))
     for name in ("host", "port"):
@@ -75,13 +55,13 @@ def _created(environment: Any, given: Mapping[str, Any], files: tuple[Path, ...]
         _check_remote(environment, remote, arguments)
         inside = dict(arguments, max_episode_timesteps=limit) if limit is not None else arguments
         return RemoteEnvironment(functools.partial(create, environment, inside), blocking)
-    opened = _open(environment, arguments)
-    is_limited = isinstance(opened, LimitedEnvironment | RemoteEnvironment)
-    if limit is not None and not (is_limited and limit == opened.max_episode_timesteps()):
-        return LimitedEnvironment(opened, limit)
+    made = _made(environment, arguments)
+    is_limited = isinstance(made, LimitedEnvironment | RemoteEnvironment)
+    if limit is not None and not (is_limited and limit == made.max_episode_timesteps()):
+        return LimitedEnvironment(made, limit)
     if not is_limited:
-        read_specs(opened)
-    return opened
+        read_specs(made)
+    return made
 
 
 def is_object(environment: Any) -> bool:
@@ -94,6 +74,23 @@ def is_object(environment: Any) -> bool:
     return not isinstance(environment, type) and _is_gym(environment)
 
 
+def _unfolded(environment: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What files and dictionaries name in the end, and the arguments; those of the outermost win."""
+    files: list[str] = []
+    while isinstance(environment, Mapping) or (isinstance(environment, str) and is_file_name(environment)):
+        if isinstance(environment, str):
+            if environment in files:
+                refuse(_SPEC, f"names the file {environment}, which contains itself", environment)
+            files.append(environment)
+            with translate_errors():
+                environment = read_file(_SPEC, environment)
+            continue
+        entries = dict(mapping(_SPEC, environment))
+        environment = entries.pop("environment") if "environment" in entries else entries.pop("type", None)
+        given = {name: value for name, value in entries.items() if value is not None} | dict(given)
+    return environment, dict(given)
+
+
 def _is_gym(environment: Any) -> bool:
     """Whether it is an environment of Gymnasium, or of Gym, or a class of them."""
     return all(callable(getattr(environment, name, None)) for name in ("reset", "step"))
@@ -104,73 +101,45 @@ def _check_remote(environment: Any, remote: Any, arguments: Mapping[str, Any]) -
         refuse(f"{WHERE}: remote", f"{remote!r} is not supported: use 'multiprocessing'", remote)
     choice(f"{WHERE}: remote", remote, ["multiprocessing"])
     if is_object(environment) or is_object(arguments.get("level")):
-        refuse(f"{WHERE}: environment", "must be a specification with remote, not an object", environment)
+        refuse(_SPEC, "must be a specification with remote, not an object", environment)
 
 
-def _open(environment: Any, arguments: dict[str, Any]) -> Environment:
-    if environment is None or (isinstance(environment, str) and environment in GYM):
-        return _gym(arguments)
-    if isinstance(environment, str):
-        return _by_name(environment, arguments)
+def _made(environment: Any, arguments: dict[str, Any]) -> Environment:
     if isinstance(environment, Environment):
-        if arguments:
-            refuse(
-                f"{WHERE}: {next(iter(arguments))}", "is for specifications; the environment is an object", arguments
-            )
+        for name, value in arguments.items():
+            refuse(f"{WHERE}: {name}", "is for specifications; the environment is an object", value)
         return environment
-    if isinstance(environment, type):
-        return _by_class(environment, arguments)
-    if not is_object(environment):
-        problem = f"must be a name, a JSON file, a dictionary, a class or an environment; got {shortened(environment)}"
-        refuse(f"{WHERE}: environment", problem, environment)
-    return _gym({"level": environment, **arguments})
-
-
-def _by_name(name: str, arguments: dict[str, Any]) -> Environment:
-    if name.startswith("tensorforce."):
-        ours = name.rpartition(".")[2]
-        if ours not in _CLASSES:
-            refuse(f"{WHERE}: environment", f"{name!r} is unknown{did_you_mean(ours, _CLASSES)}", name)
-        name = _CLASSES[ours]
-    if name in _NOT_OURS:
-        refuse(f"{WHERE}: environment", f"{name!r} is not supported: {_NOT_OURS[name]}", name)
-    if name in GYM:
-        return _gym(arguments)
-    if "." in name and "/" not in name and ":" not in name and not _registered(name):
+    if isinstance(environment, str) and ("level" in arguments or not _is_level(environment)):
         with translate_errors():
-            kind = imported(f"{WHERE}: environment", name)
-        return _by_class(kind, arguments)
-    if "level" in arguments:
-        known = nearest(name, GYM)
-        hint = f" (did you mean {known!r}?)" if known else ""
-        refuse(f"{WHERE}: environment", f"{name!r} is unknown{hint}; a level belongs to 'gym'", name)
-    return _gym({"level": name, **arguments})
-
-
-def _by_class(kind: Any, arguments: dict[str, Any]) -> Environment:
-    if isinstance(kind, type) and not issubclass(kind, Environment) and _is_gym(kind):
-        return _gym({"level": kind, **arguments})
-    if not isinstance(kind, type) or not issubclass(kind, Environment):
-        refuse(f"{WHERE}: environment", f"must be a subclass of Environment or of gymnasium.Env, got {kind!r}", kind)
-    _check_arguments(kind, kind.__name__, arguments)
-    return kind(**arguments)
-
-
-def _gym(arguments: dict[str, Any]) -> Environment:
+            environment = opened(_SPEC, environment, _TABLE)[1].get(_MADE_BY)
+    if isinstance(environment, type) and issubclass(environment, Environment):
+        return _called(environment, environment.__name__, arguments)
     from .gymnasium_environment import GymnasiumEnvironment
 
-    _check_arguments(GymnasiumEnvironment, "gym", arguments)
-    return GymnasiumEnvironment(**arguments)
+    if environment is not None:
+        if not isinstance(environment, str) and not _is_gym(environment):
+            wanted = "a name, a JSON file, a dictionary, a subclass of Environment or gymnasium.Env, or an environment"
+            refuse(_SPEC, f"must be {wanted}; got {shortened(environment)}", environment)
+        arguments = {"level": environment, **arguments}
+    return _called(GymnasiumEnvironment, "gym", arguments)
 
 
-def _check_arguments(kind: Any, name: str, arguments: Mapping[str, Any]) -> None:
-    try:
-        inspect.signature(kind).bind(**arguments)
-    except TypeError as error:
-        refuse(f"{WHERE}: environment", f"{name}: {error}", dict(arguments))
+def _is_level(name: str) -> bool:
+    """Is it a level of Gymnasium, rather than one of our names or ``module.Class``?"""
+    is_ours = _TABLE.find(name) or _TABLE.instead_of(name) or name.startswith(_TABLE.prefix)
+    return not is_ours and ("." not in name or "/" in name or ":" in name or _registered(name))
 
 
 def _registered(name: str) -> bool:
     import gymnasium
 
     return name in gymnasium.registry
+
+
+def _called(kind: Any, name: str, arguments: Mapping[str, Any]) -> Environment:
+    try:
+        inspect.signature(kind).bind(**arguments)
+    except TypeError as error:
+        refuse(_SPEC, f"{name}: {error}", dict(arguments))
+    made: Environment = kind(**arguments)
+    return made

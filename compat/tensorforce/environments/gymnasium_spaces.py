@@ -7,34 +7,33 @@ MultiDiscrete with different ranges ``gymmdc<i>-<shape>``, those of a Box of act
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
-from ....core.protocols import Array
+from ....environments.spaces import parts
+from ...common.gymnasium_values import Codec, Values
 from ..spaces.errors import refuse
 
 AnySpace: TypeAlias = "Space[Any]"
+Specs: TypeAlias = "dict[str, dict[str, Any]]"
+"""By name; of one array that stays whole under an empty name."""
 
 _UNBOUNDED: Final = float(np.finfo(np.float32).max)
 """Bounds of actions from here on are none."""
 
 
-class Part(Protocol):
-    """A space: its specification, one or a flat dictionary of them, and the values of both."""
+class Part(NamedTuple):
+    """A space as a specification."""
 
-    @property
-    def spec(self) -> dict[str, Any]:
-        """As ``Environment.states()`` or ``actions()`` returns it."""
-
-    def read(self, value: Any) -> Any:
-        """The space's value as the specification has it."""
-
-    def write(self, value: Any) -> Any:
-        """The specification's value as the space has it."""
+    spec: dict[str, Any]
+    """One, or a flat dictionary of several, as ``Environment.states()`` or ``actions()`` returns it."""
+    read: Callable[[Any], Any]
+    """From the space's value to the specification's."""
+    write: Callable[[Any], Any]
+    """Back."""
 
 
 def part_of(where: str, space: Any, *, actions: bool) -> Part:
@@ -49,25 +48,42 @@ def part_of(where: str, space: Any, *, actions: bool) -> Part:
         TensorforceError: the space is not supported.
     """
     space = _of_gymnasium(space)
-    if isinstance(space, Discrete):
-        return _Numbers({"type": "int", "shape": (), "num_values": int(space.n)}, int(space.start), int)
-    if isinstance(space, MultiBinary):
-        shape = tuple(int(size) for size in space.shape)
-        return _Cast({"type": "bool", "shape": shape}, np.dtype(np.bool_), space.dtype)
-    if isinstance(space, MultiDiscrete):
-        return _multi_discrete(space)
-    if isinstance(space, Box):
-        if actions and space.dtype.kind != "f":
-            refuse(where, f"{space} is not supported: actions in a Box must be floats", space)
-        return _box(space) if actions else _Cast(_float(space.shape), np.dtype(np.float32), space.dtype)
-    if isinstance(space, Tuple):
-        items = [(f"gymtpl{index}", item) for index, item in enumerate(space.spaces)]
-        return _joined(where, items, actions, lambda values: tuple(values.values()), lambda i: i)
-    if not isinstance(space, Dict):
-        supported = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
-        refuse(where, f"{space} is not supported; supported are {supported}", space)
-    keys = list(space.spaces)
-    return _joined(where, list(space.spaces.items()), actions, dict, lambda i: keys[i])
+    spec: Specs = {}
+    codecs, names = {}, dict[str, list[str]]()
+    for place, flat, name, one in _leaves(where, space):
+        own, codecs[flat] = _codec(place, one, actions)
+        names[flat] = ["-".join(filter(None, (name, part))) for part in own]
+        if twice := spec.keys() & set(names[flat]):
+            refuse(where, f"has two parts that are both called {min(twice)!r}", min(twice))
+        spec |= zip(names[flat], own.values(), strict=True)
+    values = Values(space, codecs)
+    if list(spec) == [""]:
+        return Part(spec[""], *codecs[""])
+
+    def read(value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for flat, array in values.read(value).items():
+            one, *more = names[flat]
+            found |= zip(names[flat], array.reshape(-1), strict=True) if more else {one: array}
+        return found
+
+    def write(value: Mapping[str, Any]) -> Any:
+        return values.write(
+            {f: np.array([value[n] for n in own]) if own[1:] else value[own[0]] for f, own in names.items()}
+        )
+
+    return Part(spec, read, write)
+
+
+def _leaves(where: str, space: Any, flat: str = "", name: str = "") -> Iterator[tuple[str, str, str, Any]]:
+    """The arrays of a space: their places for messages, Gymnasium's flat names, Tensorforce's, and their spaces."""
+    if not isinstance(space, Dict | Tuple):
+        yield where, flat, name, space
+        return
+    for key, part in parts(space):
+        ours = f"gymtpl{key}" if isinstance(space, Tuple) else key
+        inside = "-".join(filter(None, (name, ours)))
+        yield from _leaves(f"{where}[{ours!r}]", part, f"{flat}/{key}" if flat else key, inside)
 
 
 def _of_gymnasium(space: Any) -> Any:
@@ -88,143 +104,60 @@ _OF_GYM: Final[dict[str, Callable[[Any], AnySpace]]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Numbers:
+def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
+    """The specification of one array, or of each of its numbers by name, and how its values are converted."""
+    if isinstance(space, Discrete):
+        return {"": _int(space.n)}, _numbers(int(space.start), int)
+    if isinstance(space, MultiBinary):
+        return {"": {"type": "bool", "shape": _shape(space)}}, _cast(np.bool_, space)
+    if isinstance(space, MultiDiscrete):
+        codec = _numbers(space.start, lambda value: np.asarray(value, space.dtype).reshape(space.shape))
+        return _split("gymmdc", space, [_int(count) for count in space.nvec.reshape(-1)]), codec
+    if not isinstance(space, Box):
+        supported = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
+        refuse(where, f"{space} is not supported; supported are {supported}", space)
+    if not actions:
+        return {"": {"type": "float", "shape": _shape(space)}}, _cast(np.float32, space)
+    if space.dtype.kind != "f":
+        refuse(where, f"{space} is not supported: actions in a Box must be floats", space)
+    ends = [space.low.astype(np.float64).reshape(-1), space.high.astype(np.float64).reshape(-1)]
+    bounds = list(zip(*(end.tolist() for end in ends), strict=True))
+    has_half = any((abs(low) < _UNBOUNDED) != (abs(high) < _UNBOUNDED) for low, high in bounds)
+    specs = [{"type": "float", "shape": (), **_bounds(*both)} for both in bounds]
+    return _split("gymbox", space, specs), _cast(np.float32, space, is_clipped=has_half)
+
+
+def _split(start: str, space: Any, specs: list[dict[str, Any]]) -> Specs:
+    """One specification where all numbers have the same, else one for each."""
+    if all(one == specs[0] for one in specs):
+        return {"": specs[0] | {"shape": _shape(space)}}
+    sizes = "_".join(str(size) for size in space.shape)
+    return {f"{start}{index}-{sizes}": one for index, one in enumerate(specs)}
+
+
+def _numbers(start: Any, convert: Callable[[Any], Any]) -> Codec:
     """Integers from ``start`` on; ``convert`` makes the space's type of them."""
-
-    spec: dict[str, Any]
-    start: Any
-    convert: Callable[[Any], Any]
-
-    def read(self, value: Any) -> Any:
-        return value - self.start
-
-    def write(self, value: Any) -> Any:
-        return self.convert(value) + self.start
+    return Codec(lambda value: value - start, lambda value: convert(value) + start)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Cast:
-    """An array of another dtype, within the space's bounds if it has any."""
+def _cast(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
+    """An array of another dtype; ``is_clipped``: within the space's bounds."""
 
-    spec: dict[str, Any]
-    ours: np.dtype[Any]
-    theirs: Any
-    low: Array | None = None
-    high: Array | None = None
+    def write(value: Any) -> Any:
+        array = np.asarray(value, space.dtype).reshape(space.shape)
+        return np.clip(array, space.low, space.high) if is_clipped else array
 
-    def read(self, value: Any) -> Any:
-        return np.asarray(value, self.ours)
-
-    def write(self, value: Any) -> Any:
-        array = np.asarray(value, self.theirs)
-        return array if self.low is None else np.clip(array, self.low, self.high)
+    return Codec(lambda value: np.asarray(value, ours), write)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Split:
-    """The numbers of an array, each with a specification of its own."""
-
-    spec: dict[str, Any]
-    whole: Part
-    shape: tuple[int, ...]
-
-    def read(self, value: Any) -> Any:
-        return dict(zip(self.spec, self.whole.read(value).reshape(-1), strict=True))
-
-    def write(self, value: Any) -> Any:
-        return self.whole.write(np.array([value[name] for name in self.spec]).reshape(self.shape))
+def _int(count: Any) -> dict[str, Any]:
+    return {"type": "int", "shape": (), "num_values": int(count)}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Joined:
-    """Several spaces.
-
-    ``parts`` has the name, the key in the space's values, and the names of its parts if it has such.
-    """
-
-    spec: dict[str, Any]
-    parts: Sequence[tuple[str, Any, Part]]
-    gather: Callable[[dict[Any, Any]], Any]
-
-    def read(self, value: Any) -> Any:
-        values: dict[str, Any] = {}
-        for name, key, part in self.parts:
-            read = part.read(value[key])
-            values |= {name: read} if _is_atomic(part.spec) else {f"{name}-{inner}": read[inner] for inner in part.spec}
-        return values
-
-    def write(self, value: Mapping[str, Any]) -> Any:
-        values: dict[Any, Any] = {}
-        for name, key, part in self.parts:
-            given = value[name] if _is_atomic(part.spec) else {inner: value[f"{name}-{inner}"] for inner in part.spec}
-            values[key] = part.write(given)
-        return self.gather(values)
-
-
-def _is_atomic(spec: Mapping[str, Any]) -> bool:
-    return isinstance(spec.get("type"), str)
-
-
-def _float(shape: tuple[int, ...]) -> dict[str, Any]:
-    return {"type": "float", "shape": tuple(int(size) for size in shape)}
-
-
-def _multi_discrete(space: MultiDiscrete[Any]) -> Part:
-    shape, counts = space.nvec.shape, space.nvec.reshape(-1)
-
-    def convert(value: Any) -> Any:
-        return np.asarray(value, space.dtype)
-
-    if (counts == counts[0]).all():
-        return _Numbers({"type": "int", "shape": shape, "num_values": int(counts[0])}, space.start, convert)
-    names = _names("gymmdc", len(counts), shape)
-    spec = {
-        name: {"type": "int", "shape": (), "num_values": int(count)} for name, count in zip(names, counts, strict=True)
-    }
-    return _Split(spec, _Numbers({}, space.start, convert), shape)
-
-
-def _box(space: Box[Any]) -> Part:
-    low, high = space.low.astype(np.float64).reshape(-1), space.high.astype(np.float64).reshape(-1)
-    bounds = [_bounds(*both) for both in zip(low.tolist(), high.tolist(), strict=True)]
-    half = any(_is_half(*both) for both in zip(low.tolist(), high.tolist(), strict=True))
-    limits = (space.low, space.high) if half else (None, None)
-    whole = _Cast(_float(space.shape) | bounds[0], np.dtype(np.float32), space.dtype, *limits)
-    if all(one == bounds[0] for one in bounds):
-        return whole
-    names = _names("gymbox", len(bounds), space.shape)
-    return _Split({name: _float(()) | one for name, one in zip(names, bounds, strict=True)}, whole, space.shape)
+def _shape(space: Any) -> tuple[int, ...]:
+    return tuple(int(size) for size in space.shape)
 
 
 def _bounds(low: float, high: float) -> dict[str, float]:
     """Nothing if one of them is none, for a specification has both or none."""
     return {"min_value": low, "max_value": high} if abs(low) < _UNBOUNDED and abs(high) < _UNBOUNDED else {}
-
-
-def _is_half(low: float, high: float) -> bool:
-    return (abs(low) < _UNBOUNDED) != (abs(high) < _UNBOUNDED)
-
-
-def _names(start: str, count: int, shape: tuple[int, ...]) -> list[str]:
-    sizes = "_".join(str(size) for size in shape)
-    return [f"{start}{index}-{sizes}" for index in range(count)]
-
-
-def _joined(
-    where: str,
-    items: Sequence[tuple[str, AnySpace]],
-    actions: bool,
-    gather: Callable[[dict[Any, Any]], Any],
-    key: Callable[[int], Any],
-) -> Part:
-    spec: dict[str, Any] = {}
-    parts = []
-    for index, (name, space) in enumerate(items):
-        part = part_of(f"{where}[{name!r}]", space, actions=actions)
-        flat = {name: part.spec} if _is_atomic(part.spec) else {f"{name}-{one}": part.spec[one] for one in part.spec}
-        if twice := flat.keys() & spec.keys():
-            refuse(where, f"has two parts that are both called {min(twice)!r}", min(twice))
-        spec |= flat
-        parts.append((str(name), key(index), part))
-    return _Joined(spec, parts, gather)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from ....core.checks import shortened
 from ..spaces.errors import integer, refuse
 from ..spaces.readers import StateReader, read_actions, read_reward, read_terminal
 from ..spaces.specs import Values, check_together, read_values
 from .environment import Environment
-
-_OWN: Final = frozenset(
-    (
-        *("environment", "_name", "_execute", "_states_spec", "_actions_spec", "_read", "_actions"),
-        *("_limit", "_last", "_timestep", "_running", "_begun"),
-    )
-)
-"""Attributes of the environment around the user's, which has all others."""
 
 
 class LimitedEnvironment(Environment):
@@ -35,7 +27,6 @@ class LimitedEnvironment(Environment):
     """
 
     def __init__(self, environment: Environment, limit: int | None = None) -> None:
-        self.environment = environment
         self._name = name = str(environment)
         self._execute = f"{name}.execute"
         self._states_spec, self._actions_spec = environment.states(), environment.actions()
@@ -48,9 +39,10 @@ class LimitedEnvironment(Environment):
         self._begun = False
         if limit is not None:
             environment._max_episode_timesteps = limit
+        self.environment = environment  # from here on what is not set above is the environment's
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:
+        if "environment" not in vars(self) or name in vars(self):
             super().__setattr__(name, value)
         else:
             setattr(self.environment, name, value)

@@ -16,8 +16,23 @@ BEST: Final = "best-model"
 """The file name of the best agent."""
 
 
+_LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds", "env_seconds")
+"""What is kept of each episode."""
+
+
 class Record:
     """What a run has done so far."""
+
+    episode_rewards: list[float]
+    episode_timesteps: list[int]
+    episode_seconds: list[float]
+    episode_agent_seconds: list[float]
+    episode_env_seconds: list[float]
+    evaluation_rewards: list[float]
+    evaluation_timesteps: list[int]
+    evaluation_seconds: list[float]
+    evaluation_agent_seconds: list[float]
+    evaluation_env_seconds: list[float]
 
     def __init__(self) -> None:
         self.clear(separate=False)
@@ -25,32 +40,17 @@ class Record:
     def clear(self, *, separate: bool) -> None:
         """Forget everything; ``separate``: evaluation has lists of its own."""
         self.timesteps = self.episodes = self.updates = 0
-        self.episode_rewards: list[float] = []
-        self.episode_timesteps: list[int] = []
-        self.episode_seconds: list[float] = []
-        self.episode_agent_seconds: list[float] = []
-        self.episode_env_seconds: list[float] = []
-        self.evaluation_rewards = [] if separate else self.episode_rewards
-        self.evaluation_timesteps = [] if separate else self.episode_timesteps
-        self.evaluation_seconds = [] if separate else self.episode_seconds
-        self.evaluation_agent_seconds = [] if separate else self.episode_agent_seconds
-        self.evaluation_env_seconds = [] if separate else self.episode_env_seconds
+        for name in _LISTS:
+            kept: list[float] = []
+            setattr(self, f"episode_{name}", kept)
+            setattr(self, f"evaluation_{name}", [] if separate else kept)
 
     def add(self, lane: ParallelEpisode) -> None:
         """Count an episode that has ended."""
-        if lane.counted:
-            self.episodes += 1
-            self.episode_rewards.append(lane.reward)
-            self.episode_timesteps.append(lane.timestep)
-            self.episode_seconds.append(lane.seconds)
-            self.episode_agent_seconds.append(lane.agent_seconds)
-            self.episode_env_seconds.append(lane.env_seconds)
-        else:
-            self.evaluation_rewards.append(lane.reward)
-            self.evaluation_timesteps.append(lane.timestep)
-            self.evaluation_seconds.append(lane.seconds)
-            self.evaluation_agent_seconds.append(lane.agent_seconds)
-            self.evaluation_env_seconds.append(lane.env_seconds)
+        self.episodes += lane.counted
+        values = lane.reward, lane.timestep, lane.seconds, lane.agent_seconds, lane.env_seconds
+        for name, value in zip(_LISTS, values, strict=True):
+            getattr(self, f"{'episode' if lane.counted else 'evaluation'}_{name}").append(value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,12 +116,9 @@ class Loop:
             ready = self._ready()
             if not ready:
                 time.sleep(self._settings.num_sleep_secs)
-            elif self._settings.batch_agent_calls:
-                self._batch(ready)
-            else:
-                for lane in ready:
-                    if not self._stopped:
-                        self._one(lane)
+            for lanes in [ready] if self._settings.batch_agent_calls else [[lane] for lane in ready]:
+                if lanes and not self._stopped:
+                    self._turn(lanes)
         for lane in self._lanes:
             if not lane.counted:
                 self._finish(lane)
@@ -163,17 +160,8 @@ class Loop:
         ready = [lane for lane in busy if lane.ready()]
         return [] if self._together and len(ready) < len(busy) else ready
 
-    def _one(self, lane: ParallelEpisode) -> None:
-        if lane.receive():
-            self._cut_off(lane)
-            self._observe(lane)
-            self._start()
-            self._take_first_states([lane])
-        if lane.phase is Phase.ACTING and not self._stopped:
-            self._act(lane)
-
-    def _batch(self, ready: Sequence[ParallelEpisode]) -> None:
-        """All lanes observe, then all act."""
+    def _turn(self, ready: Sequence[ParallelEpisode]) -> None:
+        """Lanes whose environment has answered observe, then act; in a batch with those that begin."""
         executed = [lane for lane in ready if lane.receive()]
         training = [lane for lane in executed if not lane.evaluated]
         near = self._record.updates + len(training) > self._settings.num_updates
@@ -187,20 +175,19 @@ class Loop:
         if self._stopped:
             return
         self._start()
-        self._take_first_states(self._lanes)
-        acting = [lane for lane in self._lanes if lane.phase is Phase.ACTING]
+        lanes = self._lanes if self._settings.batch_agent_calls else ready
+        for lane in lanes:  # of new episodes, if their first states are there already
+            if lane.phase is Phase.STARTING and lane.ready():
+                lane.receive()
+        acting = [lane for lane in lanes if lane.phase is Phase.ACTING]
         training = [lane for lane in acting if not lane.evaluated]
         if len(training) > 1:
-            self._act_together(training)
+            began = time.perf_counter()
+            states, indices = [lane.states for lane in training], [lane.index for lane in training]
+            self._execute(training, self._agent.act(states=states, parallel=indices), began)
             acting = [lane for lane in acting if lane.evaluated]
         for lane in acting:
             self._act(lane)
-
-    def _take_first_states(self, lanes: Sequence[ParallelEpisode]) -> None:
-        """Of new episodes, if they are there already: then the lane acts with the others."""
-        for lane in lanes:
-            if lane.phase is Phase.STARTING and lane.ready():
-                lane.receive()
 
     def _within_episodes(self, lanes: Sequence[ParallelEpisode]) -> list[ParallelEpisode]:
         """The lanes up to the one whose episode is the last of the run."""
@@ -233,11 +220,6 @@ class Loop:
     def _independent(self, lane: ParallelEpisode) -> dict[str, int]:
         """The index that tells a lane's independent acts from those of other lanes, where several evaluate."""
         return {"parallel": self._evaluated.index(lane)} if len(self._evaluated) > 1 else {}
-
-    def _act_together(self, lanes: Sequence[ParallelEpisode]) -> None:
-        began = time.perf_counter()
-        states = [lane.states for lane in lanes]
-        self._execute(lanes, self._agent.act(states=states, parallel=[lane.index for lane in lanes]), began)
 
     def _execute(self, lanes: Sequence[ParallelEpisode], actions: Any, began: float) -> None:
         seconds = (time.perf_counter() - began) / len(lanes)

@@ -5,49 +5,36 @@ Shapes in comments: B is the batch, N the components of an action (the product o
 
 from __future__ import annotations
 
-import contextlib
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
-import keras
 import tensorflow as tf
 
 from ....models.blocks import losses, masks
 from ....models.blocks.distributions import Bernoulli, Beta, Categorical, Distribution, Gaussian
+from ...common.layers.layer import Step
+from ...common.layers.layers import Linear
+from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
 
 Tensor: TypeAlias = Any
 Outputs: TypeAlias = Mapping[str, Tensor]
 """What describes a distribution, by the names that predictions have: float32 [B, N] or [B, N, K]."""
 
+_HALF_LOG_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _LOG_STDDEV: Final = math.log(1e6)
 """Bound of the size of the logarithm of a standard deviation."""
 
 
-@contextlib.contextmanager
-def scopes(*names: str) -> Iterator[None]:
-    """Name scopes within one another; a name may have parts, joined by ``/``."""
-    with contextlib.ExitStack() as stack:
-        for part in "/".join(names).split("/"):
-            stack.enter_context(keras.name_scope(re.sub(r"[^A-Za-z0-9_.>-]", "-", part)))
-        yield
+STEP: Final = Step(training=False)
+"""How linear layers on top of networks are called."""
 
 
-class Linear:
-    """A linear layer."""
-
-    def __init__(self, name: str, inputs: int, outputs: int) -> None:
-        with scopes(name):
-            initial = keras.initializers.Orthogonal()
-            self._kernel = keras.Variable(initial, (inputs, outputs), dtype="float32", name="kernel")
-            self._bias = keras.Variable("zeros", (outputs,), dtype="float32", name="bias")
-        self.variables = [self._kernel, self._bias]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """float32 [B, outputs], of inputs [B, inputs]."""
-        return tf.matmul(x, tf.convert_to_tensor(self._kernel)) + tf.convert_to_tensor(self._bias)
+def linear(name: str, inputs: int, outputs: int) -> Linear:
+    """A linear layer of vectors, in a name scope."""
+    with scopes(name):
+        return Linear(name, ValueSpec("", "float", (inputs,)), outputs)
 
 
 class Head:
@@ -70,7 +57,7 @@ class Head:
             self._add(name, self.size)
 
     def _add(self, name: str, outputs: int) -> None:
-        self._layers[name] = Linear(name, self._network_size, outputs)
+        self._layers[name] = linear(name, self._network_size, outputs)
 
     @property
     def variables(self) -> list[Any]:
@@ -95,12 +82,31 @@ class Head:
         return tf.reshape(tf.cast(action, tf.float32), [-1, self.size, 1])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
-        """The action without noise, in the agent's units, [B, *shape]."""
-        raise NotImplementedError
+        """The action without noise, in the agent's units, [B, *shape]: int32, float32, or bool."""
+        return self._shaped(self.distribution(outputs, mask).mode())
 
     def values(self, outputs: Outputs) -> Tensor:
-        """Of all choices, float32 [B, N, K]; those of a bool are False and True."""
+        """Of all choices, float32 [B, N, K]; those of a bool are False and True. Floats have none."""
         raise NotImplementedError
+
+    def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
+        """The value of actions [B, *shape], float32 [B, N]."""
+        return _chosen(self.values(outputs), self.given(action))
+
+    def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
+        """The highest legal value, float32 [B, N]; or that of the choice that another estimate prefers."""
+        values = self.values(outputs)
+        if selector is None:
+            return masks.highest(values, mask)
+        return _chosen(values, masks.best(self.values(selector), mask))
+
+    def expected_value(self, outputs: Outputs, acting: Distribution) -> Tensor:
+        """The mean of values over a distribution, float32 [B, N]."""
+        values = self.values(outputs)
+        if isinstance(acting, Categorical):
+            return acting.expectation(values)
+        log_prob = acting.log_prob(tf.ones_like(values[:, :, :1]))  # [B, N], of True
+        return values[:, :, 0] + tf.exp(log_prob) * (values[:, :, 1] - values[:, :, 0])
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
         """Outputs in the action's shape: [B, *shape] or [B, *shape, K]."""
@@ -126,9 +132,9 @@ class CategoricalHead(Head):
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``logits`` [B, N, K]."""
-        logits = tf.reshape(self._layers["logits"](features), [-1, self.size, self.choices])
+        logits = tf.reshape(self._layers["logits"](features, STEP), [-1, self.size, self.choices])
         if "states-value" in self._layers:
-            value = self._layers["states-value"](features)[:, :, tf.newaxis]  # [B, N, 1]
+            value = self._layers["states-value"](features, STEP)[:, :, tf.newaxis]  # [B, N, 1]
             logits = losses.dueling(value, logits, "mean")
         return {"logits": logits}
 
@@ -139,10 +145,6 @@ class CategoricalHead(Head):
     def given(self, action: Tensor) -> Tensor:
         """int32 [B, N]."""
         return tf.reshape(tf.cast(action, tf.int32), [-1, self.size])
-
-    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
-        """The legal value with the highest logit, int32 [B, *shape]."""
-        return self._shaped(masks.best(outputs["logits"], mask))
 
     def values(self, outputs: Outputs) -> Tensor:
         """float32 [B, N, K]."""
@@ -161,9 +163,9 @@ class BernoulliHead(Head):
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``logit`` [B, N], and ``state_value`` [B, N] where there are values."""
-        outputs = {"logit": self._layers["logit"](features)}
+        outputs = {"logit": self._layers["logit"](features, STEP)}
         if "states-value" in self._layers:
-            outputs["state_value"] = self._layers["states-value"](features)
+            outputs["state_value"] = self._layers["states-value"](features, STEP)
         return outputs
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
@@ -181,25 +183,37 @@ class BernoulliHead(Head):
 
 
 class GaussianHead(Head):
-    """A normal distribution for each component, whose mean lies within the bounds."""
+    """A normal distribution for each component, whose mean lies within the bounds.
+
+    The value of an action is its log-likelihood, plus the highest one, as in Tensorforce.
+    """
 
     LAYERS = ("mean", "stddev")
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``mean`` and ``log_stddev`` [B, N]."""
-        mean, low, high = self._layers["mean"](features), self.spec.min_value, self.spec.max_value
+        mean, low, high = self._layers["mean"](features, STEP), self.spec.min_value, self.spec.max_value
         if low is not None and high is not None:
             mean = low + 0.5 * (high - low) * (tf.tanh(mean) + 1.0)
-        log_stddev = tf.clip_by_value(self._layers["stddev"](features), -_LOG_STDDEV, _LOG_STDDEV)
+        log_stddev = tf.clip_by_value(self._layers["stddev"](features, STEP), -_LOG_STDDEV, _LOG_STDDEV)
         return {"mean": mean, "log_stddev": log_stddev}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component."""
         return Gaussian(outputs["mean"][:, :, tf.newaxis], outputs["log_stddev"][:, :, tf.newaxis])
 
-    def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
-        """The mean, float32 [B, *shape]."""
-        return self._shaped(outputs["mean"])
+    def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
+        """float32 [B, N]."""
+        highest = -outputs["log_stddev"] - _HALF_LOG_2PI
+        return self.distribution(outputs, None).log_prob(self.given(action)) + highest
+
+    def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
+        """That of the mean, float32 [B, N]."""
+        return self.value_of(outputs, outputs["mean"])
+
+    def expected_value(self, outputs: Outputs, acting: Distribution) -> Tensor:
+        """That of the most likely action, float32 [B, N]."""
+        return self.value_of(outputs, acting.mode())
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
         """``mean`` and ``stddev``, [B, *shape]."""
@@ -216,7 +230,7 @@ class BetaHead(Head):
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``alpha`` and ``beta`` [B, N]."""
-        return {name: 1.0 + tf.nn.softplus(layer(features)) for name, layer in self._layers.items()}
+        return {name: 1.0 + tf.nn.softplus(layer(features, STEP)) for name, layer in self._layers.items()}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component."""
@@ -229,6 +243,12 @@ class BetaHead(Head):
     def _beta(self, alpha: Tensor, beta: Tensor) -> Beta:
         low, high = self.spec.min_value, self.spec.max_value
         return Beta(alpha, beta, 0.0 if low is None else low, 1.0 if high is None else high)
+
+
+def _chosen(values: Tensor, index: Tensor) -> Tensor:
+    """The values [B, N, K] of choices [B, N] (of bools float32 [B, N, 1]), float32 [B, N]."""
+    _, components, choices = values.shape
+    return tf.reduce_sum(values * tf.one_hot(tf.reshape(tf.cast(index, tf.int32), [-1, components]), choices), axis=-1)
 
 
 HEADS: Final[Mapping[str, type[Head]]] = {

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from ....core.protocols import EstimatorSpec, Modes
 from ...common.value_specs import ValueSpec
-from .objectives import kinds
-from .policies import Inputs, Needs, Policy, View, best_values, expected_values
+from ..specs.modules import internal_lengths, kinds
+from .policies import Inputs, Needs, Policy
 
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
@@ -38,13 +38,14 @@ class Model:
         own = self.baseline_form.get("policy") if not self.is_copied else None
         baseline_kinds = kinds(self.baseline_form.get("objective"))
         policy_kinds = kinds(self.objective) | (set() if own else baseline_kinds)
-        estimates = estimates_values(form)
-        of_actions = bool(form["reward_estimation"].get("estimate_actions"))
+        estimation = form["reward_estimation"]
+        estimates = bool(estimation["estimate_horizon"] or estimation["estimate_advantage"])
+        of_actions = bool(estimation.get("estimate_actions"))
         needs = _needs(policy_kinds, form["policy"], of_actions, estimates=estimates and not own)
         needs = needs._replace(distributions=True)
         self.policy = Policy("policy", form["policy"], states, actions, needs, dueling=form["dueling"])
         self.baseline: Policy | None = None
-        if own and (trains or _has_internals(own["network"])):
+        if own and (trains or internal_lengths(own["network"])):
             baseline_needs = _needs(baseline_kinds, own, of_actions, estimates=estimates)
             self.baseline = Policy("baseline", own, states, actions, baseline_needs, prefix="baseline-")
         elif self.is_copied and trains:
@@ -83,20 +84,9 @@ class Model:
         acting = view if self.estimator is self.policy else self.policy(inputs, training=False)
         if self.estimator.critic is not None:
             return tf.reshape(view.action_values(acting.greedy()), [-1])
-        return tf.reduce_mean(tf.concat(self._best(view, acting), axis=-1), axis=-1)
-
-    def _best(self, view: View, acting: View) -> list[Tensor]:
         if "policy_gradient" in kinds(self.objective):
-            parts = acting.distribution().parts
-            return [expected_values(values, parts[name]) for name, values in view.values().items()]
-        selectors = acting.values() if self.form["double"] else {}
-        return [best_values(values, view.legal[name], selectors.get(name)) for name, values in view.values().items()]
-
-
-def estimates_values(form: Form) -> bool:
-    """Does an agent use values of states?"""
-    estimation = form["reward_estimation"]
-    return bool(estimation["estimate_horizon"] or estimation["estimate_advantage"])
+            return tf.reduce_mean(view.expected_values(acting), axis=-1)
+        return tf.reduce_mean(view.best_values(acting if self.form["double"] else None), axis=-1)
 
 
 def _values_actions(found: set[str], policy: Form, of_actions: bool) -> bool:
@@ -113,15 +103,3 @@ def _needs(found: set[str], policy: Form, of_actions: bool, *, estimates: bool) 
         action_values="action" in found or (estimates and inferred),
         state_value="state" in found or (estimates and not inferred),
     )
-
-
-def _has_internals(network: Any) -> bool:
-    """Does a network keep internals between timesteps?"""
-    if isinstance(network, Mapping):
-        kind = str(network.get("type", ""))
-        return (
-            bool(network.get("internal_rnn"))
-            or kind.startswith("internal_")
-            or any(_has_internals(part) for part in network.values())
-        )
-    return isinstance(network, list | tuple) and any(_has_internals(part) for part in network)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from ....models.blocks import losses
 from ..spaces.errors import refuse
+from ..specs.modules import kinds, terms
 from .policies import Inputs, Policy, View, frozen
 
 Tensor: TypeAlias = Any
@@ -51,22 +52,6 @@ class Hyper:
         return functools.reduce(lambda part, key: part[key], path.split("/"), self._form)
 
 
-def terms(objective: Objective | None, path: str = "objective") -> Iterator[tuple[str, Objective]]:
-    """The objectives that are added, each with its path."""
-    if objective is None:
-        return
-    if objective["type"] == "plus":
-        for part in ("objective1", "objective2"):
-            yield from terms(objective[part], f"{path}/{part}")
-    else:
-        yield path, objective
-
-
-def kinds(objective: Objective | None) -> set[str]:
-    """What is added: ``policy_gradient``, ``deterministic_policy_gradient``, ``state`` and ``action`` values."""
-    return {term["value"] if term["type"] == "value" else term["type"] for _, term in terms(objective)}
-
-
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """What objectives depend on besides rows.
@@ -100,7 +85,7 @@ class Setting:
         return each[0] if len(each) == 1 else tf.add_n(each)
 
     def _likelihood(self, term: Objective, path: str, view: View, rows: Rows, target: Tensor) -> Tensor:
-        log_probs = view.distribution().log_probs(rows["action"])  # [B, C]
+        log_probs = view.log_probs(rows["action"])  # [B, C]
         old = rows["old"] if term["ratio_based"] else None
         if term["early_reduce"]:
             log_probs = tf.reduce_sum(log_probs, axis=-1, keepdims=True)

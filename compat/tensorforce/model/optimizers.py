@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from .... import noise
 from ....models.blocks import trust_region
-from ....models.blocks.optimizers import OPTIMIZERS, clip_by_global_norm
+from ....models.blocks.optimizers import clip_by_global_norm, optimizer_class
 from ....models.blocks.rollouts import repeated
-from .heads import scopes
+from ...common.layers.scopes import scopes
 from .objectives import Hyper, Rows
 
 Tensor: TypeAlias = Any
@@ -103,7 +103,7 @@ def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -
     rate, largest = hyper(f"{path}/learning_rate"), None
     if spec.get("gradient_norm_clipping") is not None:
         largest = hyper(f"{path}/gradient_norm_clipping")
-    optimizer, variables = OPTIMIZERS[spec["type"]](lambda: rate, **own), list(problem.variables)
+    optimizer, variables = optimizer_class(spec["type"])(lambda: rate, **own), list(problem.variables)
     with scopes(problem.scope, "optimizer"):
         optimizer.build(variables)
 

@@ -6,6 +6,7 @@ Shapes in comments: B is the batch, N the components of one action, C those of a
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -13,13 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import tensorflow as tf
 
-from ....models.blocks import masks
-from ....models.blocks.distributions import Categorical, Distribution
+from ....models.blocks.distributions import Distribution
+from ...common.layers.layers import Linear
+from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import refuse
 from ..spaces.specs import MASK
 from ..specs.normal_form import distribution_of
-from .heads import HEADS, Head, Linear, scopes
+from .heads import HEADS, STEP, Head, linear
 from .networks import build_network
 
 Tensor: TypeAlias = Any
@@ -52,7 +54,7 @@ class Policy:
         prefix: of the names of its internals: ``baseline-`` for a critic's.
 
     Raises:
-        TensorforceError: the network does not fit the states, or float actions have no values.
+        TensorforceError: the network does not fit the states, or actions have no values.
     """
 
     def __init__(
@@ -67,9 +69,10 @@ class Policy:
         prefix: str = "",
     ) -> None:
         floats = [name for name, action in actions.items() if action.type == "float"]
-        if needs.action_values and needs.distributions and floats:
-            problem = f"cannot be values of actions, for {floats[0]!r} is a float: use a baseline with value='action'"
-            refuse(f"Agent.create: {scope}'s objective", problem, "action")
+        has_beta = [name for name in floats if distribution_of(spec, actions[name])["type"] == "beta"]
+        if needs.action_values and needs.distributions and has_beta:
+            problem = f"has no values of {has_beta[0]!r} under a beta distribution: pass use_beta_distribution=False"
+            refuse(f"Agent.create: {scope}", problem, "beta")
         self._states, self._actions = states, actions
         self.heads: dict[str, Head] = {}
         self.critic: Critic | None = None
@@ -77,14 +80,14 @@ class Policy:
         with scopes(scope):
             where = f"Agent.create: {scope}['network']"
             self.network = build_network(where, spec["network"], states, f"{scope}-network", prefix)
-            if needs.action_values and floats:
+            if needs.action_values and floats and not needs.distributions:
                 self.critic = Critic(self.network.size, actions)
             elif needs.distributions or needs.action_values:
                 self.heads = {
                     name: _head(spec, action, self.network.size, needs, dueling) for name, action in actions.items()
                 }
             if needs.state_value:
-                self._state_value = Linear("states-value", self.network.size, 1)
+                self._state_value = linear("states-value", self.network.size, 1)
 
     @property
     def variables(self) -> list[Any]:
@@ -125,7 +128,7 @@ class Policy:
         """Of states, float32 [B], from the network's output."""
         if self._state_value is None:
             raise RuntimeError("the policy was built without a value of states")
-        return tf.reshape(self._state_value(features), [-1])
+        return tf.reshape(self._state_value(features, STEP), [-1])
 
 
 class View:
@@ -143,65 +146,68 @@ class View:
     ) -> None:
         self.features, self.following, self.legal = features, following, legal
         self._policy, self._heads = policy, policy.heads
-        self._outputs = {name: head(features) for name, head in policy.heads.items()}
+        self.outputs = {name: head(features) for name, head in policy.heads.items()}
 
-    def distribution(self, *, fixed: bool = False) -> ActionDistribution:
-        """Over all actions; no gradients flow through it if it is fixed."""
-        parts = {}
-        for name, head in self._heads.items():
-            outputs = self._outputs[name]
-            if fixed:
-                outputs = {key: tf.stop_gradient(x) for key, x in outputs.items()}
-            parts[name] = head.distribution(outputs, self.legal[name])
-        return ActionDistribution(self._heads, parts)
+    def fixed(self) -> View:
+        """The same distributions, through which no gradients flow."""
+        other = copy.copy(self)
+        other.outputs = {name: {k: tf.stop_gradient(x) for k, x in o.items()} for name, o in self.outputs.items()}
+        return other
+
+    def distributions(self) -> dict[str, Distribution]:
+        """Over the components of each action."""
+        return {name: head.distribution(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
+
+    def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
+        """float32 [B, C], of actions [B, *shape]."""
+        parts = self.distributions().items()
+        return tf.concat([part.log_prob(self._heads[name].given(action[name])) for name, part in parts], axis=-1)
+
+    def entropy(self) -> Tensor:
+        """float32 [B]: the sum over the components."""
+        return tf.reduce_sum(tf.concat([part.entropy() for part in self.distributions().values()], axis=-1), axis=-1)
+
+    def kl(self, other: View) -> Tensor:
+        """The divergence of another one's distributions from these, float32 [B]: the sum over the components."""
+        theirs = other.distributions()
+        each = [part.kl(theirs[name]) for name, part in self.distributions().items()]
+        return tf.reduce_sum(tf.concat(each, axis=-1), axis=-1)
 
     def greedy(self) -> dict[str, Tensor]:
         """Actions without noise by name, [B, *shape]: int32, float32, or bool."""
-        return {name: head.greedy(self._outputs[name], self.legal[name]) for name, head in self._heads.items()}
+        return {name: head.greedy(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
 
     def predictions(self) -> dict[str, Tensor]:
         """What describes the distributions: ``logits/a`` and so on."""
         return {
             f"{key}/{name}": value
             for name, head in self._heads.items()
-            for key, value in head.shaped(self._outputs[name]).items()
+            for key, value in head.shaped(self.outputs[name]).items()
         }
 
-    def values(self) -> dict[str, Tensor]:
-        """Of all choices by action, float32 [B, N, K]."""
-        return {name: head.values(self._outputs[name]) for name, head in self._heads.items()}
+    def best_values(self, selector: View | None) -> Tensor:
+        """The highest legal values of each action, or those of the choices that another view prefers, [B, C]."""
+        chosen = {} if selector is None else selector.outputs
+        outputs = self.outputs
+        each = [head.best_value(outputs[n], self.legal[n], chosen.get(n)) for n, head in self._heads.items()]
+        return tf.concat(each, axis=-1)
+
+    def expected_values(self, acting: View) -> Tensor:
+        """The means of values over the distributions of another view, float32 [B, C]."""
+        parts = acting.distributions()
+        each = [head.expected_value(self.outputs[name], parts[name]) for name, head in self._heads.items()]
+        return tf.concat(each, axis=-1)
 
     def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
         """Of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, which values all of them together."""
         if self._policy.critic is not None:
             return self._policy.critic(self.features, action)
-        return tf.concat([chosen(values, action[name]) for name, values in self.values().items()], axis=-1)
+        values = [head.value_of(self.outputs[name], action[name]) for name, head in self._heads.items()]
+        return tf.concat(values, axis=-1)
 
     def state_value(self) -> Tensor:
         """float32 [B]."""
         return self._policy.values_from(self.features)
-
-
-class ActionDistribution:
-    """Independent distributions over the components of all actions."""
-
-    def __init__(self, heads: Mapping[str, Head], parts: Mapping[str, Distribution]) -> None:
-        self._heads, self.parts = heads, parts
-
-    def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
-        """float32 [B, C], of actions [B, *shape]."""
-        return tf.concat(
-            [part.log_prob(self._heads[name].given(action[name])) for name, part in self.parts.items()], axis=-1
-        )
-
-    def entropy(self) -> Tensor:
-        """float32 [B]: the sum over the components."""
-        return tf.reduce_sum(tf.concat([part.entropy() for part in self.parts.values()], axis=-1), axis=-1)
-
-    def kl(self, other: ActionDistribution) -> Tensor:
-        """The divergence of another one from this one, float32 [B]: the sum over the components."""
-        each = [part.kl(other.parts[name]) for name, part in self.parts.items()]
-        return tf.reduce_sum(tf.concat(each, axis=-1), axis=-1)
 
 
 class Critic:
@@ -213,36 +219,14 @@ class Critic:
     def __init__(self, size: int, actions: Mapping[str, ValueSpec]) -> None:
         self._actions = actions
         inputs = sum(math.prod(spec.shape) * (spec.num_values or 1) for spec in actions.values())
-        self._hidden = Linear("action-dense", size + inputs, size)
-        self._value = Linear("action-value", size, 1)
+        self._hidden = linear("action-dense", size + inputs, size)
+        self._value = linear("action-value", size, 1)
         self.variables = [*self._hidden.variables, *self._value.variables]
 
     def __call__(self, features: Tensor, action: Mapping[str, Tensor]) -> Tensor:
         """float32 [B, 1], of the network's output [B, size] and actions [B, *shape]."""
         joined = tf.concat([features, *(_vector(spec, action[name]) for name, spec in self._actions.items())], axis=-1)
-        return self._value(tf.tanh(self._hidden(joined)))
-
-
-def chosen(values: Tensor, action: Tensor) -> Tensor:
-    """The values [B, N, K] of actions [B, *shape], float32 [B, N]."""
-    _, components, choices = values.shape
-    index = tf.reshape(tf.cast(action, tf.int32), [-1, components])
-    return tf.reduce_sum(values * tf.one_hot(index, choices), axis=-1)
-
-
-def best_values(values: Tensor, mask: Tensor | None, selector: Tensor | None = None) -> Tensor:
-    """The highest of values [B, N, K], float32 [B, N]; or that of the choice that another estimate prefers."""
-    if selector is None:
-        return masks.highest(values, mask)
-    return chosen(values, masks.best(selector, mask))
-
-
-def expected_values(values: Tensor, part: Distribution) -> Tensor:
-    """The mean of values [B, N, K] over a distribution of ints or bools, float32 [B, N]."""
-    if isinstance(part, Categorical):
-        return part.expectation(values)
-    log_prob = part.log_prob(tf.ones_like(values[:, :, :1]))  # [B, N], of True
-    return values[:, :, 0] + tf.exp(log_prob) * (values[:, :, 1] - values[:, :, 0])
+        return self._value(tf.tanh(self._hidden(joined, STEP)), STEP)
 
 
 @contextlib.contextmanager
@@ -255,7 +239,7 @@ def frozen(variables: list[Any]) -> Iterator[None]:
 
 def _head(spec: Mapping[str, Any], action: ValueSpec, size: int, needs: Needs, dueling: bool) -> Head:
     distribution = distribution_of(spec, action)
-    with scopes(f"{action.name}-distribution"):
+    with scopes(*f"{action.name}-distribution".split("/")):
         return HEADS[distribution["type"]](
             action, size, valued=needs.action_values, dueling=dueling or bool(distribution.get("advantage_based"))
         )

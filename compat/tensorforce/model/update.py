@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from ....core.protocols import EstimatorSpec, Modes
 from ....models.blocks import trust_region
+from ..specs.modules import kinds, terms
 from .model import Model
-from .objectives import Hyper, Rows, Setting, kinds, terms, valid_mean
+from .objectives import Hyper, Rows, Setting, valid_mean
 from .optimizers import Problem, Scalars, is_natural, make_step
 from .policies import Inputs, Policy, View
 
@@ -93,12 +94,12 @@ class Training:
         """Add the log-probabilities before the update, if ratios need them; returns how to measure the divergence."""
         if not self._likelihood:
             return lambda: tf.constant(0.0)
-        before = self._model.policy(rows["inputs"], training=False).distribution(fixed=True)
+        before = self._model.policy(rows["inputs"], training=False).fixed()
         if any(term.get("ratio_based") for _, term in self._every_term()):
             rows["old"] = before.log_probs(rows["action"])
 
         def kl() -> Tensor:
-            after = self._model.policy(rows["inputs"], training=False).distribution()
+            after = self._model.policy(rows["inputs"], training=False)
             return valid_mean(before.kl(after), self._valid)
 
         return kl
@@ -149,7 +150,7 @@ class Training:
         view = self._model.policy(rows["inputs"], training=True, counted=rows["valid"])
         errors = self._setting.errors(self._model.objective, "objective", view, rows, self._target(rows))
         policy_loss = valid_mean(errors, rows["valid"])
-        entropy = valid_mean(view.distribution().entropy(), rows["valid"])
+        entropy = valid_mean(view.entropy(), rows["valid"])
         regularization = self._squares(self._variables) - self._hyper("entropy_regularization") * entropy
         loss, baseline_loss = policy_loss + regularization, tf.constant(0.0)
         if self._is_together:
@@ -205,8 +206,8 @@ class Training:
             return _half_square(lambda: policy(rows["inputs"], training=False).state_value(), rows)
         if "action" in found:
             return _half_square(lambda: policy(rows["inputs"], training=False).action_values(rows["action"]), rows)
-        before = policy(rows["inputs"], training=False).distribution(fixed=True)
-        return lambda: valid_mean(before.kl(policy(rows["inputs"], training=False).distribution()), rows["valid"])
+        before = policy(rows["inputs"], training=False).fixed()
+        return lambda: valid_mean(before.kl(policy(rows["inputs"], training=False)), rows["valid"])
 
 
 def _half_square(values: Callable[[], Tensor], rows: Rows) -> Callable[[], Tensor]:

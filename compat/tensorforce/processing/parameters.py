@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import State
-from ...common.specs.argument_checks import anything, one_of, real, several, whole
-from ...common.specs.argument_table import Argument, Arguments, read_arguments
-from ..spaces.errors import choice, flag, number, refuse, translate_errors
+from ...common.specs.argument_checks import flag, one_of, real, several, whole
+from ...common.specs.modules import read_arguments
+from ...common.specs.tables import Argument
+from ..spaces.errors import choice, number, refuse, translate_errors
 from .decays import DECAYS, Curve, changed
 
 
@@ -216,22 +217,21 @@ _EXAMPLE: Final = "dict(type='decaying', unit='timesteps', decay='linear', ...)"
 
 
 def _constant(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    value = read_arguments(where, given, {"value": Argument(anything)}, "a constant")["value"]
+    value = read_arguments(where, "a constant", (Argument("value"),), given)["value"]
     return _Constant(f"{where}['value']", value, bounds)
 
 
 def _decaying(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    if "decay" not in given:
-        refuse(f"{where}['decay']", f"is missing: it is one of {', '.join(DECAYS)}", None)
-    make, own = DECAYS[choice(f"{where}['decay']", given["decay"], DECAYS)]
-    values = read_arguments(where, given, {**_DECAYING, **own}, f"{given['decay']} decay")
-    curve = make(values["initial_value"], values["decay_steps"], **{name: values[name] for name in own})
+    decay = DECAYS[_name(where, given, "decay", DECAYS)]
+    values = read_arguments(where, f"{given['decay']} decay", (*_DECAYING, *decay.takes), given)
+    own = {one.name: values[one.name] for one in decay.takes}
+    curve = decay.curve(values["initial_value"], values["decay_steps"], own)
     curve = changed(curve, values["increasing"], values["inverse"], values["scale"])
     return _Schedule(where, {"type": "decaying", **values}, bounds, curve)
 
 
 def _piecewise(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    spec = read_arguments(where, given, _PIECEWISE, "piecewise_constant")
+    spec = read_arguments(where, "piecewise_constant", _PIECEWISE, given)
     boundaries, values = spec["boundaries"], spec["values"]
     if any(after <= before for before, after in itertools.pairwise(boundaries)):
         refuse(f"{where}['boundaries']", f"must increase, got {boundaries!r}", boundaries)
@@ -246,16 +246,20 @@ def _piecewise(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Paramet
 
 
 def _random(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    if "distribution" not in given:
-        refuse(f"{where}['distribution']", f"is missing: it is {' or '.join(_DISTRIBUTIONS)}", None)
-    name = choice(f"{where}['distribution']", given["distribution"], _DISTRIBUTIONS)
-    table = {"distribution": Argument(anything), **_DISTRIBUTIONS[name]}
-    return _Random(where, {"type": "random", **read_arguments(where, given, table, name)}, bounds)
+    name = _name(where, given, "distribution", _DISTRIBUTIONS)
+    values = read_arguments(where, name, (Argument("distribution"), *_DISTRIBUTIONS[name]), given)
+    return _Random(where, {"type": "random", **values}, bounds)
 
 
 def _ornstein_uhlenbeck(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    values = read_arguments(where, given, _PROCESS, "ornstein_uhlenbeck")
+    values = read_arguments(where, "ornstein_uhlenbeck", _PROCESS, given)
     return _OrnsteinUhlenbeck(where, {"type": "ornstein_uhlenbeck", **values}, bounds)
+
+
+def _name(where: str, given: Mapping[str, Any], key: str, names: Mapping[str, Any]) -> str:
+    if key not in given:
+        refuse(f"{where}[{key!r}]", f"is missing: it is one of {', '.join(names)}", None)
+    return choice(f"{where}[{key!r}]", given[key], names)
 
 
 _KINDS: Final[dict[str, Callable[[str, Mapping[str, Any], _Bounds], Parameter]]] = {
@@ -267,28 +271,29 @@ _KINDS: Final[dict[str, Callable[[str, Mapping[str, Any], _Bounds], Parameter]]]
 }
 
 
-_UNIT: Final = Argument(one_of(*Counts._fields))
-_DECAYING: Final[Arguments] = {
-    "unit": _UNIT,
-    "decay": Argument(anything),
-    "initial_value": Argument(number),
-    "decay_steps": Argument(whole(1)),
-    "increasing": Argument(flag, False),
-    "inverse": Argument(flag, False),
-    "scale": Argument(number, 1.0),
+_NUMBER: Final = real()
+_UNIT: Final = Argument("unit", check=one_of(*Counts._fields))
+_DECAYING: Final = (
+    _UNIT,
+    Argument("decay"),
+    Argument("initial_value", check=_NUMBER),
+    Argument("decay_steps", check=whole(1)),
+    Argument("increasing", False, flag),
+    Argument("inverse", False, flag),
+    Argument("scale", 1.0, _NUMBER),
+)
+_PIECEWISE: Final = (
+    _UNIT,
+    Argument("boundaries", check=several(whole(0), "integers")),
+    Argument("values", check=several(_NUMBER, "numbers")),
+)
+_DISTRIBUTIONS: Final = {
+    "normal": (Argument("mean", 0.0, _NUMBER), Argument("stddev", 1.0, real(at_least=0))),
+    "uniform": (Argument("minval", 0.0, _NUMBER), Argument("maxval", 1.0, _NUMBER)),
 }
-_PIECEWISE: Final[Arguments] = {
-    "unit": _UNIT,
-    "boundaries": Argument(several(whole(0), "integers")),
-    "values": Argument(several(number, "numbers")),
-}
-_DISTRIBUTIONS: Final[dict[str, Arguments]] = {
-    "normal": {"mean": Argument(number, 0.0), "stddev": Argument(real(at_least=0), 1.0)},
-    "uniform": {"minval": Argument(number, 0.0), "maxval": Argument(number, 1.0)},
-}
-_PROCESS: Final[Arguments] = {
-    "theta": Argument(real(above=0, at_most=1), 0.15),
-    "sigma": Argument(real(at_least=0), 0.3),
-    "mu": Argument(number, 0.0),
-    "absolute": Argument(flag, False),
-}
+_PROCESS: Final = (
+    Argument("theta", 0.15, real(above=0, at_most=1)),
+    Argument("sigma", 0.3, real(at_least=0)),
+    Argument("mu", 0.0, _NUMBER),
+    Argument("absolute", False, flag),
+)

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
+import dataclasses
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.protocols import Array, State
-from ...common.specs.argument_table import read_arguments
+from ...common.processing.pipeline import Pipeline
+from ...common.processing.steps import Numbers, Step
 from ...common.specs.files import is_file_name, read_file
-from ...common.specs.module_specs import opened
-from ...common.specs.tables import Entry
+from ...common.specs.modules import resolve
 from ...common.value_specs import TYPES, ValueSpec
 from ..spaces.errors import known, mapping, refuse, translate_errors
-from ..specs.table_checks import IGNORED, SpecTable
-from .preprocessing_layers import ALL, LAYERS, Dropout, Layer
+from .preprocessing_layers import LAYERS, MAKERS
 
 REWARD: Final = "reward"
 """The key of what rewards go through."""
-_OF_NETWORKS: Final = frozenset(
-    {"block", "conv1d", "conv2d", "dense", "embedding", "flatten", "function", "gru", "internal_gru", "internal_lstm"}
-    | {"internal_rnn", "keras", "linear", "lstm", "pool1d", "pool2d", "pooling", "register", "reshape", "retrieve"}
-    | {"reuse", "rnn"}
-)
-"""Layers that learn, or work on tensors."""
-_TABLE: Final = SpecTable(
-    "preprocessing layer",
-    {name: Entry(open=True) for name in LAYERS},
-    aliases={"nonlinearity": "activation"},
-    refused=dict.fromkeys(_OF_NETWORKS, f"it is a layer of networks, and preprocessing takes {', '.join(LAYERS)}"),
-)
 
 
 class Preprocessing:
@@ -50,7 +37,7 @@ class Preprocessing:
 
     def __init__(self, where: str, spec: Mapping[str, list[dict[str, Any]]], states: Mapping[str, ValueSpec]) -> None:
         self._where, self._spec = where, spec
-        self.chains: dict[str, _Chain] = {}
+        self._steps: dict[str, list[Step]] = {}
         self.states: dict[str, ValueSpec] = {}
         """Of what comes out: what is stored and what the model sees."""
         for name, state in states.items():
@@ -59,11 +46,15 @@ class Preprocessing:
         if out.shape != ():
             problem = f"must keep a reward a single number, and makes an array of shape {list(out.shape)} of it"
             refuse(f"{where}[{REWARD!r}]", problem, spec[REWARD])
+        longest = max(map(len, self._steps.values()), default=0)
+        self.pipeline = Pipeline(
+            [{n: own[index] for n, own in self._steps.items() if index < len(own)} for index in range(longest)]
+        )
 
     @property
     def idle(self) -> bool:
         """Is there nothing to do?"""
-        return not self.chains
+        return not self._steps
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -73,44 +64,41 @@ class Preprocessing:
     def independent(self) -> Preprocessing:
         """The same layers with histories of their own; they use the statistics as they are at each timestep."""
         other = copy.copy(self)
-        other.chains = {name: _Chain(chain.layers, chain.all) for name, chain in self.chains.items()}
+        other.pipeline = Pipeline(self.pipeline.stages, self.pipeline.shared)
         return other
 
-    def apply(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
+    def apply(self, lane: Hashable, states: Mapping[str, Array], remember: bool = True) -> dict[str, Array]:
         """One timestep of a lane, which is remembered.
 
         Args:
             lane: its key.
             states: by name, without a batch axis, of the dtypes of the specs. Others, such as masks, stay as they are.
+            remember: False: as :meth:`peek`.
 
         Returns:
             what the model sees; new arrays where something was done.
         """
-        return self._states(lane, states, True)
+        given = {name: x[None] for name, x in states.items() if name in self._steps}
+        found = self.pipeline(given, [lane], remember)
+        return {name: found[name][0, ...] if name in found else x for name, x in states.items()}
 
     def peek(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
         """What :meth:`apply` would return if this were the lane's next timestep. Nothing is remembered."""
-        return self._states(lane, states, False)
+        return self.apply(lane, states, remember=False)
 
     def reward(self, value: float, lane: Hashable) -> float:
         """The reward of one timestep of a lane, which is remembered."""
-        chain = self.chains.get(REWARD)
-        return value if chain is None else float(chain.step(lane, np.asarray(value, np.float32), True))
+        found = self.apply(lane, {REWARD: np.asarray(value, np.float32)}) if REWARD in self._steps else {REWARD: value}
+        return float(found[REWARD])
 
     def reset(self, lane: Hashable = None) -> None:
         """An episode of this lane has ended, or was dropped; None: those of all lanes."""
-        for chain in self.chains.values():
-            if lane is None:
-                chain.lanes.clear()
-            else:
-                chain.lanes.pop(lane, None)
+        self.pipeline.reset(None if lane is None else [lane])
 
     def state_dict(self) -> State:
         """The statistics of all lanes, by name and index of a layer; histories are those of unfinished episodes."""
-        return {
-            name: {str(index): dict(memory) for index, memory in chain.all.items()}
-            for name, chain in self.chains.items()
-        }
+        shared = self.pipeline.shared.items()
+        return {name: {str(at): dict(memory) for (at, of), memory in shared if of == name} for name in self._steps}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned.
@@ -118,59 +106,34 @@ class Preprocessing:
         Raises:
             TensorforceError: it is of other layers or other states; nothing has changed then.
         """
-        found: dict[str, dict[int, Mapping[str, Array]]] = {}
+        found = {}
         for name, by_index in state.items():
-            layers = self.chains[name].layers if name in self.chains else []
+            steps = dict(enumerate(self._steps.get(name, ())))
             for index, memory in by_index.items():
                 arrays = {key: np.array(value) for key, value in memory.items()}
-                layer = layers[int(index)] if int(index) < len(layers) else None
-                if layer is None or layer.keeps != ALL or not layer.fits(arrays):
+                step, shapes = steps.get(int(index)), {key: value.shape for key, value in arrays.items()}
+                if step is None or not step.is_shared or step.memory != shapes:
                     refuse(f"{self._where}[{name!r}]", "does not fit what was saved: it was of other layers or states")
-                found.setdefault(name, {})[int(index)] = arrays
-        for name, chain in self.chains.items():
-            chain.all.clear()
-            chain.all.update(found.get(name, {}))
+                found[int(index), name] = arrays
+        self.pipeline.shared.clear()
+        self.pipeline.shared.update(found)
 
     def _build(self, key: str, value: ValueSpec) -> ValueSpec:
-        layers = []
-        for index, given in enumerate(self._spec.get(key, ())):
-            arguments = {name: argument for name, argument in given.items() if name != "type"}
-            layer = LAYERS[given["type"]](f"{self._where}[{key!r}][{index}]", value, arguments)
-            value = layer.out
-            if not isinstance(layer, Dropout):
-                layers.append(layer)
-        if layers:
-            self.chains[value.name] = _Chain(layers)
-        return value
-
-    def _states(self, lane: Hashable, states: Mapping[str, Array], remember: bool) -> dict[str, Array]:
-        chains = self.chains
-        return {n: chains[n].step(lane, x, remember) if n in chains else x for n, x in states.items()}
-
-
-class _Chain:
-    """The layers of one value, and what they remember, by their index.
-
-    Args:
-        layers: in order.
-        shared: what another chain of these layers remembers of all lanes: it is used and left as it is.
-    """
-
-    def __init__(self, layers: list[Layer], shared: dict[int, Mapping[str, Array]] | None = None) -> None:
-        self.layers = layers
-        self.all = {} if shared is None else shared
-        self._counts = shared is None
-        self.lanes = defaultdict[Hashable, dict[int, Mapping[str, Array]]](dict)
-
-    def step(self, lane: Hashable, x: Array, remember: bool) -> Array:
-        for index, layer in enumerate(self.layers):
-            of_all = layer.keeps == ALL
-            memories = self.all if of_all else self.lanes[lane]
-            y, memory = layer.step(x, memories.get(index))
-            if remember and memory is not None and (self._counts or not of_all):
-                memories[index] = memory
-            x = np.asarray(y)  # NumPy makes scalars of arrays without axes
-        return x
+        steps, numbers, layers = [], Numbers(value.shape, np.dtype(value.dtype)), self._spec.get(key, ())
+        for index, given in enumerate(layers):
+            where, arguments = f"{self._where}[{key!r}][{index}]", dict(given)
+            kind = arguments.pop("type")
+            if kind != "sequence" and value.type != "float":
+                refuse(where, f"takes values of type float; {value.name!r} is of type {value.type}", value)
+            step = MAKERS[kind](where, numbers, **arguments)
+            if step is not None:
+                numbers = step.out
+                steps.append(step)
+        if steps:
+            self._steps[value.name] = steps
+        if all(one["type"] == "sequence" for one in layers):
+            return dataclasses.replace(value, shape=numbers.shape)
+        return dataclasses.replace(value, shape=numbers.shape, min_value=None, max_value=None)
 
 
 @translate_errors()
@@ -187,10 +150,9 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
     Raises:
         TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
     """
-    with translate_errors():
-        given = mapping(where, {} if spec is None else _from_file(where, spec))
-        known(where, given, [*states, *TYPES, REWARD], what="state")
-        layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
+    given = mapping(where, {} if spec is None else _from_file(where, spec))
+    known(where, given, [*states, *TYPES, REWARD], what="state")
+    layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
     return Preprocessing(where, layers, states)
 
 
@@ -202,11 +164,4 @@ def _from_file(where: str, given: Any) -> Any:
 def _read_layers(where: str, given: Any) -> list[dict[str, Any]]:
     given = _from_file(where, given)
     layers = given if isinstance(given, list | tuple) else [given]
-    return [_read_layer(f"{where}[{index}]", layer) for index, layer in enumerate(layers)]
-
-
-def _read_layer(where: str, given: Any) -> dict[str, Any]:
-    """The type and all arguments; a ``name`` is allowed and not used."""
-    kind, arguments = opened(where, given, _TABLE)
-    arguments = {key: value for key, value in arguments.items() if key not in ("name", *IGNORED)}
-    return {"type": kind, **read_arguments(where, arguments, LAYERS[kind].takes, f"{kind} layer")}
+    return [resolve(f"{where}[{at}]", layer, "layer", {"layer": LAYERS}) for at, layer in enumerate(layers)]

@@ -17,6 +17,6 @@ class TensorforceError(ArgumentError):
 
 
 _refusals = Refusals(TensorforceError)
-refuse, translate_errors = _refusals.refuse, _refusals.translate_errors
+refuse, translate_errors, as_array = _refusals.refuse, _refusals.translate_errors, _refusals.as_array
 choice, number, integer, flag = _refusals.choice, _refusals.number, _refusals.integer, _refusals.flag
 known, mapping = _refusals.known, _refusals.mapping

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from ....core.checks import FLOAT32_MAX, all_finite, shortened
 from ....core.protocols import Array, ArraySpec
 from ...common.value_specs import ValueSpec
-from .errors import refuse
+from .errors import as_array, refuse
 from .specs import MASK, Values
 
 _KINDS: Final = {"bool": "biuf", "int": "iuf", "float": "fiu"}
@@ -29,12 +29,10 @@ class StateReader:
 
     def __init__(self, states: Values, actions: Values) -> None:
         self._states = states
-        self._choices = {name: spec for name, spec in actions.flat.items() if spec.type == "int"}
-        self._single_mask = actions.single
-        self._full = {f"{name}{MASK}": np.ones(spec.mask.shape, np.bool_) for name, spec in self._choices.items()}
+        self._masked = {f"{name}{MASK}": spec for name, spec in actions.flat.items() if spec.type == "int"}
+        self._full = {name: np.ones(spec.mask.shape, np.bool_) for name, spec in self._masked.items()}
         for mask in self._full.values():
             mask.flags.writeable = False
-        self._names = {f"{name}{MASK}" for name in self._choices}
         self._only = next(iter(states.flat.values())) if states.single else None
 
     def __call__(self, where: str, states: Any) -> dict[str, Array]:
@@ -45,25 +43,37 @@ class StateReader:
         """
         if self._only is not None and not isinstance(states, Mapping):
             return {"state": value(where, "state", states, self._only), **self._full}
-        if not isinstance(states, Mapping):
-            refuse(f"{where}: states", f"must be a dictionary with {self._wanted()}, got {shortened(states)}", states)
-        found: dict[str, Array] = dict(self._full)
-        given = dict(_flattened(states, self._states.flat.keys() | self._names))
-        for name, spec in self._states.flat.items():
-            if name not in given:
-                refuse(f"{where}: states", f"has no {name!r}; it needs {self._wanted()}", states)
-            found[name] = value(where, name, given.pop(name), spec)
-        for name, spec in self._choices.items():
-            mask = given.pop(f"{name}{MASK}", None)
-            if mask is not None:
-                found[f"{name}{MASK}"] = read_mask(where, f"{name}{MASK}", mask, spec)
-        if given:
-            name = next(iter(given))
-            refuse(f"{where}: states", f"has the unknown entry {name!r}; it takes {self._wanted()}", name)
+        given = _entries(where, states, self._states, self._masked)
+        found = self._full | {name: value(where, name, given[name], spec) for name, spec in self._states.flat.items()}
+        for name, spec in self._masked.items():
+            if given.get(name) is not None:
+                found[name] = read_mask(where, name, given[name], spec)
         return found
 
-    def _wanted(self) -> str:
-        return ", ".join([*self._states.flat, *(f"{name} (optional)" for name in sorted(self._names))])
+
+def _entries(
+    where: str, given: Any, values: Values, optional: Collection[str] = (), *, partial: bool = False
+) -> dict[str, Any]:
+    """Values as a caller writes them, by flat name; with ``partial`` some may be missing.
+
+    Raises:
+        TensorforceError: they are no dictionary, or an entry is missing or unknown.
+    """
+
+    def wrong(problem: str, value: Any, then: str = "") -> NoReturn:
+        wanted = ", ".join([*values.flat, *(f"{name} (optional)" for name in sorted(optional))])
+        refuse(f"{where}: {values.kind}", f"{problem} {wanted}{then}", value)
+
+    if not isinstance(given, Mapping):
+        wrong("must be a dictionary with", given, f"; got {shortened(given)}")
+    found = dict(_flattened(given, {*values.flat, *optional}))
+    for name in values.flat:
+        if name not in found and not partial:
+            wrong(f"has no {name!r}; it needs", given)
+    for name in found:
+        if name not in values.flat and name not in optional:
+            wrong(f"has the unknown entry {name!r}; it takes", name)
+    return found
 
 
 def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "states") -> Array:
@@ -112,27 +122,18 @@ def read_actions(
     """
     if actions.single and not isinstance(given, Mapping):
         given = {next(iter(actions.flat)): given}
-    if not isinstance(given, Mapping):
-        refuse(
-            f"{where}: actions", f"must be a dictionary with {', '.join(actions.flat)}; got {shortened(given)}", given
-        )
-    flat = dict(_flattened(given, actions.flat.keys()))
     found = {}
+    entries = _entries(where, given, actions, partial=partial)
     for name, spec in actions.flat.items():
-        if name not in flat:
-            if partial:
-                continue
-            refuse(f"{where}: actions", f"has no {name!r}; it needs {', '.join(actions.flat)}", given)
-        one = flat.pop(name)
+        if name not in entries:
+            continue
+        one = entries[name]
         one = np.full(spec.shape, one) if partial and isinstance(one, bool | int | float) else one
         found[name] = array = value(where, name, one, spec, "actions")
         if bounded and spec.min_value is not None and spec.max_value is not None:
             low, high = np.float32(spec.min_value), np.float32(spec.max_value)
             if (array < low).any() or (array > high).any():
                 _refuse(where, "actions", name, f"must be within {low:g} .. {high:g}, got {shortened(array)}", array)
-    if flat:
-        name = next(iter(flat))
-        refuse(f"{where}: actions", f"has the unknown entry {name!r}; it takes {', '.join(actions.flat)}", name)
     return found
 
 
@@ -246,14 +247,6 @@ def _list(where: str, given: Any) -> list[Any]:
 def _is_list(given: Any) -> bool:
     """Has it entries? A NumPy array without axes only looks as if it had."""
     return isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
-
-
-def as_array(argument: str, given: Any) -> Array:
-    """What was given as an array; TensorforceError if it is none."""
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError):
-        refuse(argument, f"must be one array, got lists of different lengths: {shortened(given)}", given)
 
 
 def _is_exact(array: Array, kind: str) -> bool:

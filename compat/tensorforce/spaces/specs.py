@@ -48,7 +48,7 @@ class Values:
 
     def to_json(self) -> Any:
         """As a user would have written them."""
-        return _to_json(self.nest)
+        return self.nested({name: spec.to_json() for name, spec in self.flat.items()})
 
     def nested(self, flat: Mapping[str, Any]) -> Any:
         """Values by flat name, nested as the user's are; the bare value of a single one."""
@@ -72,9 +72,8 @@ def read_values(where: str, spec: Any, kind: str) -> Values:
         refuse(
             f"{where}: {kind}", f"must be a specification, a dictionary such as {_example(kind)}; got {spec!r}", spec
         )
-    nest = _read(where, spec, kind, "", kind.removesuffix("s"))
     flat: dict[str, ValueSpec] = {}
-    _collect(nest, flat)
+    nest = _read(where, spec, kind, "", flat)
     return Values(kind, nest, dict(sorted(flat.items())))
 
 
@@ -90,19 +89,21 @@ def check_together(where: str, states: Values, actions: Values) -> None:
                 refuse(f"{where}: {values.kind}", problem, mask)
 
 
-def _read(where: str, spec: Any, kind: str, name: str, single: str) -> Nest:
+def _read(where: str, spec: Any, kind: str, name: str, flat: dict[str, ValueSpec]) -> Nest:
     place = f"{where}: {kind}" + (f"[{name!r}]" if name else "")
     if not isinstance(spec, Mapping) or not spec or not all(isinstance(key, str) for key in spec):
         refuse(place, f"must be a dictionary, such as {_example(kind)}; got {spec!r}", spec)
     if _is_atomic(spec):
-        return _value(place, spec, kind, name or single)
+        found = _value(place, spec, kind, name or kind.removesuffix("s"))
+        flat[found.name] = found
+        return found
     nest: dict[str, Nest] = {}
     for key, part in sorted(spec.items()):
         if "/" in key or "." in key or not key:
             refuse(place, f"has the name {key!r}: names are not empty and have neither '/' nor '.'", key)
         if key in RESERVED:
             refuse(place, f"has the reserved name {key!r}; reserved are {', '.join(sorted(RESERVED))}", key)
-        nest[key] = _read(where, part, kind, f"{name}/{key}" if name else key, single)
+        nest[key] = _read(where, part, kind, f"{name}/{key}" if name else key, flat)
     return nest
 
 
@@ -157,18 +158,6 @@ def _bounds(place: str, spec: Mapping[str, Any], type_: str) -> tuple[float | No
     if low >= high:
         refuse(f"{place}['min_value']", f"must be less than max_value, got {low:g} and {high:g}", low)
     return low, high
-
-
-def _collect(nest: Nest, flat: dict[str, ValueSpec]) -> None:
-    if isinstance(nest, ValueSpec):
-        flat[nest.name] = nest
-        return
-    for part in nest.values():
-        _collect(part, flat)
-
-
-def _to_json(nest: Nest) -> Any:
-    return nest.to_json() if isinstance(nest, ValueSpec) else {key: _to_json(part) for key, part in nest.items()}
 
 
 def _nested(nest: Nest, flat: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What each agent is made of, in the terms of the generic one: the parts of its normal form."""
+"""What each agent is made of: the named ones are arguments of the generic one, whose parts make its normal form."""
 
 from __future__ import annotations
 
@@ -8,166 +8,223 @@ from typing import Any, Final
 from ....core.checks import shortened
 from ..spaces.errors import refuse
 from .arguments import WHERE
-from .modules import resolve
+from .modules import kinds, resolve
 from .table_checks import EPISODE, PARAMETERS, parameter
 
 Values = Mapping[str, Any]
 """The checked arguments of an agent."""
+_TARGET: Final = "synchronization"
+_VALUE_OF_BEST: Final = {"infer_state_value": "action-values"}
+"""A state's value is that of its best action."""
 
 
-def generic(values: Values, ignored: list[str]) -> dict[str, Any]:
-    """The parts of the agent whose arguments are the parts."""
+def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
+    """The parts of an agent's normal form.
+
+    Args:
+        kind: the agent's key.
+        values: its checked arguments.
+        ignored: takes the arguments without meaning.
+
+    Raises:
+        TensorforceError: an argument is invalid, or does not go together with another one.
+    """
+    if kind == "tensorforce":
+        return _generic(values, ignored, "baseline")
+    critic = "critic" if "critic_network" in values else "baseline"
+    given = {**values, "network": resolve(f"{WHERE}: network", values["network"], "network", ignored)}
+    if given.get(f"{critic}_network") is not None or kind in ("a2c", "ac", "dpg"):
+        name = f"{critic}_network"
+        given[name] = resolve(f"{WHERE}: {name}", given[name], "network", ignored)
+    return _generic(_NAMED[kind](given), ignored, critic)
+
+
+# -- the named agents -------------------------------------------------------------------------------------------------
+
+
+def _ppo(values: Values) -> dict[str, Any]:
+    """Proximal policy optimisation."""
+    inner = {"type": "subsampling_step", "optimizer": _adam(values), "fraction": values["subsampling_fraction"]}
+    optimizer = {"type": "multi_step", "optimizer": inner, "num_steps": values["optimization_steps"]}
+    return _episodic(values, optimizer, ratio_based=True, clipping_value=values["likelihood_ratio_clipping"])
+
+
+def _vpg(values: Values) -> dict[str, Any]:
+    """Vanilla policy gradient."""
+    return _episodic(values, _adam(values))
+
+
+def _trpo(values: Values) -> dict[str, Any]:
+    """Trust region policy optimisation: the learning rate is the KL divergence."""
+    inner = {"type": "natural_gradient", "learning_rate": values["learning_rate"]}
+    return _episodic(values, {"type": "optimizing_step", "optimizer": inner}, ratio_based=True)
+
+
+def _a2c(values: Values) -> dict[str, Any]:
+    """A critic's value is subtracted from the return."""
+    return _ac(values, advantage=True)
+
+
+def _ac(values: Values, *, advantage: bool = False) -> dict[str, Any]:
+    """A critic's value continues the return."""
+    of_actions = values["state_action_value"]
+    return {
+        **_common(values, "timesteps", "recent", "early", estimate_actions=of_actions, estimate_advantage=advantage),
+        **_critic(values, "critic", "action" if of_actions else "state"),
+        "objective": {"type": "policy_gradient"},
+    }
+
+
+def _dqn(values: Values) -> dict[str, Any]:
+    """DQN, with or without dueling heads and the double estimate: a target network follows the policy."""
+    common = _common(values, "timesteps", "replay", "late")
+    policy = {**common["policy"], **_VALUE_OF_BEST}
+    target = {"sync_frequency": values["target_sync_frequency"], "update_weight": values["target_update_weight"]}
+    return {
+        **common,
+        "policy": policy,
+        "objective": {"type": "value", "value": "action", "huber_loss": values["huber_loss"]},
+        "baseline_policy": policy,
+        "baseline_optimizer": {"type": _TARGET, **target},
+    }
+
+
+def _dpg(values: Values) -> dict[str, Any]:
+    """Deterministic policy gradient."""
+    return {
+        **_common(values, "timesteps", "replay", "late", estimate_actions=True),
+        **_critic(values, "critic", "action"),
+        "objective": {"type": "deterministic_policy_gradient"},
+    }
+
+
+def _episodic(values: Values, optimizer: dict[str, Any], **objective: Any) -> dict[str, Any]:
+    """PPO, VPG and TRPO: whole episodes, and a critic if its network is given."""
+    name = "critic" if "critic_network" in values else "baseline"
+    given = {**values, "horizon": EPISODE}
+    has_critic = values[f"{name}_network"] is not None
+    if not has_critic and values[f"{name}_optimizer"] is not None:
+        value = values[f"{name}_optimizer"]
+        refuse(f"{WHERE}: {name}_optimizer", f"needs {name}_network, which is not given; got {shortened(value)}", value)
+    return {
+        **_common(given, "episodes", "recent", "early" if has_critic else False, estimate_advantage=has_critic),
+        **(_critic(values, name, "state") if has_critic else {}),
+        "objective": {"type": "policy_gradient", **objective},
+        "optimizer": optimizer,
+    }
+
+
+def _common(values: Values, unit: str, memory: str, estimate_horizon: Any, **flags: bool) -> dict[str, Any]:
+    start = values.get("start_updating") or 0
+    update = {"unit": unit, "batch_size": values["batch_size"], "frequency": values["update_frequency"], "start": start}
+    estimation = {name: values[name] for name in ("horizon", "discount", "estimate_terminal")}
+    none = dict.fromkeys(("baseline_policy", "baseline_objective", "baseline_optimizer"))
+    return {
+        **none,
+        "memory": {"type": memory, "capacity": values["memory"]},
+        "update": update,
+        "policy": {"network": values["network"], "use_beta_distribution": values.get("use_beta_distribution", True)},
+        "optimizer": _adam(values),
+        "reward_estimation": {
+            **estimation,
+            "estimate_horizon": estimate_horizon,
+            "estimate_advantage": False,
+            **flags,
+        },
+    }
+
+
+def _critic(values: Values, name: str, value: str) -> dict[str, Any]:
+    """A network that estimates the values of states or actions, with an optimizer or a share in the policy's loss."""
+    optimizer = values[f"{name}_optimizer"]
+    if optimizer is None:
+        problem = f"is missing: {name}_network needs an optimizer, or a number, its weight in the loss"
+        refuse(f"{WHERE}: {name}_optimizer", problem, None)
+    return {
+        # No action has a value under a beta distribution.
+        "baseline_policy": {"network": values[f"{name}_network"], "use_beta_distribution": False},
+        "baseline_objective": {"type": "value", "value": value},
+        "baseline_optimizer": optimizer,
+    }
+
+
+def _adam(values: Values) -> dict[str, Any]:
+    return {"type": "adam", "learning_rate": values["learning_rate"]}
+
+
+_NAMED: Final[Mapping[str, Callable[[Values], dict[str, Any]]]] = {
+    "ppo": _ppo,
+    "vpg": _vpg,
+    "trpo": _trpo,
+    "a2c": _a2c,
+    "ac": _ac,
+    "dqn": _dqn,
+    "double_dqn": _dqn,
+    "dueling_dqn": _dqn,
+    "dpg": _dpg,
+}
+"""By key: from an agent's checked arguments to those of the generic one."""
+
+
+# -- the generic agent ------------------------------------------------------------------------------------------------
+
+
+def _generic(values: Values, ignored: list[str], critic: str) -> dict[str, Any]:
+    """The parts, of the agent whose arguments are the parts; ``critic`` is what its baseline was called."""
 
     def part(name: str) -> Any:
         return resolve(f"{WHERE}: {name}", values[name], name, ignored)
 
     objective = part("objective")
-    policy = policy_of("policy", values["policy"], objective, ignored)
-    parts = {
-        "memory": _capacity("replay", None) if values["memory"] is None else part("memory"),
-        "update": part("update"),
-        "policy": policy,
-        "objective": objective,
-        "optimizer": part("optimizer"),
-        "baseline": _generic_baseline(values, objective, ignored),
-        "reward_estimation": part("reward_estimation"),
-    }
-    estimation, baseline = parts["reward_estimation"], parts["baseline"]
+    estimation = part("reward_estimation")
+    baseline = _baseline(values, objective, ignored, critic)
     if estimation["estimate_horizon"] is None:
         estimation["estimate_horizon"] = "late" if baseline is not None else False
     if estimation["estimate_advantage"] is None:  # a baseline without a loss learns through the advantage
         estimation["estimate_advantage"] = baseline is not None and not (baseline["objective"] or baseline["optimizer"])
-    return parts
-
-
-def ppo(values: Values, ignored: list[str]) -> dict[str, Any]:
-    """Proximal policy optimisation."""
-    fraction, steps = values["subsampling_fraction"], values["optimization_steps"]
-    inner = {"type": "subsampling_step", "optimizer": _adam(values), "fraction": fraction}
-    objective = {"ratio_based": True, "clipping_value": values["likelihood_ratio_clipping"]}
-    return _episodic(values, {"type": "multi_step", "optimizer": inner, "num_steps": steps}, objective, ignored)
-
-
-def vpg(values: Values, ignored: list[str]) -> dict[str, Any]:
-    """Vanilla policy gradient."""
-    return _episodic(values, _adam(values), {}, ignored)
-
-
-def trpo(values: Values, ignored: list[str]) -> dict[str, Any]:
-    """Trust region policy optimisation: the learning rate is the KL divergence."""
-    inner = {"type": "natural_gradient", "learning_rate": values["learning_rate"]}
-    return _episodic(values, {"type": "optimizing_step", "optimizer": inner}, {"ratio_based": True}, ignored)
-
-
-def actor_critic(values: Values, ignored: list[str], *, advantage: bool) -> dict[str, Any]:
-    """A2C, whose critic's value is subtracted from the return, and AC, whose critic continues it."""
-    of_actions = values["state_action_value"]
-    objective = _resolved({"type": "policy_gradient"}, "objective")
     return {
-        "memory": _capacity("recent", values["memory"]),
-        "update": _update("timesteps", values),
-        "policy": _policy(values, objective, ignored),
+        "memory": {"type": "replay", "capacity": None} if values["memory"] is None else part("memory"),
+        "update": part("update"),
+        "policy": _policy("policy", values["policy"], objective, ignored),
         "objective": objective,
-        "optimizer": _resolved(_adam(values), "optimizer"),
-        "baseline": _critic(values, "critic", "action" if of_actions else "state", ignored),
-        "reward_estimation": _estimation(values, "early", estimate_actions=of_actions, estimate_advantage=advantage),
+        "optimizer": part("optimizer"),
+        "baseline": baseline,
+        "reward_estimation": estimation,
     }
 
 
-def dqn(values: Values, ignored: list[str]) -> dict[str, Any]:
-    """DQN, with or without dueling heads and the double estimate: a target network follows the policy."""
-    huber = values["huber_loss"]
-    objective = _resolved({"type": "value", "value": "action", "huber_loss": huber}, "objective")
-    synchronization = {
-        "type": "synchronization",
-        "sync_frequency": values["target_sync_frequency"],
-        "update_weight": values["target_update_weight"],
-    }
-
-    def policy(noted: list[str]) -> dict[str, Any]:  # a state's value is that of its best action
-        return {**_policy(values, objective, noted), "infer_state_value": "action-values"}
-
-    return {
-        "memory": _capacity("replay", values["memory"]),
-        "update": _update("timesteps", values),
-        "policy": policy(ignored),
-        "objective": objective,
-        "optimizer": _resolved(_adam(values), "optimizer"),
-        "baseline": _baseline(policy([]), None, _resolved(synchronization, "baseline_optimizer"), None),
-        "reward_estimation": _estimation(values, "late"),
-    }
-
-
-def dpg(values: Values, ignored: list[str]) -> dict[str, Any]:
-    """Deterministic policy gradient."""
-    objective = _resolved({"type": "deterministic_policy_gradient"}, "objective")
-    return {
-        "memory": _capacity("replay", values["memory"]),
-        "update": _update("timesteps", values),
-        "policy": _policy(values, objective, ignored),
-        "objective": objective,
-        "optimizer": _resolved(_adam(values), "optimizer"),
-        "baseline": _critic(values, "critic", "action", ignored),
-        "reward_estimation": _estimation(values, "late", estimate_actions=True),
-    }
-
-
-PARTS: Final[Mapping[str, Callable[[Values, list[str]], dict[str, Any]]]] = {
-    "tensorforce": generic,
-    "ppo": ppo,
-    "vpg": vpg,
-    "trpo": trpo,
-    "a2c": lambda values, ignored: actor_critic(values, ignored, advantage=True),
-    "ac": lambda values, ignored: actor_critic(values, ignored, advantage=False),
-    "dqn": dqn,
-    "double_dqn": dqn,
-    "dueling_dqn": dqn,
-    "dpg": dpg,
-}
-"""By the agent's key: from its checked arguments, and a list for those without meaning, to its parts."""
-
-
-def has_policy_gradient(objective: Mapping[str, Any] | None) -> bool:
-    """Whether a likelihood is part of the objective, which needs actions that are sampled."""
-    if objective is None or objective["type"] != "plus":
-        return objective is not None and objective["type"] == "policy_gradient"
-    return has_policy_gradient(objective["objective1"]) or has_policy_gradient(objective["objective2"])
-
-
-def policy_of(name: str, spec: Any, objective: Mapping[str, Any] | None, ignored: list[str]) -> dict[str, Any]:
+def _policy(name: str, spec: Any, objective: Mapping[str, Any] | None, ignored: list[str]) -> dict[str, Any]:
     """A policy; where no temperature is given, it is 1 under policy gradients and else 0."""
     policy = resolve(f"{WHERE}: {name}", spec, "policy", ignored)
     if policy["temperature"] is None:
-        policy["temperature"] = 1.0 if has_policy_gradient(objective) else 0.0
+        policy["temperature"] = 1.0 if "policy_gradient" in kinds(objective) else 0.0
     return {key: value for key, value in policy.items() if key != "type"}
 
 
-def _generic_baseline(values: Values, objective: dict[str, Any], ignored: list[str]) -> dict[str, Any] | None:
+def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], critic: str) -> dict[str, Any] | None:
     """The combinations that have a meaning: section "baseline" of Tensorforce's module specifications."""
-    given = {name: values[f"baseline_{name}"] for name in ("policy", "objective", "optimizer")}
-    own, weight = _optimizer_or_weight("baseline_optimizer", given["optimizer"], ignored)
-    place = f"{WHERE}: baseline_optimizer"
-    if all(value is None for value in given.values()):
+    policy, loss, optimizer = (values[f"baseline_{name}"] for name in ("policy", "objective", "optimizer"))
+    place = f"{WHERE}: {critic}_optimizer"
+    own, weight = _optimizer_or_weight(place, optimizer, ignored)
+    if policy is None and loss is None and optimizer is None:
         return None
-    if given["objective"] is None and weight is not None:
+    if loss is None and weight is not None:
         refuse(place, f"is the weight {shortened(weight)} of an objective: give baseline_objective too", weight)
-    if given["objective"] is None and given["policy"] is None:
-        refuse(place, "stands alone: give baseline_policy or baseline_objective too", given["optimizer"])
-    target = own is not None and own["type"] == "synchronization"
-    if target and (given["policy"] is None or given["objective"] is not None):
-        refuse(place, "copies the policy: it needs a baseline_policy, and no baseline_objective", given["optimizer"])
+    if loss is None and policy is None:
+        refuse(place, "stands alone: give baseline_policy or baseline_objective too", optimizer)
+    target = own is not None and own["type"] == _TARGET
+    if target and (policy is None or loss is not None):
+        refuse(place, "copies the policy: it needs a baseline_policy, and no baseline_objective", optimizer)
     if target:
         _check_copy(values)
-    loss = None
-    if given["objective"] is not None:
-        loss = resolve(f"{WHERE}: baseline_objective", given["objective"], "objective", ignored)
+    if loss is not None:
+        loss = resolve(f"{WHERE}: baseline_objective", loss, "objective", ignored)
         weight = 1.0 if own is None and weight is None else weight
     elif own is not None and not target:
         loss = objective
-    policy = None
-    if given["policy"] is not None:
-        policy = policy_of("baseline_policy", given["policy"], loss, ignored)
-    return _baseline(policy, loss, own, weight)
+    if policy is not None:
+        policy = _policy("baseline_policy", policy, loss, ignored)
+    return {"policy": policy, "objective": loss, "optimizer": own, "weight": weight}
 
 
 def _check_copy(values: Values) -> None:
@@ -179,91 +236,11 @@ def _check_copy(values: Values) -> None:
             refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
 
 
-def _episodic(
-    values: Values, optimizer: dict[str, Any], objective: dict[str, Any], ignored: list[str]
-) -> dict[str, Any]:
-    """PPO, VPG and TRPO: whole episodes, and a critic if its network is given."""
-    name = "critic" if "critic_network" in values else "baseline"
-    loss = _resolved({"type": "policy_gradient", **objective}, "objective")
-    if values[f"{name}_network"] is None and values[f"{name}_optimizer"] is not None:
-        value = values[f"{name}_optimizer"]
-        refuse(f"{WHERE}: {name}_optimizer", f"needs {name}_network, which is not given; got {shortened(value)}", value)
-    critic = None if values[f"{name}_network"] is None else _critic(values, name, "state", ignored)
-    return {
-        "memory": _capacity("recent", values["memory"]),
-        "update": _update("episodes", values),
-        "policy": _policy(values, loss, ignored),
-        "objective": loss,
-        "optimizer": _resolved(optimizer, "optimizer"),
-        "baseline": critic,
-        "reward_estimation": _estimation(
-            {**values, "horizon": EPISODE}, False if critic is None else "early", estimate_advantage=critic is not None
-        ),
-    }
-
-
-def _critic(values: Values, name: str, value: str, ignored: list[str]) -> dict[str, Any]:
-    """A network that estimates the values of states or actions, with an optimizer or a share in the policy's loss."""
-    network = resolve(f"{WHERE}: {name}_network", values[f"{name}_network"], "network", ignored)
-    if values[f"{name}_optimizer"] is None:
-        problem = f"is missing: {name}_network needs an optimizer, or a number, its weight in the loss"
-        refuse(f"{WHERE}: {name}_optimizer", problem, None)
-    optimizer, weight = _optimizer_or_weight(f"{name}_optimizer", values[f"{name}_optimizer"], ignored)
-    if optimizer is not None and optimizer["type"] == "synchronization":
-        refuse(
-            f"{WHERE}: {name}_optimizer", "cannot be synchronization: the critic is no copy of the policy", optimizer
-        )
-    policy = {
-        "network": network,
-        "distributions": {},
-        "temperature": 0.0,
-        "use_beta_distribution": False,  # no action has a value under it
-        "infer_state_value": False,
-    }
-    return _baseline(policy, _resolved({"type": "value", "value": value}, "objective"), optimizer, weight)
-
-
-def _baseline(policy: Any, objective: Any, optimizer: Any, weight: Any) -> dict[str, Any]:
-    return {"policy": policy, "objective": objective, "optimizer": optimizer, "weight": weight}
-
-
-def _optimizer_or_weight(name: str, value: Any, ignored: list[str]) -> tuple[dict[str, Any] | None, Any]:
+def _optimizer_or_weight(place: str, value: Any, ignored: list[str]) -> tuple[dict[str, Any] | None, Any]:
     """An optimizer of its own, or the weight in the policy's loss, a number or a parameter."""
     if value is None:
         return None, None
-    place = f"{WHERE}: {name}"
     is_parameter = isinstance(value, Mapping) and PARAMETERS.find(str(value.get("type"))) is not None
     if is_parameter or not (isinstance(value, str | Mapping) or callable(value)):
         return None, parameter(at_least=0)(place, value)
     return resolve(place, value, "baseline_optimizer", ignored), None
-
-
-def _policy(values: Values, objective: Mapping[str, Any], ignored: list[str]) -> dict[str, Any]:
-    network = resolve(f"{WHERE}: network", values["network"], "network", ignored)
-    use_beta = values.get("use_beta_distribution", True)
-    return policy_of("policy", {"network": network, "use_beta_distribution": use_beta}, objective, ignored)
-
-
-def _adam(values: Values) -> dict[str, Any]:
-    return {"type": "adam", "learning_rate": values["learning_rate"]}
-
-
-def _resolved(spec: dict[str, Any], kind: str) -> dict[str, Any]:
-    """A module of which every part is checked already."""
-    return resolve(WHERE, spec, kind)
-
-
-def _capacity(kind: str, capacity: int | None) -> dict[str, Any]:
-    return {"type": kind, "capacity": capacity}
-
-
-def _update(unit: str, values: Values) -> dict[str, Any]:
-    start = values.get("start_updating")
-    spec = {"unit": unit, "batch_size": values["batch_size"], "frequency": values["update_frequency"]}
-    return _resolved({**spec, "start": 0 if start is None else start}, "update")
-
-
-def _estimation(values: Values, estimate_horizon: Any, **flags: bool) -> dict[str, Any]:
-    shared = {name: values[name] for name in ("horizon", "discount", "estimate_terminal")}
-    spec = {**shared, "estimate_horizon": estimate_horizon, "estimate_advantage": False, **flags}
-    return _resolved(spec, "reward_estimation")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -10,7 +9,7 @@ from typing import Any, Final
 from ....core.checks import did_you_mean, shortened
 from ....core.errors import ArgumentError
 from ...common.specs.argument_checks import as_json, by_name, flag, or_none, text
-from ...common.specs.tables import REQUIRED, Argument
+from ...common.specs.tables import REQUIRED, Argument, Entry
 from ..spaces.errors import TensorforceError, integer, known, refuse, translate_errors
 from ..spaces.specs import Values
 from .table_checks import EPISODE, frequency, parameter, real, whole
@@ -92,65 +91,51 @@ _FROM_06: Final = {
 """Names of Tensorforce 0.6, and those of 0.5.5; empty where it depends on the agent, or there is none."""
 _CRITICS: Final = ("critic_network", "baseline_network", "baseline_policy")
 
-
-@dataclasses.dataclass(frozen=True)
-class AgentKind:
-    """One kind of agent.
-
-    Args:
-        arguments: in order.
-        names: other keys, and the names of its class in Tensorforce.
-    """
-
-    arguments: tuple[Argument, ...]
-    names: tuple[str, ...]
-
-
-AGENTS: Final[Mapping[str, AgentKind]] = {
-    "tensorforce": AgentKind(
+AGENTS: Final[Mapping[str, Entry]] = {
+    "tensorforce": Entry(
         (
             *(*_STATES_ACTIONS, Argument("update"), Argument("objective"), Argument("reward_estimation"), _LIMIT),
             *(Argument("policy", "default"), Argument("memory", None), Argument("optimizer", "adam")),
             *(Argument(f"baseline_{what}", None) for what in ("policy", "optimizer", "objective")),
             *(*_LEARNING, _BUFFER, _SEED, *_FILES),
         ),
-        ("default", "TensorforceAgent"),
+        classes=("default", "TensorforceAgent"),
     ),
-    "ppo": AgentKind(
+    "ppo": Entry(
         (
             *(*_EPISODIC, _LEARNING_RATE, Argument("subsampling_fraction", 0.33, real(above=0, at_most=1))),
             Argument("optimization_steps", 10, whole(1)),
             Argument("likelihood_ratio_clipping", 0.2, _RATE),
             *(*_RETURNS, *_NO_CRITIC, *_TAIL),
         ),
-        ("PPO", "PPOAgent", "ProximalPolicyOptimization"),
+        classes=("PPO", "PPOAgent", "ProximalPolicyOptimization"),
     ),
-    "vpg": AgentKind(
+    "vpg": Entry(
         (
             *(*_EPISODIC, _LEARNING_RATE, *_RETURNS),
             *(Argument("baseline_network", None), Argument("baseline_optimizer", None), *_TAIL),
         ),
-        ("reinforce", "VPG", "VPGAgent", "REINFORCE", "VanillaPolicyGradient"),
+        classes=("reinforce", "VPG", "VPGAgent", "REINFORCE", "VanillaPolicyGradient"),
     ),
-    "trpo": AgentKind(
+    "trpo": Entry(
         (*_EPISODIC, Argument("learning_rate", 1e-3, _RATE), *_RETURNS, *_NO_CRITIC, *_TAIL),
-        ("TRPO", "TRPOAgent", "TrustRegionPolicyOptimization"),
+        classes=("TRPO", "TRPOAgent", "TrustRegionPolicyOptimization"),
     ),
-    "a2c": AgentKind((*_ACTOR_CRITIC, *_TAIL), ("A2C", "A2CAgent", "AdvantageActorCritic")),
-    "ac": AgentKind((*_ACTOR_CRITIC, *_TAIL), ("AC", "ACAgent", "ActorCritic")),
-    "dqn": AgentKind((*_DQN, *_TAIL), ("DQN", "DQNAgent", "DeepQNetwork")),
-    "double_dqn": AgentKind((*_DQN, *_TAIL), ("ddqn", "DDQN", "DoubleDQN", "DoubleDQNAgent")),
-    "dueling_dqn": AgentKind((*_DQN, *_TAIL), ("DuelingDQN", "DuelingDQNAgent")),
-    "dpg": AgentKind(
+    "a2c": Entry((*_ACTOR_CRITIC, *_TAIL), classes=("A2C", "A2CAgent", "AdvantageActorCritic")),
+    "ac": Entry((*_ACTOR_CRITIC, *_TAIL), classes=("AC", "ACAgent", "ActorCritic")),
+    "dqn": Entry((*_DQN, *_TAIL), classes=("DQN", "DQNAgent", "DeepQNetwork")),
+    "double_dqn": Entry((*_DQN, *_TAIL), classes=("ddqn", "DDQN", "DoubleDQN", "DoubleDQNAgent")),
+    "dueling_dqn": Entry((*_DQN, *_TAIL), classes=("DuelingDQN", "DuelingDQNAgent")),
+    "dpg": Entry(
         (*_REPLAY, _BETA, *_REPLAY_UPDATE, _LEARNING_RATE, _HORIZON, *_RETURNS, *_CRITIC, *_TAIL),
-        ("ddpg", "DPG", "DDPG", "DPGAgent", "DDPGAgent", "DeterministicPolicyGradient"),
+        classes=("ddpg", "DPG", "DDPG", "DPGAgent", "DDPGAgent", "DeterministicPolicyGradient"),
     ),
-    "constant": AgentKind(
-        (*_STATES_ACTIONS, _LIMIT, Argument("action_values", None), *_SIMPLE_TAIL), ("ConstantAgent",)
+    "constant": Entry(
+        (*_STATES_ACTIONS, _LIMIT, Argument("action_values", None), *_SIMPLE_TAIL), classes=("ConstantAgent",)
     ),
-    "random": AgentKind((*_STATES_ACTIONS, _LIMIT, *_SIMPLE_TAIL), ("RandomAgent",)),
+    "random": Entry((*_STATES_ACTIONS, _LIMIT, *_SIMPLE_TAIL), classes=("RandomAgent",)),
 }
-"""By key."""
+"""By key; ``classes`` are other keys, and the names of its class in Tensorforce."""
 
 
 def kind_of(name: str) -> str:
@@ -159,7 +144,7 @@ def kind_of(name: str) -> str:
     Raises:
         TensorforceError: there is none; the message has the nearest.
     """
-    names = {alias: key for key, agent in AGENTS.items() for alias in (key, *agent.names)}
+    names = {alias: key for key, agent in AGENTS.items() for alias in (key, *agent.classes)}
     short = name.rpartition(".")[2] if isinstance(name, str) and name.startswith("tensorforce.") else name
     if isinstance(short, str) and short in names:
         return names[short]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..spaces.errors import refuse
 from .arguments import WHERE
+from .modules import kinds
 
 _LEARNED = "give a baseline_objective, such as dict(type='value', value='state')"
 
@@ -28,7 +29,7 @@ def check_values(form: Mapping[str, Any]) -> None:
     objective, optimizer = baseline.get("objective"), baseline.get("optimizer") or {}
     copied = optimizer.get("type") == "synchronization"
     own = None if copied else baseline.get("policy")
-    found = learned(objective) | (set() if own else learned(form["objective"]))
+    found = kinds(objective) | (set() if own else kinds(form["objective"]))
     values = found & {"state", "action"}
     policy, place = (own, "baseline_policy") if own else (form["policy"], "policy")
     _check_kind(place, policy, values, estimation)
@@ -39,15 +40,6 @@ def check_values(form: Mapping[str, Any]) -> None:
         if estimation[name]:
             problem = f"is {estimation[name]!r}, and nothing learns what states are worth: {_LEARNED}, or make it False"
             warnings.warn(f"{WHERE}: reward_estimation[{name!r}] {problem}", UserWarning, stacklevel=2)
-
-
-def learned(objective: Mapping[str, Any] | None) -> set[str]:
-    """What an objective is made of: values of a ``state`` or an ``action``, or its other types."""
-    if objective is None:
-        return set()
-    if objective["type"] == "plus":
-        return learned(objective["objective1"]) | learned(objective["objective2"])
-    return {objective["value"] if objective["type"] == "value" else objective["type"]}
 
 
 def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimation: Mapping[str, Any]) -> None:

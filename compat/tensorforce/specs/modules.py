@@ -1,7 +1,8 @@
-"""Modules: a specification, in any form, becomes a dictionary with the module's name and all its arguments."""
+"""Modules: a specification, in any form, becomes a dictionary with all arguments; and what these dictionaries say."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...common.specs import modules
@@ -17,3 +18,29 @@ def resolve(where: str, spec: Any, kind: str, ignored: list[str] | None = None) 
     """
     with translate_errors():
         return modules.resolve(where, spec, kind, TABLES, ignored)
+
+
+def terms(objective: Mapping[str, Any] | None, path: str = "objective") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objectives that are added in one in normal form, each with its path."""
+    if objective is None:
+        return
+    if objective["type"] == "plus":
+        for part in ("objective1", "objective2"):
+            yield from terms(objective[part], f"{path}/{part}")
+    else:
+        yield path, objective
+
+
+def kinds(objective: Mapping[str, Any] | None) -> set[str]:
+    """What is added: ``policy_gradient``, ``deterministic_policy_gradient``, ``state`` and ``action`` values."""
+    return {term["value"] if term["type"] == "value" else term["type"] for _, term in terms(objective)}
+
+
+def internal_lengths(form: Any) -> list[int]:
+    """How many timesteps each internal layer of a form's networks looks back, itself included."""
+    if isinstance(form, Mapping):
+        own = [int(form["internal_rnn"])] if form.get("internal_rnn") else []
+        if str(form.get("type", "")).startswith("internal_"):
+            own.append(int(form["length"]))
+        return [*own, *(length for part in form.values() for length in internal_lengths(part))]
+    return [length for part in form for length in internal_lengths(part)] if isinstance(form, list | tuple) else []

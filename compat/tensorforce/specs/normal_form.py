@@ -10,10 +10,11 @@ from ....core.checks import shortened
 from ...common.value_specs import TYPES, ValueSpec
 from ..spaces.errors import known, refuse, translate_errors
 from ..spaces.specs import Values
-from .agent_forms import PARTS, has_policy_gradient
+from .agent_forms import parts_of
 from .agent_tables import TABLES
 from .arguments import WHERE, checked
 from .estimates import check_values
+from .modules import kinds
 from .table_checks import EPISODE
 
 _DQN: Final = ("dqn", "double_dqn", "dueling_dqn")
@@ -23,13 +24,12 @@ _TYPE_OF: Final = {"bernoulli": "bool", "categorical": "int", "gaussian": "float
 """Of actions, by distribution."""
 
 
-def normal_form(kind: str, arguments: Mapping[str, Any], states: Values, actions: Values) -> dict[str, Any]:
+def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dict[str, Any]:
     """What an agent is, in the terms of the generic one.
 
     Args:
         kind: the agent's key; ``random`` and ``constant`` have no normal form.
         arguments: all of them, as ``bind`` returns them.
-        states: of the agent.
         actions: of the agent.
 
     Returns:
@@ -41,10 +41,9 @@ def normal_form(kind: str, arguments: Mapping[str, Any], states: Values, actions
     Raises:
         TensorforceError: an argument is invalid, or does not go together with another one.
     """
-    del states  # no check needs them
     values, ignored = checked(kind, arguments), list[str]()
     with translate_errors():
-        parts = PARTS[kind](values, ignored)
+        parts = parts_of(kind, values, ignored)
     form: dict[str, Any] = {
         **parts,
         **{name: values[name] for name in _COMMON},
@@ -178,7 +177,7 @@ def _complete_policies(form: Mapping[str, Any], actions: Values) -> None:
         _check_distributions(f"{WHERE}: {place}['distributions']", policy["distributions"], actions)
         if isinstance(policy["temperature"], Mapping) and "type" not in policy["temperature"]:
             known(f"{WHERE}: {place}['temperature']", policy["temperature"], actions.flat, what="action")
-            rest = 1.0 if has_policy_gradient(objective) else 0.0
+            rest = 1.0 if "policy_gradient" in kinds(objective) else 0.0
             policy["temperature"] = {name: policy["temperature"].get(name, rest) for name in actions.flat}
 
 

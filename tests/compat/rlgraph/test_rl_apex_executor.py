@@ -190,7 +190,7 @@ def test_the_target_is_copied_when_so_many_items_were_learned_from_before_learni
     executor = ApexExecutor(Lever, given, backend="inline")
     hook, env = Weights(), executor._plan.factory()
     executor.agent.train(env, 16, 4, steps=5, hooks=hook)
-    policy, target = ([one[f"{name}/dense-0/kernel"] for one in hook.seen] for name in ("policy", "target"))
+    policy, target = ([one[f"{name}/dense-0/kernel"] for one in hook.seen] for name in ("policy", "target-policy"))
     assert not np.array_equal(target[0], target[1])
     np.testing.assert_array_equal(target[1], policy[0])  # as it was before the second update
     np.testing.assert_array_equal(target[2], policy[0])

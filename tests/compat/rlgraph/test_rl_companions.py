@@ -10,7 +10,7 @@ from axonrl.compat.rlgraph import DQNAgent, FloatBox, IntBox, RandomAgent, RLGra
 
 from .agents import make_dqn, refused, scalars
 
-CLOCK: Final = "axonrl.compat.rlgraph.agents.attachments.time.monotonic"
+CLOCK: Final = "axonrl.compat.rlgraph.agents.companions.time.monotonic"
 STATE: Final = np.zeros(1, np.float32)
 SPACES: Final[dict[str, Any]] = {"state_space": FloatBox(shape=(1,)), "action_space": IntBox(2)}
 

@@ -73,8 +73,8 @@ def test_a_refused_step_changes_nothing() -> None:
     [
         ({"type": "grid_world", "world": ["S ", "G"]}, "GridWorld: world"),
         ({"type": "grid_world", "world": ["S S"]}, "GridWorld: world"),
-        ({"type": "axonrl.compat.rlgraph.Nothing"}, "Environment.from_spec: type"),
-        ({"type": "DeepmindLabEnv", "level_id": "x"}, "Environment.from_spec: type"),
+        ({"type": "axonrl.compat.rlgraph.Nothing"}, "Environment.from_spec: spec['type']"),
+        ({"type": "DeepmindLabEnv", "level_id": "x"}, "Environment.from_spec: spec['type']"),
         (lambda: 7, "Environment.from_spec: spec"),
         ({"type": "openai", "gym_env": "CartPole-v1", "episodic_life": True}, "OpenAIGymEnv: episodic_life"),
         (

@@ -358,10 +358,10 @@ def test_the_architectures_of_images_learn_with_all_their_parts(unconverted: Non
 
 
 def test_images_are_divided_by_255_unless_they_are_at_most_1() -> None:
-    from axonrl.compat.rlgraph.agents.impala_core import _image_scale
+    from axonrl.compat.rlgraph.agents.impala_core import image_scale
 
     spaces = IntBox(256, shape=(4, 4, 1), dtype="uint8"), IntBox(2, shape=(4, 4, 1))
-    assert [_image_scale(space.flat()) for space in spaces] == [255.0, 1.0]
+    assert [image_scale(space.flat()) for space in spaces] == [255.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -403,11 +403,14 @@ def test_calls_that_are_for_other_types() -> None:
 
 def test_one_warning_names_all_that_has_no_effect() -> None:
     more: Any = {"observe_spec": {"buffer_size": 9}, "fifo_queue_spec": {"capacity": 2}}
+    given = {**LINEAR, **more, "update_spec": {"update_mode": "episodes"}}
     with pytest.warns(RLGraphWarning) as warned:
-        IMPALAAgent(**LINEAR, environment_spec=Script, dynamic_batching=True, auto_build=False, **more)
+        IMPALAAgent(**given, environment_spec=Script, dynamic_batching=True, auto_build=False)
     [one] = warned
     assert one.filename == __file__
-    assert all(name in str(one.message) for name in ("dynamic_batching", "observe_spec", "fifo_queue_spec"))
+    assert all(
+        name in str(one.message) for name in ("dynamic_batching", "observe_spec", "fifo_queue_spec", "update_mode")
+    )
 
 
 def test_names_of_agents_and_types() -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from axonrl.compat.rlgraph import RLGraphWarning
 from axonrl.compat.rlgraph.agents import ActorCriticAgent, Agent, PPOAgent
-from axonrl.compat.rlgraph.agents.on_policy_agent import OnPolicyAgent
-from axonrl.compat.rlgraph.agents.policies import PolicyActions
 from axonrl.compat.rlgraph.agents.rollouts import Rollouts
 from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
 from axonrl.core.protocols import Array
@@ -54,7 +52,7 @@ def ppo(**more: Any) -> PPOAgent:
     return agent
 
 
-def valued(agent: OnPolicyAgent, slope: float, offset: float) -> None:
+def valued(agent: Agent, slope: float, offset: float) -> None:
     """The value function is a line from now on."""
     state = agent.core.state_dict()
     weights: dict[str, Array] = state["model"]["weights"]
@@ -75,9 +73,9 @@ def preferring(agent: Agent, probability: float) -> None:
     agent.set_policy_weights(weights)
 
 
-def columns(rewards: list[float], terminals: list[bool]) -> dict[str, Any]:
+def rows(rewards: list[float], terminals: list[bool]) -> list[dict[str, Any]]:
     """What a memory holds of some records: here only what it looks at."""
-    return {"reward": np.array(rewards, np.float32), "terminal": np.array(terminals)}
+    return [{"reward": reward, "terminal": terminal} for reward, terminal in zip(rewards, terminals, strict=True)]
 
 
 def held(memory: Rollouts) -> dict[str, Any]:
@@ -86,38 +84,14 @@ def held(memory: Rollouts) -> dict[str, Any]:
 
 def test_what_makes_room_is_no_whole_episode() -> None:
     memory = Rollouts(4)
-    memory.insert("a", columns([1, 2, 3], [False, False, True]))
-    memory.insert("a", columns([4, 5], [False, False]))
+    memory.insert("a", rows([1, 2, 3], [False, False, True]))
+    memory.insert("a", rows([4, 5], [False, False]))
     assert held(memory)["reward"].tolist() == [2, 3, 4, 5]
-    assert memory.whole_episodes == 0
-    memory.insert("b", columns([6], [True]))
-    memory.insert("a", columns([7, 8], [False, True]))
+    assert memory.whole_episodes() == []
+    memory.insert("b", rows([6], [True]))
+    memory.insert("a", rows([7, 8], [False, True]))
     assert held(memory)["reward"].tolist() == [5, 6, 7, 8]
-    assert memory.whole_episodes == 1
-
-
-def test_draws_and_their_log_probabilities() -> None:
-    policy = PolicyActions({"turn": IntBox(3, shape=(2,)), "speed": FloatBox(-1.0, 1.0, shape=(2,))})
-    probabilities = np.array([[[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]] * 4000)
-    predictions = {
-        "logits/turn": np.log(np.maximum(probabilities, 1e-30)).astype(np.float32),
-        "mean/speed": np.full((4000, 2), 0.5, np.float32),
-        "log_std/speed": np.full((4000, 2), math.log(2.0), np.float32),
-    }
-    draws = policy.draws(predictions, np.random.default_rng(0))
-    assert draws["turn"].shape == (4000, 2)
-    assert (draws["turn"][:, 1] == 2).all()
-    np.testing.assert_allclose(np.bincount(draws["turn"][:, 0]) / 4000, [0.5, 0.25, 0.25], atol=0.03)
-    assert draws["speed"].mean() == pytest.approx(0.5, abs=0.1)
-    assert draws["speed"].std() == pytest.approx(2.0, abs=0.1)
-    within = policy.within(draws)["speed"]
-    assert within.min() == -1.0
-    assert within.max() == 1.0
-    assert draws["speed"].max() > 3.0
-    given = {"turn": np.array([[1, 2]]), "speed": np.array([[0.5, 4.5]], np.float32)}
-    normal = -(0.0 + 2.0) - 2 * math.log(2.0) - math.log(2 * math.pi)
-    first = {name: part[:1] for name, part in predictions.items()}
-    assert policy.log_prob(first, given) == pytest.approx([math.log(0.25) + normal], rel=1e-6)
+    assert len(memory.whole_episodes()) == 1
 
 
 def observe_two(agent: Agent) -> None:
@@ -154,7 +128,7 @@ def test_actor_critic_learns_from_the_newest_records_and_drops_them_and_from_too
     np.testing.assert_allclose(bias, 0.5 * np.mean(ADVANTAGES) / 2 * np.array([-1, 1]), rtol=1e-5)
     before = agent.get_policy_weights()
     agent.observe([0.0], 0, [], 1.0, [1.0], env_id="a")
-    assert not agent.core.can_update
+    assert not agent.core.can_update()
     error = refused(agent.update)
     assert ("4 records" in str(error), error.value) == (True, 2)
     assert (len(agent.memory), len(agent.rewards_buffer["a"]), agent.updates) == (1, 1, 1)
@@ -168,8 +142,7 @@ def test_whole_episodes_are_drawn_and_dropped() -> None:
         assert not agent.can_update
         agent.observe([float(k)], 0, [], 1.0, [k + 1.0], k == 4, env_id="a")
     agent.observe([7.0], 0, [], 1.0, [8.0], env_id="b")
-    before = agent.core.state_dict()["rollouts"]["lengths"]
-    assert before == [3, 2]
+    assert len(agent.memory) == 5
     assert agent.can_update
     per_item, values = agent.update()[1::2]
     deltas = [1 + 0.5 * (k + 1) - k for k in range(4)] + [1 - 4]
@@ -185,9 +158,9 @@ def test_whole_episodes_are_drawn_and_dropped() -> None:
     assert agent.update()[3] == pytest.approx([(1 + 0.5 * 8 - 7) ** 2])
     for k in range(3):
         agent.observe([float(k)], 0, [], 1.0, [k + 1.0])
-    assert (len(agent.memory), agent.core.can_update) == (3, False)
+    assert (len(agent.memory), agent.core.can_update()) == (3, False)
     agent.flush_env_buffers("env_0")  # after a full buffer
-    assert agent.core.can_update
+    assert agent.core.can_update()
 
 
 def test_a_memory_that_is_full_is_learnt_from() -> None:
@@ -216,7 +189,7 @@ def test_values_may_share_the_network_of_the_policy() -> None:
     batch = {"states": state, "actions": [0], "rewards": [2.0], "terminals": [True]}  # of the last one no next state
     value, logits = (agent.core.model.act({"": state})[0][name] for name in ("value", "logits"))
     advantage, hidden = 2.0 - float(value[0]), np.tanh(state @ before["hidden/kernel"] + before["hidden/bias"])
-    gradient = np.exp(logits[0, 0]) - [1.0, 0.0]  # of the log-probability, by the logits
+    gradient = np.exp(logits[0]) - [1.0, 0.0]  # of the log-probability, by the logits
     agent.update(batch)
     output, weights = before["action-adapter/output/kernel"], agent.get_policy_weights()
     np.testing.assert_allclose(
@@ -354,7 +327,7 @@ def test_an_exported_policy_takes_the_best_actions_in_their_spaces(tmp_path: Pat
     np.testing.assert_allclose(exported["lift"], actions["lift"], rtol=1e-6)
 
 
-def played(agent: OnPolicyAgent, steps: int) -> list[float]:
+def played(agent: Agent, steps: int) -> list[float]:
     """Two environments, updates every 8 timesteps; all actions and losses."""
     found: list[float] = []
     states = np.array([[0.5], [-0.5]])

@@ -10,7 +10,7 @@ import pytest
 
 from axonrl.compat.rlgraph.processing.preprocessors import Preprocessor
 from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
-from axonrl.compat.rlgraph.spaces.rebuilt import rebuilt
+from axonrl.compat.rlgraph.spaces.space_specs import rebuilt
 
 from .agents import box, refused
 

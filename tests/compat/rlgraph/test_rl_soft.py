@@ -51,8 +51,10 @@ def test_losses_and_targets_by_hand() -> None:
     first = model.named_weights()
     critics = [name for name in first if name.startswith("q-")]
     assert critics
-    for name in critics:  # copies after the first update, then a quarter of the way
-        np.testing.assert_array_equal(first[f"target-{name}"], first[name])
+    for name in critics:  # copies at first, then a quarter of the way in each update
+        np.testing.assert_array_equal(before[f"target-{name}"], before[name])
+        moved = 0.25 * first[name] + 0.75 * before[name]
+        np.testing.assert_allclose(first[f"target-{name}"], moved, rtol=1e-5, atol=1e-7)
         assert not np.array_equal(first[name], before[name])
     agent.update(given)
     second = model.named_weights()

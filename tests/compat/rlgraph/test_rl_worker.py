@@ -114,7 +114,7 @@ def test_it_learns_the_smallest_grid_world_and_entries_of_a_call_count_in_this_c
 
     def target() -> Any:
         weights = agent.core.state_dict()["model"]["weights"]
-        return np.concatenate([array.ravel() for name, array in weights.items() if "target/" in name])
+        return np.concatenate([array.ravel() for name, array in weights.items() if "target-policy/" in name])
 
     before = target()
     worker.execute_timesteps(100, update_spec={"sync_interval": 10_000})

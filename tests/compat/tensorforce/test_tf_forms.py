@@ -35,7 +35,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 def form_of(kind: str, actions: Any = None, **kwargs: Any) -> dict[str, Any]:
     actions = actions or (FLOAT if kind == "dpg" else INT)
     bound = bind(kind, (), {"states": STATES, "actions": actions, **NEEDED[kind], **kwargs})
-    return normal_form(kind, bound, STATES, actions)
+    return normal_form(kind, bound, actions)
 
 
 def double(x: Any) -> Any:

@@ -386,7 +386,16 @@ def test_a_natural_gradient_of_policy_and_baseline_together_moves_both() -> None
     assert agent["baseline/states-value/bias"] == pytest.approx([np.sqrt(2e-3 / 3)], rel=0.01)
 
 
-def test_float_actions_have_no_values_without_a_baseline() -> None:
-    for objective in (value("action"), {"type": "deterministic_policy_gradient"}):
-        error = refused(Agent, form(objective=objective), {"action": [0.0], "reward": [0.0]}, FLOAT)
+def test_a_gaussian_values_actions_by_their_likelihood_and_a_beta_does_not() -> None:
+    """-(a - mean)^2 / 2 - 2 log(stddev) - log(2 pi), with a stddev of e; what follows has that of its mean."""
+    batch = {"action": [2.0], "reward": [1.0], "discount": [0.5]}
+    estimation = {"estimate_horizon": "late", "estimate_advantage": False, "estimate_actions": True}
+    weights = {"mean/bias": 1.0, "stddev/bias": 1.0}
+    agent = Agent(form(objective=value("action"), reward_estimation=estimation), batch, FLOAT, weights)
+    best = -2 - np.log(2 * np.pi)
+    target = 1 + 0.5 * best
+    assert agent.update()["loss"] == pytest.approx(0.5 * (target - (best - 0.5 * np.exp(-2))) ** 2, rel=1e-4)
+    bounded = {"action": ValueSpec("action", "float", (), None, -1.0, 1.0)}
+    for objective, actions in ((value("action"), bounded), ({"type": "deterministic_policy_gradient"}, FLOAT)):
+        error = refused(Agent, form(objective=objective), {"action": [0.0], "reward": [0.0]}, actions)
         assert error.argument.startswith("Agent.create: ")

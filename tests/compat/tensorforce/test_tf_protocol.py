@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.compat.tensorforce import Agent
-from axonrl.compat.tensorforce.agents import RandomAgent
+from axonrl.compat.tensorforce import Agent, util
+from axonrl.compat.tensorforce.agents import PPOAgent, RandomAgent, TensorforceAgent
 
 from .agents import ACTIONS, STATES, S, generic, make, refused
 
@@ -176,6 +176,13 @@ def test_types_of_actions_and_their_bounds(nested: Any) -> None:
     assert found.max() == 2.0
 
 
+def test_actions_come_in_the_types_that_a_program_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(util, "np_dtype_mapping", {"bool": np.bool_, "int": np.int16, "float": np.float16})
+    action = make(actions=dict(a=ACTIONS, b=dict(type="float", shape=(2,)))).act(S)
+    assert isinstance(action["a"], np.int16)
+    assert (action["b"].dtype, action["b"].shape) == (np.float16, (2,))
+
+
 @pytest.mark.usefixtures("unconverted")
 def test_updates_by_episodes() -> None:
     agent = generic(update=dict(unit="episodes", batch_size=3), policy=TINY)
@@ -337,6 +344,9 @@ def test_ways_to_create(tmp_path: Path) -> None:
     assert again is agents[0]
     assert all(one.spec == agents[0].spec for one in agents)
     assert spec == dict(agent="random", name="lucky")
+    assert issubclass(PPOAgent, TensorforceAgent)
+    assert isinstance(agents[0], Agent)
+    assert not isinstance(agents[0], TensorforceAgent)
     assert "'ppo'" in str(refused(make, "pppo"))
 
 

@@ -22,8 +22,8 @@ def learner(in_tensorflow: Any) -> Any:
 
 
 def progress(agent: Any) -> Any:
-    lanes = [(lane.pending is None, lane.steps) for lane in agent._lanes]
-    return agent.timesteps, agent.episodes, agent.updates, len(agent.fed.timesteps), lanes
+    lanes = [(lane.pending is None, lane.steps) for lane in agent.lanes]
+    return agent.timesteps, agent.episodes, agent.updates, agent.fed.steps, lanes
 
 
 def test_states_and_indices_that_are_none() -> None:
@@ -90,7 +90,7 @@ def test_experience_is_no_longer_than_the_longest_episode(learner: Any) -> None:
         learner.experience(S, 0, False, 1.0)
     refused(learner.experience, S, 0, True, 1.0)
     learner.reset()
-    assert not learner.fed.timesteps
+    assert not learner.fed.steps
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +119,10 @@ def test_one_wrong_trace_refuses_all_before_any_is_fed(learner: Any, traces: Pat
         np.savez(file, **{**trace, **(wrong or {})})
     if wrong is None:
         file.write_bytes(file.read_bytes()[:-9])
-    before, drawn = progress(learner), learner.generator.bit_generator.state
+    before, drawn = progress(learner), learner.acting.rng.bit_generator.state
     with pytest.raises(TensorforceError, match="trace-00000009"):
         learner.pretrain(str(tmp_path), 1, num_traces=1)
-    assert (progress(learner), learner.generator.bit_generator.state) == (before, drawn)
+    assert (progress(learner), learner.acting.rng.bit_generator.state) == (before, drawn)
 
 
 def test_agents_that_cannot_be_made(tmp_path: Path) -> None:

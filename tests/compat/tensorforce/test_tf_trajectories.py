@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from axonrl.compat.tensorforce.agents.timestep_buffer import ABORTED, CUT, TERMINATED, Layout
-from axonrl.compat.tensorforce.agents.trajectories import Batches, Trajectories
+from axonrl.compat.tensorforce.agents.trajectories import ABORTED, CUT, TERMINATED, Batches, Trajectories
 from axonrl.core.protocols import ArraySpec
 
 from .agents import refused
@@ -14,9 +13,9 @@ FLOAT = ArraySpec((), np.float32)
 
 
 def memory(capacity: int = 100, state: bool = False, **given: Any) -> Trajectories:
-    layout = Layout({"state": FLOAT}, {"action": FLOAT}, {"h": FLOAT} if state else {}, True)
+    specs = {"observation": {"state": FLOAT}, "action": {"action": FLOAT}, "state": {"h": FLOAT} if state else {}}
     settings: dict[str, Any] = dict(episodes=False, size=3, recent=True, longest=4, bootstraps=True, window=1)
-    made = Trajectories(capacity, layout, Batches(**{**settings, **given}), np.random.default_rng(0))
+    made = Trajectories(capacity, specs, Batches(**{**settings, **given}), np.random.default_rng(0))
     made.discount = 0.5
     return made
 

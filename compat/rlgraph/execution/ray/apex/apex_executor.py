@@ -174,9 +174,11 @@ class ApexExecutor:
         at_least = given.get("report_interval_min_seconds", 0)
         seconds = number(f"{place}: workload['report_interval_min_seconds']", at_least, at_least=0)
         self.init_ray()
-        agent, report = self.agent, self._report(timesteps, interval, seconds)
+        agent = self.agent
+        report = Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
+        self._results.report = report
         with translate_errors(WHERE):
-            self._train(agent, timesteps, self._results.over(report))
+            self._train(agent, timesteps)
         return report.result(agent)
 
     def result_by_worker(self, worker_index: int | str | None = None) -> dict[str, list[list[float]]]:
@@ -222,15 +224,12 @@ class ApexExecutor:
             raise RLGraphError(f"{WHERE}.{method}: the executor is terminated", method)
         return f"{WHERE}.{method}"
 
-    def _report(self, timesteps: int, interval: int, seconds: float) -> Report:
-        return Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
-
     def _cluster_with(self, address: str | None) -> Any:
         from ......distributed import Cluster
 
         return Cluster(**self._ray.cluster(self._backend, address))
 
-    def _train(self, agent: Agent, timesteps: int, results: Results) -> None:
+    def _train(self, agent: Agent, timesteps: int) -> None:
         import numpy as np
 
         from ......distributed.environment_recipes import EnvironmentRecipe
@@ -240,7 +239,12 @@ class ApexExecutor:
         )
         cluster, plan = self._cluster_with(self._address), self._plan
         agent.train(
-            recipe, plan.first_update, plan.update_frequency, hooks=[results], timesteps=timesteps, cluster=cluster
+            recipe,
+            plan.first_update,
+            plan.update_frequency,
+            hooks=[self._results],
+            timesteps=timesteps,
+            cluster=cluster,
         )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,27 +14,6 @@ from ......hooks.events import EpisodeStats
 logger = logging.getLogger("axonrl")
 SERIES: Final = ("episode_timesteps", "episode_rewards", "episode_total_times", "episode_sample_times")
 """Of each worker, each with a list per environment."""
-
-
-class Counts(Protocol):
-    """What sessions and agents count."""
-
-    @property
-    def global_step(self) -> int:
-        """Updates."""
-
-    @property
-    def global_timestep(self) -> int:
-        """Timesteps."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """What happened between two reports."""
-
-    timesteps: int
-    updates: int
-    seconds: float
 
 
 class Results:
@@ -51,39 +29,35 @@ class Results:
         self._series: list[dict[str, list[list[float]]]] = [
             {name: [[] for _ in range(width)] for name in SERIES} for _ in range(workers)
         ]
-        self._report: Report | None = None
+        self.report: Report | None = None
+        """Of the workload that runs."""
 
     def of_worker(self, index: int) -> dict[str, list[list[float]]]:
         """Copies of its series, over all workloads."""
         return {name: [list(one) for one in lists] for name, lists in self._series[index].items()}
 
-    def over(self, report: Report) -> Results:
-        """Itself, for the workload that this reports of."""
-        self._report = report
-        return self
-
-    def begin(self, session: Counts, facts: Any) -> None:
+    def begin(self, session: Any, facts: Any) -> None:
         """The clock starts when training does."""
-        if self._report is not None:
-            self._report.begin(session)
+        if self.report is not None:
+            self.report.begin(session)
 
-    def after_timestep(self, session: Counts, facts: Any) -> None:
+    def after_timestep(self, session: Any, facts: Any) -> None:
         """An unroll has come."""
-        if self._report is not None:
-            self._report.look(session)
+        if self.report is not None:
+            self.report.look(session)
 
-    def after_episode(self, session: Counts, facts: EpisodeStats) -> None:
+    def after_episode(self, session: Any, facts: EpisodeStats) -> None:
         """An episode has ended."""
         worker, environment = divmod(facts.environment, self._width)
         values = (facts.length, float(facts.episode_return), facts.seconds, facts.seconds)
         for name, value in zip(SERIES, values, strict=True):
             self._series[worker][name][environment].append(value)
-        if self._report is not None:
-            self._report.rewards[worker].append(float(facts.episode_return))
+        if self.report is not None:
+            self.report.rewards[worker].append(float(facts.episode_return))
 
 
 class Report:
-    """One workload.
+    """One workload. Sessions and agents count updates, ``global_step``, and timesteps, ``global_timestep``.
 
     Args:
         workers: how many.
@@ -107,39 +81,35 @@ class Report:
         """Of the episodes of each worker."""
         self._frame_skip, self._timesteps, self._clock = frame_skip, timesteps, clock
         self._interval, self._min_seconds = interval, min_seconds
-        self._intervals: list[Interval] = []
+        self._rates: list[tuple[float, float]] = []
+        """Timesteps and updates per second, between two reports each."""
         self._began = self._last = clock()
         self._counted = self._first = (0, 0)
 
-    def begin(self, session: Counts) -> None:
+    def begin(self, session: Any) -> None:
         """Count from here."""
         self._began = self._last = self._clock()
         self._counted = self._first = session.global_timestep, session.global_step
 
-    def look(self, session: Counts, *, ends: bool = False) -> None:
+    def look(self, session: Any, *, ends: bool = False) -> None:
         """Report, if it is time, or at the end."""
         timesteps, updates = session.global_timestep - self._counted[0], session.global_step - self._counted[1]
         now = self._clock()
         due = timesteps >= self._interval and now - self._last >= self._min_seconds
         if not due and not (ends and timesteps):
             return
-        self._intervals.append(Interval(timesteps, updates, max(now - self._last, 1e-9)))
+        seconds = max(now - self._last, 1e-9)
+        self._rates.append((timesteps / seconds, updates / seconds))
         self._last, self._counted = now, (session.global_timestep, session.global_step)
-        logger.info(
-            "Executed %d of %d timesteps, and %d updates.",
-            session.global_timestep - self._first[0],
-            self._timesteps,
-            session.global_step - self._first[1],
-        )
+        done = session.global_timestep - self._first[0], self._timesteps, session.global_step - self._first[1]
+        logger.info("Executed %d of %d timesteps, and %d updates.", *done)
 
-    def result(self, session: Counts) -> dict[str, Any]:
+    def result(self, session: Any) -> dict[str, Any]:
         """What ``execute_workload`` returns; NaN where there was no episode."""
         self.look(session, ends=True)
         seconds = max(self._clock() - self._began, 1e-9)
         executed = session.global_timestep - self._first[0]
         workers, frames = len(self.rewards), executed * self._frame_skip
-        samples = _extent("iteration_sample_throughput", [one.timesteps / one.seconds for one in self._intervals])
-        updates = _extent("iteration_update_throughput", [one.updates / one.seconds for one in self._intervals])
         return {
             "runtime": seconds,
             "timesteps_executed": executed,
@@ -148,8 +118,8 @@ class Report:
             "env_frames_per_second": frames / seconds,
             "worker_frame_skip": self._frame_skip,
             "num_updates": session.global_step - self._first[1],
-            **samples,
-            **updates,
+            **_extent("iteration_sample_throughput", [samples for samples, _ in self._rates]),
+            **_extent("iteration_update_throughput", [updates for _, updates in self._rates]),
             "mean_worker_op_throughput": executed / seconds / workers,
             "mean_worker_env_frames_throughput": frames / seconds / workers,
             **self._of_episodes(),

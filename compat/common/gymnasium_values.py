@@ -1,0 +1,51 @@
+"""Values of Gymnasium's spaces as the dialects have them: arrays by flat name, each converted both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gymnasium.spaces import Dict, Tuple
+
+from ...environments.actions import nested
+from ...environments.spaces import AnySpace, parts
+
+
+class Codec(NamedTuple):
+    """Functions between an array of Gymnasium's and a dialect's."""
+
+    read: Callable[[Any], Any]
+    """From Gymnasium's."""
+    write: Callable[[Any], Any]
+    """To Gymnasium's."""
+
+
+class Values:
+    """Reads and writes the values of one space.
+
+    Args:
+        space: of Gymnasium.
+        codecs: of its arrays, by flat name.
+    """
+
+    def __init__(self, space: AnySpace, codecs: Mapping[str, Codec]) -> None:
+        self._space, self._codecs = space, codecs
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """A value of the space, as a dialect has it, by flat name."""
+        return {name: self._codecs[name].read(one) for name, one in flat_values(self._space, value).items()}
+
+    def write(self, values: Mapping[str, Any]) -> Any:
+        """The value of the space whose parts these are by flat name."""
+        return nested(self._space, {name: codec.write(values[name]) for name, codec in self._codecs.items()})
+
+
+def flat_values(space: AnySpace, value: Any, name: str = "") -> dict[str, Any]:
+    """A value's arrays by flat name, as ``environments.spaces.leaves`` has them."""
+    if not isinstance(space, Dict | Tuple):
+        return {name: value}
+    keys: Any = space.spaces if isinstance(space, Dict) else range(len(space.spaces))
+    found: dict[str, Any] = {}
+    for key, (inner, part) in zip(keys, parts(space), strict=True):
+        found |= flat_values(part, value[key], f"{name}/{inner}" if name else inner)
+    return found

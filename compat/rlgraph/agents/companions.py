@@ -1,0 +1,179 @@
+"""What goes along with an agent and never changes what it does: the saver, and the summarizer of TensorBoard."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from ....run_dir.files import make_folders
+from ...common.events import Events, scalar
+from ..utils.rlgraph_errors import RLGraphWarning, refuse
+from .core import Core
+
+_TAGS: Final = ("loss", "epsilon", "episode_reward")
+_FLUSH: Final = 10.0
+"""Seconds."""
+
+
+class Accompanied(Protocol):
+    """What companions see of an agent."""
+
+    timesteps: int
+    updates: int
+
+    @property
+    def core(self) -> Core:
+        """What is special to its kind."""
+        ...
+
+    def store_model(self) -> Any:
+        """Write it."""
+        ...
+
+
+class Companion:
+    """Is told what happens; each method does nothing unless it is overridden.
+
+    Args:
+        agent: whose it is.
+        spec: when something is due again: after ``save_steps`` timesteps, or after ``save_secs`` seconds where that is
+            None; neither: never.
+        at_once: by the clock it is due at first.
+    """
+
+    def __init__(self, agent: Accompanied, spec: Mapping[str, Any], *, at_once: bool = False) -> None:
+        self._seconds, self._steps = spec["save_secs"], spec["save_steps"]
+        self._step = agent.timesteps
+        self._time = float("-inf") if at_once else time.monotonic()
+
+    def is_due(self, timestep: int) -> bool:
+        """Is it due? Then it is not until the next time."""
+        if self._steps is not None:
+            if timestep // self._steps == self._step // self._steps:
+                return False
+        elif self._seconds is None or time.monotonic() - self._time < self._seconds:
+            return False
+        self._step, self._time = timestep, time.monotonic()
+        return True
+
+    def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
+        """A record of an environment was observed."""
+
+    def cut(self, agent: Accompanied, env_id: str | None) -> None:
+        """The episode of an environment, of all for None, was cut by a time limit."""
+
+    def updated(self, agent: Accompanied, loss: float | None) -> None:
+        """An update was done."""
+
+    def reset(self, env_id: str | None) -> None:
+        """An episode begins in an environment, or in all: one that was not finished is forgotten."""
+
+    def close(self, agent: Accompanied) -> None:
+        """The agent ends."""
+
+
+class Saver(Companion):
+    """Calls ``store_model`` from time to time, and at the end.
+
+    Args:
+        spec: ``saver_spec`` in normal form, with a ``directory``.
+        agent: whose it is.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], agent: Accompanied) -> None:
+        super().__init__(agent, spec)
+        self._saved = (agent.timesteps, agent.updates)
+
+    def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
+        """Write, if it is time."""
+        self.updated(agent, None)
+
+    def updated(self, agent: Accompanied, loss: float | None) -> None:
+        """Write, if it is time."""
+        if self.is_due(agent.timesteps):
+            agent.store_model()
+            self._saved = (agent.timesteps, agent.updates)
+
+    def close(self, agent: Accompanied) -> None:
+        """Write what has been reached since the last time."""
+        if (agent.timesteps, agent.updates) != self._saved:
+            agent.store_model()
+
+
+class Summarizer(Companion):
+    """Writes the newest ``loss``, ``episode_reward`` and ``epsilon`` from time to time; steps are timesteps.
+
+    An episode's reward is that of all records since its environment's last terminal, cut or reset.
+
+    Args:
+        where: the agent's class, for messages.
+        spec: ``summary_spec`` in normal form, with a ``directory``; ``summary_regexp`` is searched for in the tags that
+            are to be written.
+        agent: whose it is.
+
+    Raises:
+        RLGraphError: the directory cannot be written to.
+    """
+
+    def __init__(self, where: str, spec: Mapping[str, Any], agent: Accompanied) -> None:
+        super().__init__(agent, spec, at_once=True)
+        pattern = spec["summary_regexp"]
+        self._tags = [tag for tag in _TAGS if pattern is None or re.search(pattern, tag)]
+        if not self._tags:
+            text = f"{where}: summary_spec['summary_regexp'] {pattern!r} matches none of {', '.join(_TAGS)}"
+            warnings.warn(f"{text}: nothing is written", RLGraphWarning, stacklevel=4)
+        self._rewards: dict[str, float] = {}
+        self._values: dict[str, float] = {}
+        """The newest that were not written yet."""
+        directory = Path(spec["directory"])
+        try:
+            make_folders(directory)
+            self._events = Events(directory, _FLUSH)
+        except OSError as error:
+            problem = f"cannot be written to: {directory}: {error.strerror or error}"
+            refuse(f"{where}: summary_spec['directory']", problem, spec["directory"])
+
+    def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
+        """As :meth:`Companion.observed`."""
+        self._rewards[env_id] = self._rewards.get(env_id, 0.0) + reward
+        if terminal:
+            self._values["episode_reward"] = self._rewards.pop(env_id)
+        self._look(agent)
+
+    def cut(self, agent: Accompanied, env_id: str | None) -> None:
+        """As :meth:`Companion.cut`."""
+        for name in list(self._rewards) if env_id is None else [env_id]:
+            if name in self._rewards:
+                self._values["episode_reward"] = self._rewards.pop(name)
+        self._look(agent)
+
+    def updated(self, agent: Accompanied, loss: float | None) -> None:
+        """As :meth:`Companion.updated`."""
+        if loss is not None:
+            self._values["loss"] = float(loss)
+        self._look(agent)
+
+    def reset(self, env_id: str | None) -> None:
+        """As :meth:`Companion.reset`."""
+        self._rewards = {} if env_id is None else {k: one for k, one in self._rewards.items() if k != env_id}
+
+    def close(self, agent: Accompanied) -> None:
+        """Write what is left, and close the file."""
+        if self._values:
+            self._write(agent)
+        self._events.close()
+
+    def _look(self, agent: Accompanied) -> None:
+        if self._values and self.is_due(agent.timesteps):
+            self._write(agent)
+
+    def _write(self, agent: Accompanied) -> None:
+        epsilon = agent.core.epsilon(agent.timesteps)
+        values = self._values if epsilon is None else {**self._values, "epsilon": epsilon}
+        self._values = {}
+        if summaries := [scalar(tag, values[tag]) for tag in self._tags if tag in values]:
+            self._events.add(agent.timesteps, summaries)

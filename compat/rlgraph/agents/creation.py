@@ -1,0 +1,65 @@
+"""The class and arguments of an agent that a specification means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from ...common.specs.files import is_file_name
+from ..specs.agent_tables import SUFFIXES
+from ..specs.agents import AGENTS, is_role, kind_of, read_spec
+from ..utils.modules import imported
+from ..utils.rlgraph_errors import RLGraphError, refuse
+
+
+def created(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
+    """As ``Agent.from_spec`` of a class below ``base``, the Agent."""
+    where = f"{cls.__name__}.from_spec"
+    if isinstance(spec, base):
+        if kwargs:
+            refuse(f"{where}: {next(iter(kwargs))}", "cannot be given: the agent exists already", kwargs)
+        if not isinstance(spec, cls):
+            refuse(f"{where}: spec", f"is a {type(spec).__name__}, not a {cls.__name__}", spec)
+        return spec
+    kind = spec
+    if isinstance(spec, Mapping) or spec is None or (isinstance(spec, str) and is_file_name(spec, SUFFIXES)):
+        given = {} if spec is None else read_spec(f"{where}: spec", spec)
+        kind = given.pop("type", None)
+        kwargs = {**given, **kwargs}
+    if is_role(cls.kind, kind):
+        kind, kwargs = None, {"type": kind, **kwargs}
+    return _class_of(cls, base, f"{where}: type", kind)(**kwargs)
+
+
+def file_name(where: str, path: Any) -> str:
+    """The name of a file that may hold a specification."""
+    if not isinstance(path, str) or not is_file_name(path, SUFFIXES):
+        refuse(where, f"must be the name of a {' or '.join(SUFFIXES)} file", path)
+    return path
+
+
+def refused_method(name: str) -> Callable[..., NoReturn]:
+    """A method of RLgraph's graph, which there is not."""
+
+    def method(self: Any, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        problem = "there are no components: axonrl traces a model function instead, see docs/model_fn.md"
+        raise RLGraphError(f"{type(self).__name__}.{name}: {problem}", name)
+
+    return method
+
+
+def _class_of(cls: Any, base: Any, where: str, kind: Any) -> Any:
+    """The agent's class of a key, a class, or its dotted name."""
+    if kind is None:
+        if cls.kind:
+            return cls
+        refuse(where, f"is missing: it must be one of {', '.join(AGENTS)}", None)
+    found: Any = kind
+    if isinstance(kind, str):
+        found = cls.kinds[kind_of(where, kind)] if "." not in kind else imported(where, kind)
+    if not isinstance(found, type) or not issubclass(found, base):
+        refuse(where, f"must be a key, a class or an agent, got {kind!r:.200}", kind)
+    if not issubclass(found, cls):
+        refuse(where, f"is {found.__name__}, which is no {cls.__name__}", kind)
+    return found

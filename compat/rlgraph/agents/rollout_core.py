@@ -1,0 +1,221 @@
+"""ActorCriticAgent and PPOAgent: learning from the newest records, with what was known when the agent acted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ....core.protocols import Array, ArraySpec
+from ....core.spread import varies
+from ....core.tensorflow_import import load_tensorflow
+from ....core.trees import map_tree
+from ....explorations import Categorical, Composite, Gaussian, MultiCategorical
+from ...common.value_specs import ValueSpec
+from ..environments.gymnasium_adapter import gymnasium_space
+from ..spaces import BoolBox, FloatBox, IntBox, Space
+from ..utils.rlgraph_errors import refuse
+from .core import ONLY, Core
+from .results import Loss
+from .rollouts import Rollouts, gae
+from .rows import Row, rows_of, stacked
+from .traced import TracedModel, specs_of
+
+_DRAW: Final = "draw/"
+"""Before the names of continuous actions, in what is noted of an act."""
+_NUMBER: Final = ArraySpec((), np.float32)
+_TINY: Final = 1e-8
+
+
+class RolloutCore(Core):
+    """Actor-critic: one step on all that was drawn, or PPO's several ones on random parts of it.
+
+    Args:
+        name: of the agent, for messages.
+        form: the normal form.
+        states: the space of preprocessed states.
+        actions: the action space.
+        seed: of all that is drawn.
+    """
+
+    memory: Rollouts
+    model: TracedModel
+
+    def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
+        super().__init__(name, form, states, actions, seed)
+        self._is_ppo = form["kind"] == "ppo"
+        self.takes_buffered = not form["sample_episodes"]
+        self._clip: float | None = form.get("value_function_clipping")
+        self.policy = policy_of(self.boxes)
+        self._floats = [key for key, box in self.boxes.items() if isinstance(box, FloatBox)]
+        load_tensorflow()
+        from ..model.actor_critic import model_fn
+
+        self._specs = {
+            key: ValueSpec(key, "float" if key in self._floats else "int", box.shape, _categories(box))
+            for key, box in self.boxes.items()
+        }
+        bounds = {
+            key: tuple(
+                np.broadcast_to(limit, box.shape).astype(self._specs[key].dtype) for limit in (box.low, box.high)
+            )
+            for key, box in actions.flat().items()
+        }
+        params = {"form": form, "states": specs_of(states.flat()), "actions": self._specs, "bounds": bounds}
+        names = ["reward", "advantage", "return", "weight"]  # without rewards there is no batch
+        names += ["log_prob"] if self._is_ppo else []
+        names += ["value"] if self._clip is not None else []
+        row: dict[str, Any] = {"action": {key: spec.array for key, spec in self._specs.items()}}
+        row |= dict.fromkeys(names, _NUMBER)
+        self._learnt = ("observation", *row)
+        observation = {key: ArraySpec(box.shape, box.dtype) for key, box in states.flat().items()}
+        rows = form["update_spec"]["sample_size"] if self._is_ppo else self._count
+        self.model = TracedModel(model_fn, params, observation, row, rows, seed)
+        self.memory = Rollouts(form["memory_spec"]["capacity"])
+
+    def _noted(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> dict[str, Array]:
+        extras = {"log_prob": self._log_prob(predictions, drawn), "value": predictions["value"]}
+        return extras | {_DRAW + name: drawn[name] for name in self._floats}
+
+    def _log_prob(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> Array:
+        given = drawn[ONLY] if list(drawn) == [ONLY] else drawn
+        found: Array = self.policy.log_prob_of(predictions, given)
+        return found
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _count(self) -> int:
+        """Records or episodes of a batch."""
+        return int(self.form["update_spec"]["batch_size"])
+
+    def can_update(self, more: int = 0) -> bool:
+        """Is there a batch, or a memory that is full, ``more`` records that are still in buffers included?"""
+        memory = self.memory
+        if not self.takes_buffered:
+            return len(memory.whole_episodes()) >= (1 if len(memory) == memory.capacity else self._count)
+        return len(memory) + more >= min(self._count, memory.capacity)
+
+    def require_batch(self, more: int = 0) -> None:
+        """As :meth:`Core.require_batch`."""
+        memory = self.memory
+        if self.can_update(more):
+            return
+        if self.takes_buffered:
+            self.require(len(memory) + more, min(self._count, memory.capacity))
+        if len(memory) == memory.capacity:
+            problem = "needs a whole episode; the memory is full, and has only parts of some"
+            refuse(f"{self.name}: update", f"{problem}: give memory_spec a larger capacity", 0)
+        self.require(len(memory.whole_episodes()), self._count, "whole episodes")
+
+    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
+        """As :meth:`Core.store`; None: the last episode ends there."""
+        self.memory.insert(env_id, rows_of(self._valued(stacked(rows), noted)))
+
+    def end(self, env_id: str | None) -> None:
+        """As :meth:`Core.end`."""
+        self.memory.end(env_id)
+
+    def _valued(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> dict[str, Any]:
+        """What the memory keeps of records.
+
+        Log-probabilities and values are those of acting time, where they were noted; else the present ones.
+        """
+        observation, count = columns["observation"], len(noted)
+        action = {key: np.array(columns["action"][key], spec.dtype) for key, spec in self._specs.items()}
+        missing = np.array([k for k, extras in enumerate(noted) if extras is None], np.intp)
+        after = columns["next_observation"]
+        asked = map_tree(lambda now, later: np.concatenate([now[missing], later[-1:]]), observation, after)
+        predictions, _ = self.model.act(asked)
+        value, log_prob = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        value[missing] = predictions["value"][:-1]
+        given = {key: part[[*missing, -1]] for key, part in action.items()}
+        log_prob[missing] = self._log_prob(predictions, given)[:-1]
+        for k, extras in enumerate(noted):
+            if extras is not None:
+                value[k], log_prob[k] = extras["value"], extras["log_prob"]
+                for key in self._floats:
+                    action[key][k] = extras[_DRAW + key]
+        return {
+            "observation": observation,
+            "action": action,
+            "reward": columns["reward"],
+            "terminal": columns["terminal"],
+            "log_prob": log_prob,
+            "value": value,
+            "next_value": np.append(value[1:], predictions["value"][-1:]),
+        }
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def update(self, updates: int) -> Loss:
+        """As :meth:`Core.update`."""
+        newest = (self.memory.newest if self.takes_buffered else self.memory.newest_episodes)(self._count)
+        batch = self.memory.read(newest)
+        loss = self._learn(batch, np.ones(len(batch["reward"]), np.float32), updates)
+        if not self._is_ppo:
+            self.memory.forget(newest)
+        return loss
+
+    def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
+        """As :meth:`Core.learn`. A record goes on with the next one if its next state is that one's state."""
+        count = len(batch["reward"])
+        valued = self._valued(batch, [None] * count)
+        valued["next_value"] = self.model.act(batch["next_observation"])[0]["value"]
+        goes_on = ~batch["terminal"][:-1]
+        for key, part in batch["observation"].items():
+            goes_on &= (batch["next_observation"][key][:-1] == part[1:]).all(tuple(range(1, part.ndim)))
+        valued["episode"] = np.append(0, np.cumsum(~goes_on))
+        return self._learn(valued, batch["weight"], updates)
+
+    def _learn(self, batch: Mapping[str, Any], weight: Array, updates: int) -> Loss:
+        form = self.form
+        advantage = gae(batch, form["discount"], form["gae_lambda"])
+        rows = {**batch, "return": advantage + batch["value"], "weight": weight}
+        if self._is_ppo and form["standardize_advantages"]:
+            advantage = standardized(advantage)
+        rows["advantage"] = advantage
+        spec, sample = form["update_spec"], rows
+        for left in range(spec["num_iterations"] if self._is_ppo else 1, 0, -1):
+            if self._is_ppo:
+                index = self.memory_rng.integers(len(weight), size=spec["sample_size"])
+                sample = map_tree(lambda part, index=index: part[index], rows)
+            value = self.model.act(sample["observation"])[0]["value"] if left == 1 else sample["value"]
+            errors = self.model.train({name: sample[name] for name in self._learnt}, updates)
+        value_errors = sample["weight"] * _value_errors(value, sample["value"], sample["return"], self._clip)
+        losses = [(float(each.mean(dtype=np.float64)), each) for each in (errors, value_errors)]
+        return Loss(losses[0][0], (*losses[0], *losses[1]))  # of the last step, before it
+
+
+def _categories(box: Any) -> int | None:
+    """Values of a component; None for floats."""
+    return None if isinstance(box, FloatBox) else getattr(box, "num_categories", 2)
+
+
+def policy_of(boxes: Mapping[str, Any]) -> Any:
+    """Core's policy that draws such actions; bools are categories."""
+    spaces = {key: IntBox(2, shape=box.shape) if isinstance(box, BoolBox) else box for key, box in boxes.items()}
+    if list(spaces) != [ONLY]:
+        from gymnasium import spaces as gym
+
+        return Composite(gym.Dict([(key, gymnasium_space(box)) for key, box in spaces.items()]))
+    (box,) = spaces.values()
+    kind: Any = Gaussian if isinstance(box, FloatBox) else MultiCategorical if box.shape else Categorical
+    return kind(gymnasium_space(box))
+
+
+def standardized(advantage: Array) -> Array:
+    """Advantages [B] of mean 0 and standard deviation 1, float32; equal ones, but for rounding, become 0."""
+    centred, deviation = advantage - advantage.mean(), advantage.std()
+    differ = varies(deviation * deviation, np.square(advantage).mean())
+    return np.asarray(centred / (deviation + _TINY) * differ, np.float32)
+
+
+def _value_errors(value: Array, recorded: Array, returns: Array, clip: float | None) -> Array:
+    """``models.blocks.losses.clipped_squared`` in NumPy, float32 [B]."""
+    error = np.square(value - returns)
+    if clip is not None:
+        near = recorded + np.clip(value - recorded, -clip, clip)
+        error = np.maximum(error, np.square(near - returns))
+    return np.asarray(error, np.float32)

@@ -1,0 +1,37 @@
+"""Rows: what is known of single timesteps, as nested dictionaries; many of them are arrays with a leading axis."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ....core.trees import leaves, map_tree
+from ..spaces.readers import Record
+
+Row: TypeAlias = "dict[str, Any]"
+"""Arrays without a batch axis, or NumPy scalars, by name; observations and actions by flat name below."""
+
+
+def stacked(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows as arrays [T, ...]."""
+    found: dict[str, Any] = map_tree(lambda *parts: np.array(parts), *rows)
+    return found
+
+
+def rows_of(columns: Mapping[str, Any]) -> list[Row]:
+    """The rows of such arrays."""
+    return [map_tree(operator.itemgetter(k), columns) for k in range(len(leaves(columns)[0]))]
+
+
+def row_of(record: Record) -> Row:
+    """What is stored of a record."""
+    return {
+        "observation": record.state,
+        "action": record.action,
+        "reward": np.float32(record.reward),
+        "next_observation": record.next_state,
+        "terminal": np.bool_(record.terminal),
+    }

@@ -1,0 +1,344 @@
+"""How actions are chosen, on the host: drawn from what a model predicts, at random, or always alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ....core.protocols import Array
+from ...common.draws import drawn_from, random_choice
+from ...common.value_specs import ValueSpec
+from ..processing.parameters import Counts, Parameter
+from ..spaces.errors import TensorforceError, known, number, refuse
+from ..spaces.specs import MASK, Values
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+_MAIN, _INDEPENDENT, _PARAMETERS = 11, 12, 13
+"""Words that tell an agent's generators from one another, beside its seed."""
+NOISE: Final = "variable-noise"
+_LEVELS: Final = ("exploration", "temperature")
+_LOWEST: Final = float(np.finfo(np.float32).min)
+_SHOWN: Final = {
+    "categorical": ("probabilities", "values"),
+    "bernoulli": ("probability",),
+    "gaussian": ("mean", "stddev"),
+    "beta": ("alpha", "beta"),
+    "random": (),
+    "constant": (),
+}
+"""Parameters of a distribution that queries find."""
+
+
+class Levels(NamedTuple):
+    """How an action is chosen."""
+
+    temperature: Mapping[str, float]
+    """By action: 0 is greedy, 1 draws from the distribution."""
+    exploration: Mapping[str, float]
+    """By action: the probability of a uniform action, or the standard deviation of noise on a float."""
+
+
+class Acted(NamedTuple):
+    """The last act, for queries."""
+
+    predictions: Mapping[str, Array]
+    features: Mapping[str, Array]
+    levels: Levels
+    noise: float
+    """On the weights."""
+
+
+class Chooser:
+    """Draws actions from predictions.
+
+    Args:
+        actions: their specs.
+        distributions: by action: ``categorical``, ``bernoulli``, ``gaussian`` or ``beta``; or, of agents without a
+            model, ``random`` (uniform over what is allowed) or ``constant``.
+        constants: by action, of those that are ``constant``; others have the first legal value, False, 0, or the
+            middle of their bounds.
+    """
+
+    def __init__(
+        self, actions: Values, distributions: Mapping[str, str], constants: Mapping[str, Array] | None = None
+    ) -> None:
+        self.distributions, self._constants = dict(distributions), constants or {}
+        self._actions = [(name, spec, distributions[name]) for name, spec in actions.flat.items()]
+        self.greedy = Levels(dict.fromkeys(actions.flat, 0.0), dict.fromkeys(actions.flat, 0.0))
+
+    def __call__(
+        self,
+        predictions: Mapping[str, Array],
+        features: Mapping[str, Array],
+        levels: Levels,
+        rng: np.random.Generator,
+    ) -> dict[str, Array]:
+        """Actions by flat name, [B, *shape] each.
+
+        Args:
+            predictions: of B rows.
+            features: what they were predicted from, masks among them.
+            levels: how to choose.
+            rng: what to draw from; of a model nothing is drawn where both levels are 0.
+        """
+        found = {}
+        for name, spec, kind in self._actions:
+            temperature, exploration = levels.temperature[name], levels.exploration[name]
+            if kind == "categorical":
+                logits, mask = predictions[f"logits/{name}"], features[f"{name}{MASK}"]
+                found[name] = _choice(logits, mask, temperature, exploration, rng)
+            elif kind == "bernoulli":
+                found[name] = _bits(predictions[f"logit/{name}"], temperature, exploration, rng)
+            elif kind == "random":
+                found[name] = _random(spec, features, rng)
+            elif kind == "constant":
+                found[name] = _constant(spec, self._constants.get(name), features)
+            else:
+                found[name] = _float(spec, kind, predictions, temperature, exploration, rng)
+        return found
+
+    def parameters(self, acted: Acted | None) -> dict[str, Array]:
+        """What queries find of an act, by name, [B, ...]: ``<a>-distribution-probabilities`` and so on."""
+        if acted is None:
+            return {}
+        found: dict[str, Array] = {}
+        for name, _, kind in self._actions:
+            shown = _described(name, kind, acted.predictions, acted.features, acted.levels.temperature[name])
+            found |= {f"{name}-distribution-{what}": array for what, array in shown.items()}
+        return found
+
+    def names(self) -> list[str]:
+        """Of what :meth:`parameters` returns."""
+        return [f"{name}-distribution-{what}" for name, _, kind in self._actions for what in _SHOWN[kind]]
+
+
+class Acting:
+    """Chooses an agent's actions.
+
+    Args:
+        actions: what is chosen.
+        chooser: draws them.
+        seed: of the generators.
+        learning: has the model; None for agents without.
+        parameters: of one with a model, by name: ``<a>-exploration``, ``<a>-temperature``, ``variable-noise``.
+
+    Attributes:
+        last: the last act, for queries.
+        rng: what training draws from.
+        independent_rng: what independent acts draw from.
+        parameter_rng: what random parameters draw from.
+    """
+
+    def __init__(
+        self,
+        actions: Values,
+        chooser: Chooser,
+        seed: int,
+        learning: Learner | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> None:
+        self._actions, self.chooser, self._learning = actions, chooser, learning
+        self.parameters = dict(parameters or {})
+        self.rng, self.independent_rng, self.parameter_rng = (
+            np.random.default_rng([seed, word]) for word in (_MAIN, _INDEPENDENT, _PARAMETERS)
+        )
+        self._noise = self.parameters.get(NOISE)
+        if self._noise is not None and self._noise.constant == 0:
+            self._noise = None
+        self.last: Acted | None = None
+        self.setting_names: list[str] = []
+        """Parameters that a call can be given, and that can be queried."""
+        self._fixed: Levels | None = chooser.greedy
+        if learning is not None:
+            several = [] if actions.single else [f"{name}-exploration" for name in actions.flat]
+            self.setting_names = [*_LEVELS, NOISE, *several]
+            is_fixed = all(one.constant is not None for name, one in self.parameters.items() if name != NOISE)
+            self._fixed = self._scheduled(None) if is_fixed else None
+            self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
+
+    def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
+        """Parameters of one call: each is a number of at least 0; exploration of ints and bools at most 1."""
+        given = {name.replace("_", "-") if name == "variable_noise" else name: x for name, x in given.items()}
+        known(where, given, self.setting_names)
+        found = {name: number(f"{where}: {name}", value, at_least=0) for name, value in given.items()}
+        for spec in self._actions.flat.values():
+            for name in ("exploration", f"{spec.name}-exploration"):
+                if spec.type != "float" and found.get(name, 0) > 1:
+                    problem = f"must be at most 1, the probability of a uniform action; got {given[name]}"
+                    refuse(f"{where}: {name}", problem, given[name])
+        return found
+
+    def __call__(
+        self,
+        features: Mapping[str, Array],
+        internals: Any,
+        counts: Counts,
+        settings: Mapping[str, float],
+        independent: bool = False,
+        deterministic: bool = False,
+    ) -> tuple[dict[str, Array], dict[str, Array] | None]:
+        """Actions [K, ...] by flat name, and the next internals.
+
+        Independent acts change nothing but a generator of their own, and explore as at the end of the schedules.
+        """
+        rng = self.independent_rng if independent else self.rng
+        levels, noise = self._fixed, settings.get(NOISE, 0.0)
+        if deterministic:
+            levels = self.chooser.greedy
+        elif levels is None:
+            levels = self._scheduled(None if independent else counts)
+        if settings:
+            temperature = {name: settings.get("temperature", level) for name, level in levels.temperature.items()}
+            exploration = {
+                name: settings.get(f"{name}-exploration", settings.get("exploration", level))
+                for name, level in levels.exploration.items()
+            }
+            levels = Levels(temperature, exploration)
+        if not independent and self._noise is not None and NOISE not in settings:
+            noise = self._noise.value(counts, self.parameter_rng)
+        predictions, following = self._predict(features, internals, noise, rng)
+        self.last = Acted(predictions, features, levels, noise)
+        return self.chooser(predictions, features, levels, rng), following
+
+    def _scheduled(self, counts: Counts | None) -> Levels:
+        """The levels of the schedules; without counts those at their end."""
+
+        def now(kind: str) -> dict[str, float]:
+            found = {name: self.parameters[f"{name}-{kind}"] for name in self._actions.flat}
+            if counts is None:
+                return {name: one.final() for name, one in found.items()}
+            return {name: one.value(counts, self.parameter_rng) for name, one in found.items()}
+
+        return Levels(now("temperature"), now("exploration"))
+
+    def _predict(
+        self, features: Mapping[str, Array], internals: Any, noise: float, rng: np.random.Generator
+    ) -> tuple[dict[str, Array], dict[str, Array] | None]:
+        if self._learning is None:
+            return {}, None
+        executor = self._learning.stepper.executor
+        inputs = {"observation": features, "state": internals} if internals else features
+        if noise == 0:
+            return executor.act(inputs)
+        own = executor.get_predict_weights()
+        noisy = {
+            name: weight + np.float32(noise) * rng.standard_normal(weight.shape, np.float32)
+            if self._trained[name]  # a variance, say, would be nonsense with noise
+            else weight
+            for name, weight in own.items()
+        }
+        executor.set_weights(noisy)
+        try:
+            return executor.act(inputs)
+        finally:
+            executor.set_weights(own)
+
+
+def within(spec: ValueSpec, action: Array) -> Array:
+    """A float action, clipped to its bounds."""
+    if spec.min_value is None:
+        return action
+    return np.clip(action, np.float32(spec.min_value), np.float32(spec.max_value))
+
+
+def _choice(logits: Array, mask: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
+    """int32 [B, ...] from logits [B, ..., K]."""
+    legal = mask.all()
+    if temperature > 0:
+        values = logits.astype(np.float64)
+        if not legal:
+            values[~mask] = -np.inf
+        chosen = drawn_from(values / temperature if temperature != 1 else values, rng)
+    else:
+        chosen = (logits if legal else np.where(mask, logits, _LOWEST)).argmax(-1)
+    if exploration > 0:
+        explores = rng.random(chosen.shape) < exploration
+        if explores.any():
+            chosen = np.where(explores, random_choice(mask, rng), chosen)
+    return chosen.astype(np.int32)
+
+
+def _bits(logit: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
+    """Bits, bool [B, ...], from the logarithms of odds."""
+    bits = rng.random(logit.shape) < _probability(logit / temperature) if temperature > 0 else logit > 0
+    if exploration > 0:
+        explores = rng.random(logit.shape) < exploration
+        bits = np.where(explores, rng.random(logit.shape) < 0.5, bits)
+    return np.asarray(bits, np.bool_)
+
+
+def _float(
+    spec: ValueSpec,
+    kind: str,
+    predictions: Mapping[str, Array],
+    temperature: float,
+    exploration: float,
+    rng: np.random.Generator,
+) -> Array:
+    """float32 [B, ...] in the action's bounds; the temperature of a beta lies between its mean (0) and a draw (1)."""
+    if kind == "beta":
+        alpha, beta = predictions[f"alpha/{spec.name}"], predictions[f"beta/{spec.name}"]
+        unit = alpha / (alpha + beta)
+        if temperature > 0:
+            unit = unit + temperature * (rng.beta(alpha, beta) - unit)
+        low, high = _interval(spec)
+        action: Array = np.asarray(low + (high - low) * unit, np.float32)
+    else:
+        action = predictions[f"mean/{spec.name}"].astype(np.float32)
+        if temperature > 0:
+            noise = rng.standard_normal(action.shape, np.float32)
+            action = action + np.float32(temperature) * predictions[f"stddev/{spec.name}"] * noise
+    if exploration > 0:
+        action = action + np.float32(exploration) * rng.standard_normal(action.shape, np.float32)
+    return within(spec, action)
+
+
+def _random(spec: ValueSpec, features: Mapping[str, Array], rng: np.random.Generator) -> Array:
+    """[B, *shape]: uniform over what is allowed, a coin, the bounds, or 0 .. 1."""
+    if spec.type == "int":
+        return random_choice(features[f"{spec.name}{MASK}"], rng).astype(np.int32)
+    shape = (len(next(iter(features.values()))), *spec.shape)
+    if spec.type == "bool":
+        return np.asarray(rng.random(shape) < 0.5)
+    return rng.uniform(*_interval(spec), shape).astype(np.float32)
+
+
+def _constant(spec: ValueSpec, given: Array | None, features: Mapping[str, Array]) -> Array:
+    """[B, *shape]: what was given; else the first that is allowed, False, 0, or the middle of the bounds."""
+    shape = (len(next(iter(features.values()))), *spec.shape)
+    if spec.type == "int":
+        mask = features[f"{spec.name}{MASK}"]  # [B, *shape, K]
+        if given is None:
+            return np.asarray(mask.argmax(-1), np.int32)
+        if not np.take_along_axis(mask, np.broadcast_to(given, shape)[..., None], -1).all():
+            problem = f"Agent.act: the mask of {spec.name!r} forbids its constant value {given.tolist()}"
+            raise TensorforceError(problem, "action_values", given)
+    middle = sum(_interval(spec)) / 2 if spec.bounded else 0.0
+    return np.array(np.broadcast_to(np.array(middle, spec.dtype) if given is None else given, shape))
+
+
+def _interval(spec: ValueSpec) -> tuple[float, float]:
+    """The bounds of a float, or 0 and 1."""
+    return (0.0, 1.0) if spec.min_value is None or spec.max_value is None else (spec.min_value, spec.max_value)
+
+
+def _probability(logit: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-logit.astype(np.float64))))
+
+
+def _described(
+    name: str, kind: str, predictions: Mapping[str, Array], features: Mapping[str, Array], temperature: float
+) -> dict[str, Array]:
+    if kind == "categorical":
+        values = predictions[f"logits/{name}"]
+        legal = np.where(features[f"{name}{MASK}"], values.astype(np.float64), -np.inf)
+        weights = np.exp((legal - legal.max(-1, keepdims=True)) / (temperature or 1.0))
+        return {"probabilities": (weights / weights.sum(-1, keepdims=True)).astype(np.float32), "values": values}
+    if kind == "bernoulli":
+        return {"probability": _probability(predictions[f"logit/{name}"]).astype(np.float32)}
+    return {what: predictions[f"{what}/{name}"] for what in _SHOWN[kind]}

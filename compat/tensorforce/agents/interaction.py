@@ -1,0 +1,191 @@
+"""Act and observe: from a caller's states to actions, and what comes of these: what is learnt, and updates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....core.protocols import Array
+from ..spaces import readers
+from ..spaces.errors import refuse
+from ..spaces.specs import Values
+from .parallel import Parallel, Timestep
+
+if TYPE_CHECKING:
+    from .companions import Agent
+    from .learner import Learner
+
+_UTIL = f"{__name__.rpartition('.agents.')[0]}.util"
+
+
+def act(
+    agent: Agent,
+    states: Any,
+    internals: Any,
+    parallel: Any,
+    independent: bool,
+    greedy: bool,
+    query: Any,
+    given: Mapping[str, Any],
+) -> Any:
+    """See :meth:`.agent.Agent.act`; ``greedy`` acts are deterministic."""
+    where = "Agent.act"
+    if not independent and (greedy or internals is not None):
+        name = "deterministic" if greedy else "internals"
+        refuse(f"{where}: {name}", "is for independent acts: pass independent=True or evaluation=True too", name)
+    lanes = sys.maxsize if independent else agent.parallel_interactions
+    chosen, single = readers.read_parallel(where, parallel, lanes)
+    each = [states] if single else readers.each_of(where, "states", states, len(chosen))
+    rows = [agent.read_states(where, one) for one in each]
+    settings = agent.acting.settings(where, given) if given else {}
+    asked = None if query is None else agent.queries.checked("act", query)
+    if independent:
+        held = readers.read_batch_of_internals(where, internals, agent.internals, len(chosen), single)
+    else:
+        held = _held(agent, chosen)
+    histories = agent.independent_preprocessing if independent else agent.preprocessing
+    seen = rows if agent.sees_states else list(map(seen_by(agent, histories.apply), chosen, rows))
+    actions, following = agent.acting(readers.stacked(seen), held, agent.counts, settings, independent, greedy)
+    taken = [{name: array[k] for name, array in actions.items()} for k in range(len(chosen))]
+    after = [{name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))]
+    if not independent:
+        for k, index in enumerate(chosen):
+            lane = agent.lanes[index]
+            lane.pending = Timestep(seen[k], rows[k], taken[k], lane.internals)
+            lane.internals = after[k]
+        agent.timesteps += len(chosen)
+        for one in agent.companions:
+            one.acted(agent)
+    found = [agent.actions_out(one) for one in taken]
+    results = [found[0] if single else np.stack(found) if agent.actions_values.single else found]
+    if internals is not None:
+        results.append(after[0] if single else after)
+    if asked is not None:
+        results.append(agent.queries.act(asked, agent.counts, single))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def actions_out(actions: Values) -> readers.Converter:
+    """Makes what ``act`` returns, in the types that programs may have set in ``util.np_dtype_mapping``.
+
+    Agents compute in float32 and int32 in any case.
+    """
+    util = sys.modules.get(_UTIL)  # not imported: only a program that has imported it can have set them
+    types = {name: spec.dtype if util is None else util.np_dtype(spec.type) for name, spec in actions.flat.items()}
+    if all(types[name] == spec.dtype for name, spec in actions.flat.items()):
+        return readers.action_out(actions)
+    return lambda arrays: actions.nested({name: array.astype(types[name])[()] for name, array in arrays.items()})
+
+
+def _held(agent: Agent, chosen: list[int]) -> dict[str, Array] | None:
+    """Internal states [K, ...] of lanes, none of which waits for an observe; None for a model without."""
+    for index in chosen:
+        if agent.lanes[index].pending is not None:
+            refuse("Agent.act: parallel", f"{index} has acted already, and observe has not been called for it", index)
+    return readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.initial else None
+
+
+def seen_by(
+    agent: Agent, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
+) -> Callable[[int, dict[str, Array]], dict[str, Array]]:
+    """From a lane and its row to what the model sees, by ``apply`` or ``peek`` of preprocessing; masks stay."""
+    names = agent.states_values.flat
+    return lambda lane, row: {**row, **apply(lane, {name: row[name] for name in names})}
+
+
+def observe(
+    agent: Agent, reward: Any, terminal: Any, parallel: Any, query: Any, next_states: Any, given: Mapping[str, Any]
+) -> Any:
+    """See :meth:`.agent.Agent.observe`. All lanes are checked before anything changes."""
+    where = "Agent.observe"
+    chosen, single = readers.read_parallel(where, parallel, agent.parallel_interactions)
+    asked = agent.queries.checked("observe", query)
+    if asked is not None and not single:
+        refuse(f"{where}: query", "is for one parallel index", query)
+    overrides = agent.queries.overrides(where, given)
+
+    def each(what: str, value: Any, default: Any) -> list[Any]:
+        if single or value is default:  # the default holds for all
+            return [value] * len(chosen)
+        return readers.each_of(where, what, value, len(chosen))
+
+    rewards = [readers.read_reward(where, one) for one in each("reward", reward, ...)]
+    terminals = [readers.read_terminal(where, one) for one in each("terminal", terminal, False)]
+    following = [
+        None if one is None else agent.read_states(f"{where}: next_states", one)
+        for one in each("next_states", next_states, None)
+    ]
+    for index, end in zip(chosen, terminals, strict=True):
+        _check(agent, agent.lanes[index], index, end)
+    updates = 0
+    for k, index in enumerate(chosen):
+        updates += _observe(agent, agent.lanes[index], index, rewards[k], terminals[k], following[k], overrides)
+    result: Any = bool(updates) if single else updates
+    return result if asked is None else (result, agent.queries.observe(asked, agent.counts, overrides))
+
+
+def _check(agent: Agent, lane: Parallel, index: int, terminal: int) -> None:
+    longest = agent.max_episode_timesteps
+    if lane.pending is None:
+        refuse("Agent.observe: parallel", f"{index} has not acted: act comes before observe", index)
+    if longest is not None and lane.steps >= longest:
+        refuse(
+            "Agent.observe: terminal",
+            f"must have been 1 or 2 by timestep {longest} of the episode, which is max_episode_timesteps; this"
+            f" would be timestep {lane.steps + 1}: call reset() to begin another episode",
+            terminal,
+        )
+
+
+def _observe(
+    agent: Agent,
+    lane: Parallel,
+    index: int,
+    reward: float,
+    terminal: int,
+    following: dict[str, Array] | None,
+    overrides: Mapping[str, float],
+) -> bool:
+    """Complete a lane's timestep; was there an update?"""
+    learning, preprocessing = agent.learning, agent.preprocessing
+    timestep, lane.pending = lane.pending, None
+    if timestep is None:  # checked before
+        return False
+    lane.steps += 1
+    lane.episode_reward += reward
+    timestep.raw_reward = timestep.reward = reward
+    if not agent.sees_states:
+        timestep.reward = preprocessing.reward(reward, index)
+    for one in agent.companions:
+        one.observed(agent, index, timestep, terminal)
+    if learning is not None:
+        if terminal and following is not None and not agent.sees_states:
+            following = seen_by(agent, preprocessing.peek)(index, following)
+        learning.store(lane, timestep, terminal, following)
+    if terminal:
+        agent.episodes += 1
+        for one in agent.companions:
+            one.finished(agent, lane.episode_reward)
+        lane.reset()
+        preprocessing.reset(index)
+    updated = False
+    if learning is not None and (terminal or not learning.by_episodes) and learning.due(agent.counts, overrides):
+        updated = learning.prepare(agent.counts, overrides)
+        if updated:
+            learn(agent, learning)
+        else:
+            learning.skip(agent.timesteps)
+    for one in agent.companions:
+        one.timestep_done(agent)
+    return updated
+
+
+def learn(agent: Agent, learning: Learner) -> None:
+    """One update, which has been prepared."""
+    learning.learn()
+    agent.updates += 1
+    for one in agent.companions:
+        one.updated(agent)
