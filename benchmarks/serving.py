@@ -1,4 +1,4 @@
-"""What a service of agents costs: the goals, each as a ratio in one run.
+"""Costs of a service of agents: the goals, each as a ratio in one run.
 
     python -m axonrl.benchmarks.serving [--quick] [--only act step] [--repeats 3] [--page docs/serving.md]
 

@@ -1,4 +1,4 @@
-"""What an ``act`` costs the client: ``python benchmarks/serving_client.py [--calls 4000] [--repeats 5]``.
+"""Costs of an ``act`` in the client: ``python benchmarks/serving_client.py [--calls 4000] [--repeats 5]``.
 
 A process answers each request with a constant over connections that stay open. The same bytes are sent by http.client
 and by ``RemoteAgent.act``, in turn, several times over; the least of the medians counts, since other work on a machine

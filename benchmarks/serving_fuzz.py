@@ -16,7 +16,7 @@ from ..tests.serving.service import Service
 
 AGENTS: Final = ("fuzz-dqn", "fuzz-ddpg", "fuzz-new")
 USERS: Final = ("fuzz-user", "fuzz-other")
-"""Who may be removed, disabled and changed. The users whose tokens are sent may not: nothing else would be reached."""
+"""Users that may be removed, disabled and changed; those whose tokens are sent may not, or nothing would be reached."""
 _ODD: Final = ("nobody", "..", "%00", "a" * 300, "\U0001f9e0", "' OR 1=1 --", "0")
 _OF_USER: Final = "/api/v1/users/{name}"
 HOSTILE: Final[tuple[Any, ...]] = (
@@ -144,7 +144,7 @@ class Fuzz:
         return found
 
     def _well_known(self, name: str, schema: Mapping[str, Any], depth: int) -> Any:
-        """What agents here take, most of the time: else nothing would be accepted."""
+        """A value that agents here take, most of the time: else nothing would be accepted."""
         dice = self._dice
         if dice.random() < 0.1:
             return self._of(schema, depth + 1)

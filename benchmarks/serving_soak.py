@@ -43,12 +43,12 @@ SHARED: Final = 10
 """Agents that the clients share."""
 PASSWORD: Final = "correct horse battery"
 MOST_REFUSED: Final = 0.1
-"""Of made-up requests, as if their tokens were invalid."""
+"""Share of made-up requests that may be refused as if their tokens were invalid."""
 PAUSE_S: Final = 0.02
 BYTES_OF_KEY: Final = 450
-"""What a worker keeps of a request with steps, of which an agent remembers the last 100,000: 370 were measured."""
+"""Memory of a request with steps in a worker; an agent remembers the last 100,000. 370 were measured."""
 BYTES_OF_EPISODE: Final = 300
-"""Of an episode, of which an agent remembers the last 10,000: 240 were measured. One step of 20 ends one."""
+"""Memory of an episode; an agent remembers the last 10,000. 240 were measured. One step of 20 ends one."""
 
 
 # -- kills of the gateway ---------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def killed(service: Service, kills: int) -> list[str]:
 
 
 class Mixed:
-    """What the clients do, each over and over until the time is over."""
+    """Work of the clients, each over and over until the time is over."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -239,7 +239,7 @@ def _restore(service: Service, administrator: str) -> int:
 
 
 def _judged(seen: Counter[int], wanted: int, lost: Sequence[int]) -> list[str]:
-    """What is wrong with the answers to made-up requests."""
+    """Mistakes in the answers to made-up requests."""
     total = seen.total()
     found = [f"fuzz: {seen[500]} answers were 500"] if seen[500] else []
     found += [f"fuzz: workers {lost} ended"] if lost else []

@@ -1,4 +1,4 @@
-"""What a service takes while it is used: memory, descriptors, threads, files."""
+"""Memory, descriptors, threads and files of a service while it is used."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from ..tests.serving.service import Service
+from .processes import growth, resident
 from .report import table
-from .soak import growth, resident
 
 GROWTH: Final = 0.05
 FEW: Final = 4.0
 """Descriptors or threads more or less."""
 FILES: Final = 48.0
-"""Of a few agents that are created and removed all the time: what is left over would be thousands."""
+"""Files more or less: agents are created and removed all the time, and leftovers would be thousands."""
 FEWEST: Final = 240
 """Samples, for growth to be judged."""
 

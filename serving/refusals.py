@@ -35,6 +35,7 @@ STATUS: Final[Mapping[str, int]] = {
 }
 """Every code with its HTTP status."""
 
+UNAVAILABLE: Final = "database_unavailable"
 _WORTH_REPEATING: Final = frozenset({"rate_limited", "agent_busy", "unavailable", "database_unavailable"})
 _RETRY_AFTER: Final = 1
 
@@ -91,6 +92,10 @@ class RefusedError(RuntimeError):
         """The refusal as a JSON value, for another process."""
         errors = [{"where": where, "what": what} for where, what in self.errors]
         return {"code": self.code, "detail": self.detail, "errors": errors}
+
+
+class UnusableError(RuntimeError):
+    """The data folder or the database is unusable; the message says what to do. Commands exit with 2."""
 
 
 def invalid(where: str, what: str) -> RefusedError:

@@ -24,12 +24,12 @@ import uvloop
 SIZE = 4
 BODIES = 64
 WARM_UP = 0.25
-"""Of the seconds, before those that count."""
+"""Share of the seconds, before those that count."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """What is sent.
+    """Requests to send.
 
     Args:
         port: of the server, on this machine.
@@ -124,7 +124,7 @@ class Taken:
             self.wrong = self.wrong or answer.decode(errors="replace")
 
     def found(self) -> dict[str, Any]:
-        """What is printed."""
+        """Results to print."""
         ordered = sorted(self.latencies)
         rate = len(ordered) / max(self.last - self.begins, 1e-9)
         quantiles = {f"p{q}": 1000 * ordered[min(len(ordered) * q // 100, len(ordered) - 1)] for q in (50, 99)}

@@ -65,7 +65,7 @@ class Service:
             return time.perf_counter() - began
 
     def load(self, agent: str, kind: str, **more: Any) -> dict[str, float]:
-        """What the load generator finds."""
+        """Measure with the load generator."""
         return load(Load(self.port, self.token, agent, kind, **more))
 
     def get(self, path: str) -> bytes:
@@ -95,7 +95,7 @@ def resident(pid: int) -> float:
 
 
 def load(given: Load) -> dict[str, float]:
-    """What the load generator finds; RuntimeError where answers are not those that are wanted."""
+    """Measure with the load generator; RuntimeError if an answer is not the wanted one."""
     command = [sys.executable, "-m", "axonrl.benchmarks.service.load", json.dumps(dataclasses.asdict(given))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -169,7 +169,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def kill(running: Service) -> None:
-    """As a crash does: gateway and workers at once."""
+    """End gateway and workers at once, like a crash."""
     for pid in [running.pid, *running.workers()]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What is measured: a function for each row, from its sizes to quantities by name."""
+"""Rows of the benchmark: a function for each, from its sizes to quantities by name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...serving.accounts import Accounts, AgentRows, RefusedError, open_service
-from ...serving.accounts.limits import LoginLimits
+from ...serving.limits import LoginLimits
 from .load import Load
 from .processes import PASSWORD, USER, Service, bare, kill, load, service
 
 BATCH: Final = 256
 ADDED_MILLISECONDS: Final = 0.15
-"""What an act may take beyond the bare endpoint."""
+"""Milliseconds that an act may take beyond the bare endpoint."""
 SECRET: Final = "x"
 """In place of a token, for the bare endpoint."""
 AT_MOST: Final = "at most"
@@ -135,7 +135,7 @@ def act_batch(seconds: float) -> dict[str, float]:
 
 
 def client(calls: int) -> dict[str, float]:
-    """What an act costs the client, beside http.client: microseconds."""
+    """Microseconds that an act costs the client, beside http.client."""
     from ..serving_client import measured
 
     found = measured(calls, 3)
@@ -222,7 +222,7 @@ def _drip(connections: Sequence[socket.socket], stop: threading.Event) -> None:
 
 
 def logins(tries: int) -> dict[str, float]:
-    """What a refused login takes, of a name that is there and of one that is not."""
+    """Time of a refused login, for a known and for an unknown name."""
     hours = itertools.count()
     with tempfile.TemporaryDirectory() as folder:
         database = open_service(Path(folder, "data"))
@@ -281,7 +281,7 @@ def copies(data: Path, taught: str, number: int, whole: int) -> None:
             row = rows.add(owner, f"copy-{k}", model.model, "", model.config)
             if k < whole:
                 shutil.copytree(data / "agents" / model.id, data / "agents" / row.id)
-            rows.set_status(row.id, "ready")
+            rows.set_ready(row.id)
     finally:
         database.close()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...serving.catalogue import recipe
-from ...serving.hosting.program_stepper import open_stepper
+from ...serving.hosting.programs import open_stepper
 
 ROWS = 256
 WARM_UP = 2_000

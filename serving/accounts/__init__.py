@@ -1,12 +1,11 @@
 """Database of a service: users, tokens, agents by name, audit."""
 
-from ..refusals import RefusedError
+from ..refusals import RefusedError, UnusableError
 from .accounts import Accounts
 from .agents import AgentRows
 from .audit import Audit, By
 from .data_folder import open_service
 from .database import Database
-from .errors import UnusableError
 from .grants import Grant, Lifetimes
 from .idempotency import Idempotency
 

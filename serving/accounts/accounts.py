@@ -6,21 +6,20 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import delete, exc, select, update
 from sqlalchemy.orm import Session
 
+from ..limits import LoginLimits
 from ..refusals import RefusedError
-from . import names, tokens
+from . import names
 from .audit import SERVICE, Audit, By
 from .database import Database
 from .grants import ADMIN, WEB, Lifetimes
-from .limits import LoginLimits
 from .passwords import Passwords, accept
-from .tables import Agent, Clock, User, now
-from .token_store import Tokens, find_user, new_id, revoke_all
+from .tables import Agent, Clock, User, iso_times, now
+from .tokens import Tokens, find_user, new_id, revoke_all
 
 USER: Final = "user"
 REMOVING: Final = "removing"
@@ -32,7 +31,7 @@ class Accounts(Tokens):
 
     Args:
         database: an open database.
-        audit: records logins and changes; or the data folder; None for the table alone.
+        audit: records logins and changes; None for the table alone.
         lifetimes: validity of tokens.
         quotas: the service's defaults, for accounts without their own.
         limits: limits of login attempts.
@@ -43,7 +42,7 @@ class Accounts(Tokens):
         self,
         database: Database,
         *,
-        audit: Audit | Path | None = None,
+        audit: Audit | None = None,
         lifetimes: Lifetimes | None = None,
         quotas: Mapping[str, int] | None = None,
         limits: LoginLimits | None = None,
@@ -97,12 +96,6 @@ class Accounts(Tokens):
         """Allow logins again. Revoked tokens stay revoked."""
         with self._audit.recorded("user.enable", by, name) as session:
             find_user(session, name, lock=True).disabled_at = None
-
-    def set_role(self, name: str, *, admin: bool, by: By = SERVICE) -> None:
-        """Make a user an administrator, or no longer one."""
-        role = ADMIN if admin else USER
-        with self._audit.recorded("user.set_role", by, name, role=role) as session:
-            find_user(session, name, lock=True).role = role
 
     def remove_user(self, name: str, *, by: By = SERVICE) -> list[str]:
         """Remove an account with its tokens, and mark its agents for removal by their host.
@@ -177,7 +170,7 @@ class Accounts(Tokens):
         by = By(name, address, request_id)
         known = self._verified("web_login", by, name, password)
         with self._audit.recorded("web_login", by, name) as session:
-            text, row = self._made(self._still(session, name, known), tokens.COOKIE, WEB, WEB, ["read"])
+            text, row = self._made(self._still(session, name, known), WEB, WEB, ["read"])
             row.expires_at = row.created_at + dt.timedelta(hours=self.lifetimes.web_hours)
             row.idle_until = row.created_at + self._idle(WEB)
             session.add(row)
@@ -221,7 +214,8 @@ class Accounts(Tokens):
                 self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
             raise
         try:
-            user = self._user_or_none(key)
+            with self._database.reading() as session:
+                user = session.scalars(select(User).where(User.name == key)).one_or_none()
             known = None if user is None else user.password_hash
             matches = self._passwords.matches(known, password)
         except RefusedError:
@@ -241,10 +235,6 @@ class Accounts(Tokens):
             return renewed
         return known
 
-    def _user_or_none(self, name: str) -> User | None:
-        with self._database.reading() as session:
-            return session.scalars(select(User).where(User.name == name)).one_or_none()
-
     def _still(self, session: Session, name: str, known: str) -> User:
         """The user, if neither the password nor the account has changed since the comparison."""
         user = session.scalars(select(User).where(User.name == name).with_for_update()).one_or_none()
@@ -260,13 +250,8 @@ def marked(agent_id: str) -> dict[str, Any]:
 
 def to_json(user: User) -> dict[str, Any]:
     """A user as a JSON value."""
-    times = {name: getattr(user, name) for name in ("created_at", "disabled_at")}
-    return {
-        "name": user.name,
-        "role": user.role,
-        **{name: None if time is None else time.isoformat() for name, time in times.items()},
-        "quotas": user.quotas,
-    }
+    about = iso_times(user, "created_at", "disabled_at")
+    return {"name": user.name, "role": user.role, **about, "quotas": user.quotas}
 
 
 def _invalid() -> RefusedError:

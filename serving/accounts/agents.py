@@ -18,11 +18,10 @@ from .accounts import REMOVING, marked
 from .audit import SERVICE, Audit, By
 from .database import Database
 from .tables import Agent, Clock, User, now
-from .token_store import new_id
+from .tokens import new_id
 
 CREATING: Final = "creating"
 READY: Final = "ready"
-FAILED: Final = "failed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,10 +129,6 @@ class AgentRows:
         with self._database.reading() as session:
             return session.scalars(query).all()
 
-    def count(self, owner: str) -> int:
-        """Number of a user's agents."""
-        return self.usage(owner)["agents"]
-
     def usage(self, owner: str) -> dict[str, int]:
         """Number of a user's agents, and the bytes that they use: ``{"agents": 2, "bytes": 12345}``."""
         with self._database.reading() as session:
@@ -145,11 +140,9 @@ class AgentRows:
         with self._database.reading() as session:
             return session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.status != REMOVING)).all()
 
-    def set_status(self, agent_id: str, status: str, detail: str = "") -> bool:
-        """Set ``creating``, ``ready`` or ``failed``; False if the agent is gone, or marked for removal."""
-        known = checks.choice("status", status, [CREATING, READY, FAILED])
-        reason = detail.replace("\0", "")[: names.MAX_DESCRIPTION].encode("utf-8", "replace").decode()
-        return self._change(agent_id, {"status": known, "status_detail": reason})
+    def set_ready(self, agent_id: str) -> bool:
+        """End an agent's creation; False if it is gone, or marked for removal."""
+        return self._change(agent_id, {"status": READY})
 
     def set_config(self, agent_id: str, config: Mapping[str, Any]) -> bool:
         """Store an agent's hyperparameters; False if it is gone, or marked for removal."""

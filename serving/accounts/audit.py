@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Final
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from ..refusals import RefusedError
+from ..refusals import UNAVAILABLE, RefusedError
 from .database import Database
-from .errors import UNAVAILABLE
 from .tables import AuditEntry, Clock, now
 
 FILE: Final = "audit.jsonl"

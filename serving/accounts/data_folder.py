@@ -7,12 +7,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from ..refusals import UnusableError
 from . import folder as folders
-from . import schema
 from .database import Database, address, shown
-from .errors import UnusableError
 from .tables import Installation, now
-from .token_store import new_id
+from .tokens import new_id
 
 
 def open_service(
@@ -21,7 +20,6 @@ def open_service(
     *,
     migrate: bool | None = None,
     serving: bool = False,
-    migrations: Path = schema.MIGRATIONS,
 ) -> Database:
     """Open the database of a data folder; both are created if they are missing.
 
@@ -30,7 +28,6 @@ def open_service(
         database: a URL or a path; None for ``service.db`` in the folder.
         migrate: whether to migrate an older schema; None: SQLite yes, PostgreSQL no. Never while a server runs.
         serving: whether this process holds the folder (:func:`folder.holding`).
-        migrations: the folder of the migrations.
 
     Raises:
         UnusableError: folder or database cannot be used, or they do not belong together.
@@ -39,7 +36,7 @@ def open_service(
     where = database or prepared / folders.DATABASE
     with folders.setting_up(prepared):
         running = None if serving else folders.holder(prepared)
-        opened = Database.open(where, migrate=False if running else migrate, migrations=migrations)
+        opened = Database.open(where, migrate=False if running else migrate)
         try:
             _bind(opened, prepared, where, serving)
         except BaseException:

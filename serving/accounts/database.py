@@ -14,9 +14,8 @@ from typing import Any, Final
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 from sqlalchemy.orm import Session
 
-from ..refusals import RefusedError
+from ..refusals import UNAVAILABLE, RefusedError, UnusableError
 from . import schema
-from .errors import UNAVAILABLE, UnusableError
 from .folder import space
 
 _WAIT: Final = 5
@@ -36,13 +35,12 @@ class Database:
         self._writing = engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
 
     @classmethod
-    def open(cls, where: str | Path, *, migrate: bool | None = None, migrations: Path = schema.MIGRATIONS) -> Database:
+    def open(cls, where: str | Path, *, migrate: bool | None = None) -> Database:
         """Connect, and create the tables in an empty database.
 
         Args:
             where: a path, or ``sqlite:///PATH`` or ``postgresql://USER@HOST/NAME``.
             migrate: whether to migrate an older schema; None: only SQLite, after a copy of the file.
-            migrations: the folder of the migrations.
 
         Raises:
             UnusableError: there is no such database, or its schema is newer, or older and may not be migrated.
@@ -51,15 +49,15 @@ class Database:
         is_sqlite = url.get_backend_name() == "sqlite"
         engine = _sqlite(url) if is_sqlite else _postgresql(url)
         try:
-            older = schema.is_older(engine, migrations)
+            older = schema.is_older(engine)
             if older:
                 if migrate is False or (migrate is None and not is_sqlite):
-                    raise UnusableError(_how_to_migrate(url, schema.revision(engine), schema.head(migrations)))
+                    raise UnusableError(_how_to_migrate(url, schema.revision(engine), schema.head()))
                 if is_sqlite:
                     path = Path(str(url.database))
                     _copy(path, path.with_name(f"{path.name}.before-migration-from-{schema.revision(engine)}"))
             if older or schema.revision(engine) is None:
-                schema.upgrade(engine, migrations)
+                schema.upgrade(engine)
         except exc.SQLAlchemyError as error:
             engine.dispose()
             left = space(Path(str(url.database))) if url.get_backend_name() == "sqlite" else ""

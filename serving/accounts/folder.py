@@ -15,8 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from ..refusals import RefusedError
-from .errors import UNAVAILABLE, UnusableError
+from ...run_dir.files import replacing, write_file
+from ..refusals import UNAVAILABLE, RefusedError, UnusableError
 
 AGENTS: Final = "agents"
 DATABASE: Final = "service.db"
@@ -194,32 +194,6 @@ def identity(folder: Path) -> str | None:
 
 def write_identity(folder: Path, installation: str) -> None:
     """Write identity.json, once."""
-    path = folder / _IDENTITY
-    temporary = folder / f".{_IDENTITY}.tmp"
-    write_private(temporary, (json.dumps({"installation": installation}) + "\n").encode())
-    temporary.replace(path)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a private file, and sync it to the disk."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def remove_agent(folder: Path, agent_id: str) -> None:
-    """Remove an agent's folder, renamed first, so that it is complete or gone; a missing one is no error."""
-    agents = folder / AGENTS
-    gone = agents / f".removed-{agent_id}"
-    with contextlib.suppress(FileNotFoundError):
-        (agents / agent_id).rename(gone)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(gone)
+    with replacing(folder / _IDENTITY) as temporary:
+        temporary.touch(0o600)
+        write_file(temporary, [(json.dumps({"installation": installation}) + "\n").encode()])

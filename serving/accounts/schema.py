@@ -11,9 +11,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
-from .errors import UnusableError
+from ..refusals import UnusableError
+from .tables import Base
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION_TABLE: Final = "axonrl_service_version"
 """Table of the revision. Not Alembic's default, which another program may use in the same PostgreSQL database."""
 _ADVISORY_LOCK: Final = 0x61786F6E726C  # "axonrl"
@@ -25,19 +26,19 @@ def revision(engine: Engine) -> str | None:
         return _context(connection).get_current_revision()
 
 
-def head(migrations: Path = MIGRATIONS) -> str:
+def head() -> str:
     """The revision of this version of axonrl."""
-    return str(ScriptDirectory.from_config(_config(migrations)).get_current_head())
+    return str(ScriptDirectory.from_config(_config()).get_current_head())
 
 
-def is_older(engine: Engine, migrations: Path = MIGRATIONS) -> bool:
+def is_older(engine: Engine) -> bool:
     """Whether an existing schema must be migrated.
 
     Raises:
         UnusableError: it was written by a newer version of axonrl.
     """
     current = revision(engine)
-    script = ScriptDirectory.from_config(_config(migrations))
+    script = ScriptDirectory.from_config(_config())
     if current is not None and current not in {one.revision for one in script.walk_revisions()}:
         shown = engine.url.render_as_string(hide_password=True)
         raise UnusableError(
@@ -47,9 +48,9 @@ def is_older(engine: Engine, migrations: Path = MIGRATIONS) -> bool:
     return current not in (None, script.get_current_head())
 
 
-def upgrade(engine: Engine, migrations: Path = MIGRATIONS) -> None:
+def upgrade(engine: Engine) -> None:
     """Create the tables, or migrate them to this version, atomically."""
-    config = _config(migrations)
+    config = _config()
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SET LOCAL statement_timeout = 0"))
@@ -61,7 +62,11 @@ def upgrade(engine: Engine, migrations: Path = MIGRATIONS) -> None:
             "transactional_ddl": True,
             "render_as_batch": True,
         }
-        command.upgrade(config, "head")
+        if _context(connection).get_current_revision() is None:
+            Base.metadata.create_all(connection)
+            command.stamp(config, "head")
+        else:
+            command.upgrade(config, "head")
 
 
 def _context(connection: Connection) -> MigrationContext:
@@ -69,8 +74,8 @@ def _context(connection: Connection) -> MigrationContext:
     return MigrationContext.configure(connection, opts=options)
 
 
-def _config(migrations: Path) -> Config:
+def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config

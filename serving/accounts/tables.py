@@ -29,6 +29,12 @@ def now() -> dt.datetime:
     return dt.datetime.now(dt.timezone.utc)
 
 
+def iso_times(row: Base, *names: str) -> dict[str, str | None]:
+    """Times or days of a row by ISO 8601, for JSON."""
+    found = {name: getattr(row, name) for name in names}
+    return {name: None if time is None else time.isoformat() for name, time in found.items()}
+
+
 class UtcTime(TypeDecorator[dt.datetime]):
     """A time with the zone UTC, even if the database stores no zones."""
 

@@ -112,14 +112,17 @@ SUPPORTED: Final[Mapping[str, Hosted]] = {
 OTHERS: Final[Mapping[str, Hosted]] = {
     "a2c": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80, **_SQUASHED}),
     "c51": Hosted(REPLAY, DISCRETE, ("epsilon",)),
+    "crossq": Hosted(REPLAY, CONTINUOUS, ("gaussian",), _NONE, {"critic_hidden": [256, 256]}),
     "impala": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 80, **_SQUASHED}),
     "iqn": Hosted(REPLAY, DISCRETE, ("epsilon",)),
     "naf": Hosted(REPLAY, CONTINUOUS, ("gaussian",), _NONE, {"exploration": "gaussian"}),
+    "pqn": Hosted(BATCH_MEMORY, DISCRETE, ("epsilon",), _NONE, {"size": 1024}),
     "qr_dqn": Hosted(REPLAY, DISCRETE, ("epsilon",)),
     # Twenty gradient steps of 64 transitions in each update.
     "redq": Hosted(REPLAY, BOTH, ("epsilon", "gaussian"), _NONE, {"batch_size": 1280}),
     "sac": Hosted(REPLAY, BOTH, ("epsilon", "gaussian")),
     "td3": Hosted(REPLAY, CONTINUOUS, ("gaussian",)),
+    "tqc": Hosted(REPLAY, CONTINUOUS, ("gaussian",)),
     "trpo": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024, **_SQUASHED}),
     "vpg": Hosted(BATCH_MEMORY, BOTH, ("drawn", "drawn"), _NONE, {"size": 1024, **_SQUASHED}),
 }
@@ -131,7 +134,9 @@ NOT_HOSTED: Final[Mapping[str, str]] = {
     "bc": "it imitates recorded actions, and learns nothing from what it does itself: use axonrl run",
     "cql": "it learns from recorded data, without acting: use axonrl run, or dqn",
     "cql_sac": "it learns from recorded data, without acting: use axonrl run, or sac",
+    "iql": "it learns from recorded data, without acting: use axonrl run, or sac",
     "r2d2": "it is recurrent, and needs a state for each environment, which hosted agents do not keep: use dqn",
+    "td3_bc": "it learns from recorded data, without acting: use axonrl run, or td3",
 }
 """Refused algorithms of axonrl, with the reasons."""
 

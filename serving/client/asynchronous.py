@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .address import Address
 from .connections import tls_context
+from .credentials import Secret
 from .experience import Experience
-from .flows import Attempt, Flow, Steps
-from .messages import Lost, Response, Result, answered
+from .logins import Verify
+from .messages import Lost, Request, Response, Result, answered
 
 if TYPE_CHECKING:
     import aiohttp
@@ -27,18 +30,14 @@ class AsyncRemoteAgent(Experience):
 
     _awaits = True
 
-    def _open(self) -> None:
-        self._turns = asyncio.Lock()
-        self._session: aiohttp.ClientSession | None = None
+    def _connect(self, where: Address, verify: Verify) -> AsyncConnections:
+        self._connections, self._turns = AsyncConnections(where, verify), asyncio.Lock()
+        return self._connections
 
     async def close(self) -> None:
         """Close the connections, and log out; see ``RemoteAgent.close``."""
-        if self._login is not None:
-            self._token = None
-            await asyncio.to_thread(self._login.leave, self, self._timeout)
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await asyncio.to_thread(self._session.leave)
+        await self._connections.close()
 
     async def __aenter__(self) -> AsyncRemoteAgent:
         return self
@@ -48,56 +47,66 @@ class AsyncRemoteAgent(Experience):
     ) -> None:
         await self.close()
 
-    async def _carry_out(self, flow: Flow[Result], in_order: bool) -> Result:
+    async def _carry_out(self, call: Callable[[], Coroutine[Any, Any, Result]], in_order: bool) -> Result:
         if not in_order:
-            return await self._run(self._steps(flow))
+            return await call()
         async with self._turns:
-            return await self._run(self._steps(flow))
+            return await call()
 
-    async def _run(self, steps: Steps[Result]) -> Result:
-        """Carry out the steps of a call; returns or raises its result."""
-        outcome: Any = None
-        try:
-            while True:
-                step = steps.send(outcome)
-                if isinstance(step, Attempt):
-                    outcome = await self._send(step)
-                elif callable(step):
-                    outcome = await asyncio.to_thread(step)
-                else:
-                    await asyncio.sleep(step)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
 
-    async def _send(self, attempt: Attempt) -> Response | Lost:
-        """The answer with any status, or the reason why there is none."""
+class AsyncConnections:
+    """Connections over aiohttp; see :class:`.retries.Transport`.
+
+    Args:
+        address: address of the service.
+        verify: see ``RemoteAgent``.
+    """
+
+    def __init__(self, address: Address, verify: Verify) -> None:
+        self.address, self._verify = address, verify
+        self._session: aiohttp.ClientSession | None = None
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """Call a function that blocks, in a thread."""
+        return await asyncio.to_thread(function)
+
+    async def send(self, request: Request, token: Secret | None, timeout: float) -> Response | Lost:
+        """Send a request once."""
         import aiohttp  # only needed here
 
-        request = attempt.request
         try:
             sent = self._opened().request(
                 request.method,
-                self.url + request.path,
+                self.address.url + request.path,
                 data=request.body,
-                headers={"Accept-Encoding": "identity", **request.headers(attempt.token)},
+                headers={"Accept-Encoding": "identity", **request.headers(token)},
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=attempt.timeout),
+                timeout=aiohttp.ClientTimeout(total=timeout),
             )
             async with sent as response:
                 return answered(response.status, await response.read(), response.headers.get)
         except aiohttp.ClientConnectorCertificateError as error:
             return Lost("certificate", str(error), for_good=True)
         except asyncio.TimeoutError:  # not TimeoutError in Python 3.10
-            return Lost("timeout", f"no answer within {attempt.timeout:g} seconds")
+            return Lost("timeout", f"no answer within {timeout:g} seconds")
         except (aiohttp.ClientError, OSError) as error:
             return Lost("unreachable", f"{type(error).__name__}: {error}")
+
+    async def close(self) -> None:
+        """Close the connections. A later request opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             import aiohttp
 
-            tls = tls_context(self._verify) if self._address.secure else True
+            tls = tls_context(self._verify) if self.address.secure else True
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=tls, limit=0), cookie_jar=aiohttp.DummyCookieJar()
             )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
+import urllib.parse
 import warnings
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from . import agent_info, credentials, logins, state, values
-from .agent_info import Known
-from .credentials import Secret
-from .errors import ArgumentError, AuthenticationError, NotFound, ServiceError
-from .flows import Flow, attribute, operation
+from . import address, agent_info, credentials, logins, state, values
+from .address import Address
+from .agent_info import Facts
+from .credentials import Login, Secret
+from .errors import ArgumentError, NotFound, ServiceError
+from .logins import Session, Verify
 from .messages import Request, a_list, an_object, parsed
-from .session import Session, checked_model
+from .operations import attribute, operation
+from .retries import Transport
 from .state import EncodedAgentState
 from .values import Size
 
@@ -21,13 +25,100 @@ _POLL: Final = 0.25  # seconds
 _POLLS: Final = 480
 
 
-class Calls(Session):
-    """The operations of an agent, except experience."""
+class Calls:
+    """The operations of an agent, except experience; arguments as of ``RemoteAgent``."""
+
+    _awaits: ClassVar[bool] = False
+    """Whether operations are awaited."""
+
+    def __init__(
+        self,
+        agent_name: str,
+        description: str | None = "",
+        *,
+        access_token: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        url: str | None = None,
+        timeout: float = 10.0,
+        retry_deadline: float = 30.0,
+        environment: str | None = None,
+        verify: bool | str | os.PathLike[str] = True,
+        **hyperparameters: Any,
+    ) -> None:
+        credentials.refuse_misspelt(hyperparameters)
+        where = address.find(url)
+        timeout = values.duration(timeout, "timeout", zero=False)
+        retry_deadline = values.duration(retry_deadline, "retry_deadline", zero=True)
+        if not isinstance(agent_name, str) or agent_name in ("", ".", ".."):
+            raise ArgumentError(f"agent_name must be a name, got {agent_name!r}", "agent_name")
+        description = "" if description is None else description
+        if not isinstance(description, str):
+            raise ArgumentError(f"description must be a string, got {description!r}", "description")
+        self._arguments = {  # without credentials: for pickling
+            "agent_name": agent_name,
+            "description": description,
+            "url": where.url,
+            "timeout": timeout,
+            "retry_deadline": retry_deadline,
+            "environment": environment,
+            "verify": verify,
+            **hyperparameters,
+        }
+        self._name, self._url = agent_name, where.url
+        self._environment = values.environment(environment or random_environment())
+        config = dict(hyperparameters)
+        first = agent_info.from_arguments(config)
+        self._given = {name: values.setting(value, name) for name, value in config.items()}
+        quoted = urllib.parse.quote(agent_name, safe="")
+        self._path, self._snapshot = f"/agents/{quoted}", f"/snapshots/{quoted}"
+        found = credentials.find(access_token, username, password)
+        token = found if isinstance(found, Secret) else None
+        login = logins.shared(where, verify, found) if isinstance(found, Login) else None
+        self._session = Session(self._connect(where, verify), token, login, timeout, retry_deadline)
+        self._facts = Facts(self._session, self._path, first)
+        if not self._awaits:
+            self._session.log_in()
+
+    def _connect(self, where: Address, verify: Verify) -> Transport:
+        """Connections to the service."""
+        raise NotImplementedError
+
+    @property
+    def agent_name(self) -> str:
+        """Name of the agent in the service."""
+        return self._name
+
+    @property
+    def description(self) -> str:
+        """Description for :meth:`create_agent`."""
+        return str(self._arguments["description"])
+
+    @property
+    def environment(self) -> str:
+        """The stream of experience that steps belong to."""
+        return self._environment
+
+    @property
+    def url(self) -> str:
+        """URL of the service, with ``/api/v1``."""
+        return self._url
+
+    def __repr__(self) -> str:
+        model = self._facts.known.model
+        known = f", agent_model={model!r}" if model is not None else ""
+        return f"{type(self).__name__}({self._name!r}, url={self.url!r}{known})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._arguments
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     # -- the agent ----------------------------------------------------------------------------------------------------
 
     @operation
-    def create_agent(
+    async def create_agent(
         self,
         state_size: Size | None = None,
         action_size: Size | None = None,
@@ -39,7 +130,7 @@ class Calls(Session):
         action_low: Any = None,
         action_high: Any = None,
         observation_space: dict[str, Any] | None = None,
-    ) -> Flow[dict[str, Any]]:
+    ) -> dict[str, Any]:
         """Create the agent; when this returns, it acts.
 
         Args:
@@ -64,8 +155,8 @@ class Calls(Session):
             InvalidRequest: a hyperparameter is invalid.
         """
         state_size = values.either(state_size, obs_size, "state_size", "obs_size")
-        first = self._first
-        model = checked_model(first.model if agent_model is None else agent_model)
+        first = self._facts.first
+        model = agent_info.checked_model(first.model if agent_model is None else agent_model)
         settings = {"discrete": discrete, "observation_space": observation_space}
         settings |= {"action_low": action_low, "action_high": action_high}
         given = {name: values.setting(value, name) for name, value in settings.items() if value is not None}
@@ -75,28 +166,25 @@ class Calls(Session):
         elif state_size is not None:
             raise ArgumentError("state_size and observation_space exclude each other", "state_size")
         config["action_size"] = values.size(first.action_size if action_size is None else action_size, "action_size")
-        body = {"name": self._name, "model": model, "description": self._description, "config": config}
-        sent = values.encode({**body, "is_active": values.flag(active, "active")})
-        return (yield from self._create(sent))
+        body = {"name": self._name, "model": model, "description": self.description, "config": config}
+        return await self._create(values.encode({**body, "is_active": values.flag(active, "active")}))
 
-    def _create(self, body: bytes) -> Flow[dict[str, Any]]:
+    async def _create(self, body: bytes) -> dict[str, Any]:
         """Send a creation, and wait until the agent acts."""
         request = Request("POST", "/agents/", body, key=new_key(), slow=True)
-        answer = yield request
-        agent = parsed(request, answer, an_object)
         for _ in range(_POLLS):
+            answer = await self._session.send(request)
+            agent = parsed(request, answer, an_object)
             if agent.get("status") != "creating":
                 break
             request = Request("GET", self._path, after=_POLL)
-            answer = yield request
-            agent = parsed(request, answer, an_object)
         if agent.get("status") in ("creating", "failed"):
             message = f"The agent {self._name} was not created: its status is {agent['status']}"
             raise ServiceError(message, answer.status, "agent_failed", message, answer.request_id)
-        return self._learned(agent)
+        return self._facts.note(agent)
 
     @operation
-    def remove(self, *, agent_name: str, quite: bool = True) -> Flow[bool]:
+    async def remove(self, *, agent_name: str, quite: bool = True) -> bool:
         """Delete the agent and all that it learned, permanently.
 
         Args:
@@ -113,89 +201,87 @@ class Calls(Session):
             message = f"agent_name must be {self._name!r} for this agent to be removed, got {agent_name!r}"
             if not quite:
                 raise ArgumentError(message, "agent_name")
-            warnings.warn(f"{message}. Nothing was removed.", RuntimeWarning, stacklevel=6)
+            warnings.warn(f"{message}. Nothing was removed.", RuntimeWarning, stacklevel=5)
             return False
         try:
-            yield Request("DELETE", self._path)
+            await self._session.send(Request("DELETE", self._path))
         except NotFound:
             return False
         finally:
-            self._forget()
+            self._facts.forget()
         return True
 
     @attribute
-    def exists(self) -> Flow[bool]:
+    async def exists(self) -> bool:
         """Whether the agent exists and is completely created. A refused token raises."""
-        return self._exists()
+        return await self._facts.exists()
 
     @attribute
-    def is_active(self) -> Flow[bool]:
+    async def is_active(self) -> bool:
         """Whether it acts and learns."""
-        return self._is_active()
+        return await self._facts.is_active()
 
     @operation
-    def activate(self) -> Flow[None]:
+    async def activate(self) -> None:
         """Let it act and learn."""
-        return self._set_active(True)
+        await self._session.send(Request("PATCH", self._path, values.encode({"is_active": True})))
 
     @operation
-    def deactivate(self) -> Flow[None]:
+    async def deactivate(self) -> None:
         """Deactivate the agent: it takes no memory, and ``act`` and ``step`` raise ``Conflict``."""
-        return self._set_active(False)
+        await self._session.send(Request("PATCH", self._path, values.encode({"is_active": False})))
 
     @attribute
-    def hparams(self) -> Flow[dict[str, int | float | str]]:
+    async def hparams(self) -> dict[str, int | float | str]:
         """Hyperparameters and sizes, as far as known; asks once if none are."""
-        if not self._known.config and not self._given:
-            yield from self._info()
-        return agent_info.hparams(self._known.config or self._given)
+        if not self._facts.known.config and not self._given:
+            await self._facts.info()
+        return agent_info.hparams(self._facts.known.config or self._given)
 
     @operation
-    def info(self) -> Flow[dict[str, Any]]:
+    async def info(self) -> dict[str, Any]:
         """The agent object: its configuration, status and counters."""
-        return self._info()
+        return await self._facts.info()
 
     @operation
-    def sync(self) -> Flow[None]:
+    async def sync(self) -> None:
         """Update model, sizes and hyperparameters from the service."""
-        yield from self._info()
+        await self._facts.info()
 
     @attribute
-    def state_size(self) -> Flow[Size]:
+    async def state_size(self) -> Size:
         """Number of numbers in an observation, or its shape; None for a Dict of observations."""
-        return self._fact("state_size")
+        return await self._facts.fact("state_size")  # type: ignore[no-any-return]
 
     obs_size = state_size
 
     @attribute
-    def action_size(self) -> Flow[Size]:
+    async def action_size(self) -> Size:
         """Number of actions, or of numbers in an action, or their shape."""
-        return self._fact("action_size")
+        return await self._facts.fact("action_size")  # type: ignore[no-any-return]
 
     @attribute
-    def agent_model(self) -> Flow[str]:
+    async def agent_model(self) -> str:
         """Model, such as ``"dqn"``."""
-        return self._fact("model")
+        return await self._facts.fact("model")  # type: ignore[no-any-return]
 
     @attribute
-    def discrete(self) -> Flow[bool]:
+    async def discrete(self) -> bool:
         """Whether actions are integers."""
-        return self._fact("discrete")
+        return await self._facts.fact("discrete")  # type: ignore[no-any-return]
 
     @attribute
-    def loss(self) -> Flow[dict[str, Any]]:
+    async def loss(self) -> dict[str, Any]:
         """Loss and metrics of the last update, None where not finite; empty before the first."""
-        request = Request("GET", f"{self._path}/loss")
-        return parsed(request, (yield request), an_object)
+        return await self._session.ask(Request("GET", f"{self._path}/loss"), an_object)
 
     @operation
-    def get_state(self) -> Flow[EncodedAgentState]:
+    async def get_state(self) -> EncodedAgentState:
         """Download everything that the agent has learned. The service allows this a few times a minute."""
-        request = Request("GET", self._snapshot, slow=True)
-        return parsed(request, (yield request), state.from_json)
+        return await self._session.ask(Request("GET", self._snapshot, slow=True), state.from_json)
 
     @operation
-    def upload_state(self, state: EncodedAgentState) -> Flow[bool]:
+    async def upload_state(self, state: EncodedAgentState) -> bool:
         """Replace the agent's state by another agent's.
 
         Returns:
@@ -207,22 +293,21 @@ class Calls(Session):
         if not isinstance(state, EncodedAgentState):
             raise ArgumentError(f"state must be an EncodedAgentState, got {type(state).__name__}", "state")
         body = values.encode(dataclasses.asdict(state))
-        yield Request("POST", self._snapshot, body, key=new_key(), slow=True)
+        await self._session.send(Request("POST", self._snapshot, body, key=new_key(), slow=True))
         return True
 
     @operation
-    def episodes(self, last: int = 100) -> Flow[list[dict[str, Any]]]:
+    async def episodes(self, last: int = 100) -> list[dict[str, Any]]:
         """The last finished episodes: return, length, kind of end, environment and time."""
         count = values.size(last, "last")
         if not isinstance(count, int):
             raise ArgumentError(f"last must be a positive integer, got {count!r}", "last")
-        request = Request("GET", f"{self._path}/episodes?limit={count}")
-        return parsed(request, (yield request), a_list)
+        return await self._session.ask(Request("GET", f"{self._path}/episodes?limit={count}"), a_list)
 
     @operation
-    def get_access_token(
+    async def get_access_token(
         self, username: str | None = None, password: str | None = None, access_token: str | None = None
-    ) -> Flow[str]:
+    ) -> str:
         """A token: the given one, or a new one for username and password; without either, from the environment.
 
         A new token belongs to the caller: ``close`` does not end it.
@@ -234,60 +319,12 @@ class Calls(Session):
         found = credentials.find(access_token, username, password)
         if isinstance(found, Secret):
             return found.reveal()
-        return (yield from logins.login(found))
+        return await logins.new_token(self._session.transport, found, *self._session.limits)
 
-    # -- facts --------------------------------------------------------------------------------------------------------
 
-    def _info(self) -> Flow[dict[str, Any]]:
-        """Get the agent object, and store its facts."""
-        request = Request("GET", self._path)
-        try:
-            answer = yield request
-        except NotFound:
-            self._forget()
-            raise
-        return self._learned(parsed(request, answer, an_object))
-
-    def _exists(self) -> Flow[bool]:
-        try:
-            agent = yield from self._info()
-        except NotFound:
-            return False
-        return agent.get("status") != "creating"
-
-    def _is_active(self) -> Flow[bool]:
-        agent = yield from self._info()
-        return bool(agent.get("is_active"))
-
-    def _set_active(self, active: bool) -> Flow[None]:
-        yield Request("PATCH", self._path, values.encode({"is_active": active}))
-
-    def _fact(self, name: str) -> Flow[Any]:
-        """A stored fact; asks the service if it is unknown."""
-        if getattr(self._known, name) is None:
-            yield from self._info()
-        return getattr(self._known, name)
-
-    def _forget(self) -> None:
-        """Drop all facts: the agent is gone, and another may get its name."""
-        self._known = self._first
-        self._may_ask = True
-
-    def _learn(self) -> Flow[Known]:
-        """The facts, after asking for unknown sizes; a token that may act but not read does without."""
-        if self._may_ask and (self._known.state_size is None or self._known.discrete is None):
-            try:
-                yield from self._info()
-            except AuthenticationError as error:
-                if error.code != "forbidden_scope":
-                    raise
-            self._may_ask = False
-        return self._known
-
-    def _learned(self, agent: dict[str, Any]) -> dict[str, Any]:
-        self._known = agent_info.from_agent(agent, self._known)
-        self._may_ask = False
-        return agent
+def random_environment() -> str:
+    """A unique name."""
+    return f"e{secrets.token_hex(6)}"
 
 
 def new_key() -> str:

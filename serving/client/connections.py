@@ -1,4 +1,4 @@
-"""Connections to one service, kept open between requests and shared by threads."""
+"""Blocking connections to one service, kept open between requests and shared by threads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import socket
 import ssl
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from .address import Address
 from .credentials import Secret
 from .errors import ArgumentError
-from .flows import Attempt, Steps
 from .messages import Lost, Request, Response, Result, answered
 
 _KEPT: Final = 16
@@ -33,29 +33,21 @@ class Connections:
 
     def __init__(self, address: Address, verify: bool | str | os.PathLike[str]) -> None:
         self._idle: collections.deque[http.client.HTTPConnection] = collections.deque(maxlen=_KEPT)
-        self._address = address
+        self.address = address
         self._tls = tls_context(verify) if address.secure else None
         self._process = os.getpid()
         weakref.finalize(self, _close, self._idle)  # __del__ may run after the sockets', which would complain
 
-    def run(self, steps: Steps[Result]) -> Result:
-        """Carry out the steps of a call; returns or raises its result."""
-        outcome: Any = None
-        try:
-            while True:
-                step = steps.send(outcome)
-                if isinstance(step, Attempt):
-                    outcome = self.send(*step)
-                elif callable(step):
-                    outcome = step()
-                else:
-                    time.sleep(step)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+    async def sleep(self, seconds: float) -> None:
+        """See :class:`.retries.Transport`."""
+        time.sleep(seconds)
 
-    def send(self, request: Request, token: Secret | None, timeout: float) -> Response | Lost:
-        """The answer with any status, or the reason why there is none. Redirects are answers."""
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """See :class:`.retries.Transport`."""
+        return function()
+
+    async def send(self, request: Request, token: Secret | None, timeout: float) -> Response | Lost:
+        """See :class:`.retries.Transport`."""
         if self._process != os.getpid():  # a fork: these are the parent's connections
             self.close()
             self._process = os.getpid()
@@ -81,7 +73,7 @@ class Connections:
 
     def _write(self, connection: http.client.HTTPConnection, request: Request, token: Secret | None) -> bool:
         """Send a request; False if the service stopped reading, as after answering that it is too large."""
-        target = self._address.prefix + request.path
+        target = self.address.prefix + request.path
         try:
             connection.request(request.method, target, request.body, request.headers(token))
         except (BrokenPipeError, ConnectionResetError):
@@ -103,7 +95,7 @@ class Connections:
                     found.sock.settimeout(timeout)
                     return found
                 found.close()
-        host, port = self._address.host, self._address.port
+        host, port = self.address.host, self.address.port
         if self._tls is not None:
             return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)
         return http.client.HTTPConnection(host, port, timeout=timeout)

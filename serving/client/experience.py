@@ -1,4 +1,4 @@
-"""Acting and reporting steps, without I/O."""
+"""Acting and reporting steps."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from . import values
 from .agent_info import Known
 from .calls import Calls, new_key
 from .errors import ArgumentError
-from .flows import Flow, ordered
-from .messages import Request, parsed
-from .session import checked_environment
+from .messages import Request
+from .operations import ordered
 
 Action: TypeAlias = "int | list[float]"
 """An integer, or the numbers of an action: nested lists if ``action_size`` is a shape."""
@@ -22,7 +21,7 @@ class Experience(Calls):
     """Acting and reporting steps, the operations of an environment: carried out in order."""
 
     @ordered
-    def act(self, state: Any = None, noise: float = 0, *, explore: bool | None = None, obs: Any = None) -> Flow[Action]:
+    async def act(self, state: Any = None, noise: float = 0, *, explore: bool | None = None, obs: Any = None) -> Action:
         """Choose an action.
 
         Args:
@@ -41,18 +40,17 @@ class Experience(Calls):
             Conflict: the agent is inactive.
         """
         state, target = values.either(state, obs, "state", "obs"), self._target(noise, explore)
-        known = self._known
+        known = self._facts.known
         if known.discrete is None or known.state_size is None:
-            known = yield from self._learn()
+            known = await self._facts.learn()
         body = {"observation": values.state(state, known.state_size), "environment": self._environment}
         request = Request("POST", target, _with_explore(body, explore))
-        answer = yield request
-        return parsed(request, answer, lambda found: _action(found["action"], known), _NO_ACTION)
+        return await self._session.ask(request, lambda found: _action(found["action"], known), _NO_ACTION)
 
     @ordered
-    def act_batch(
+    async def act_batch(
         self, states: Any, noise: float = 0, *, explore: bool | None = None, environments: Any = None
-    ) -> Flow[list[Action]]:
+    ) -> list[Action]:
         """Choose actions for up to 1,000 observations; see :meth:`act`.
 
         Args:
@@ -65,7 +63,7 @@ class Experience(Calls):
         columns, count, names = self._columns(states=states, environments=environments)
         if not count:
             return []
-        known = yield from self._learn()
+        known = await self._facts.learn()
         rows = [values.state(row, known.state_size, f"states[{k}]") for k, row in enumerate(columns["states"])]
         body = {"observations": rows, "environments": names}
         request = Request("POST", target, _with_explore(body, explore))
@@ -76,10 +74,10 @@ class Experience(Calls):
                 raise ValueError
             return given
 
-        return parsed(request, (yield request), actions, _NO_ACTION)
+        return await self._session.ask(request, actions, _NO_ACTION)
 
     @ordered
-    def step(
+    async def step(
         self,
         state: Any = None,
         action: Any = None,
@@ -91,7 +89,7 @@ class Experience(Calls):
         key: str | None = None,
         obs: Any = None,
         next_obs: Any = None,
-    ) -> Flow[bool]:
+    ) -> bool:
         """Report the outcome of an action. When this returns, the service has stored it.
 
         Args:
@@ -114,16 +112,16 @@ class Experience(Calls):
         """
         state = values.either(state, obs, "state", "obs")
         next_state = values.either(next_state, next_obs, "next_state", "next_obs")
-        key = new_key() if key is None else checked_key(key)
-        known = self._known
+        key = new_key() if key is None else values.key(key)
+        known = self._facts.known
         if known.discrete is None or known.state_size is None:
-            known = yield from self._learn()
+            known = await self._facts.learn()
         data = _step((state, action, reward, next_state, done, truncated), known, self._environment)
-        yield Request("POST", f"{self._path}/step", values.encode({"step_data": data}), key=key)
+        await self._session.send(Request("POST", f"{self._path}/step", values.encode({"step_data": data}), key=key))
         return True
 
     @ordered
-    def step_batch(
+    async def step_batch(
         self,
         states: Any,
         actions: Any,
@@ -134,32 +132,32 @@ class Experience(Calls):
         truncated: Any = None,
         environments: Any = None,
         key: str | None = None,
-    ) -> Flow[int]:
+    ) -> int:
         """Report up to 1,000 steps, all or none; equivalent to successive calls of :meth:`step`.
 
         Returns:
             Number of steps.
         """
-        key = new_key() if key is None else checked_key(key)
+        key = new_key() if key is None else values.key(key)
         given = {"states": states, "actions": actions, "rewards": rewards, "next_states": next_states, "dones": dones}
         columns, count, names = self._columns(**given, truncated=truncated, environments=environments)
         if not count:
             return 0
-        known = yield from self._learn()
+        known = await self._facts.learn()
         columns.setdefault("truncated", [False] * count)
         rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
         steps = [
             _step(row, known, name, [f"{column}[{k}]" for column in _COLUMNS])
             for k, (row, name) in enumerate(zip(rows, names, strict=True))
         ]
-        yield Request("POST", f"{self._path}/steps", values.encode({"steps": steps}), key=key)
+        await self._session.send(Request("POST", f"{self._path}/steps", values.encode({"steps": steps}), key=key))
         return count
 
     @ordered
-    def end_episode(self) -> Flow[None]:
+    async def end_episode(self) -> None:
         """Report that the environment was reset without ``done``: the last step counts as truncated."""
         body = values.encode({"environment": self._environment})
-        yield Request("POST", f"{self._path}/end_episode", body, key=new_key())
+        await self._session.send(Request("POST", f"{self._path}/end_episode", body, key=new_key()))
 
     def _columns(self, **given: Any) -> tuple[dict[str, Any], int, list[str]]:
         """Columns of a batch, their length, and the name of each row's environment."""
@@ -169,7 +167,7 @@ class Experience(Calls):
         if "environments" not in columns:
             return columns, count, [self._environment] * count
         names = enumerate(columns["environments"])
-        return columns, count, [checked_environment(name, f"environments[{k}]") for k, name in names]
+        return columns, count, [values.environment(name, f"environments[{k}]") for k, name in names]
 
     def _target(self, noise: Any, explore: Any) -> str:
         if explore is not None and type(explore) is not bool:
@@ -181,13 +179,6 @@ class Experience(Calls):
 _NO_ACTION: Final = "the answer holds no action"
 _ARGUMENTS: Final = ("state", "action", "reward", "next_state", "done", "truncated")
 _COLUMNS: Final = ("states", "actions", "rewards", "next_states", "dones", "truncated")
-
-
-def checked_key(key: Any) -> str:
-    """Check a user's idempotency key: 1 to 255 printable ASCII characters."""
-    if isinstance(key, str) and 0 < len(key) < 256 and key.isascii() and key.isprintable() and key == key.strip():
-        return key
-    raise ArgumentError(f"key must be 1 to 255 printable ASCII characters, got {values.shortened(key)}", "key")
 
 
 def _step(row: Sequence[Any], known: Known, environment: str, names: Sequence[str] = _ARGUMENTS) -> dict[str, Any]:

@@ -1,21 +1,25 @@
-"""Logins, shared by a process's objects with the same service, name and password."""
+"""Sessions: requests with a token, or with that of a login, which objects of a process share."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
 import urllib.parse
 import weakref
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from .address import Address
 from .connections import Connections
 from .credentials import Login, Secret
-from .errors import AuthenticationError
-from .flows import Flow, carried_out, repeated
-from .messages import Request, parsed
+from .errors import AuthenticationError, ServiceError
+from .messages import Request, Response, Result, parsed
+from .retries import Transport, repeated, run
 
+_SLOW: Final = 120.0
+"""Seconds that creations and transfers of states may take."""
 Verify: TypeAlias = "bool | str | os.PathLike[str]"
 
 
@@ -52,12 +56,8 @@ class SharedLogin:
         with self._turn():
             if self._token is None or self._token is expired:
                 self._forget()
-                connections = Connections(self._address, self._verify)
-                try:
-                    steps = carried_out(login(self._account), lambda one: repeated(one, None, timeout, deadline))
-                    self._token = Secret(connections.run(steps))
-                finally:
-                    connections.close()
+                with contextlib.closing(Connections(self._address, self._verify)) as connections:
+                    self._token = Secret(run(new_token(connections, self._account, timeout, deadline)))
                 self._inherited = False
                 _OPEN.add(self)
             self._users.add(user)
@@ -84,9 +84,11 @@ class SharedLogin:
             if self._token is None or self._users:
                 return
             if not self._inherited:
-                connections = Connections(self._address, self._verify)
-                connections.run(repeated(Request("POST", "/logout"), self._token, timeout, 0.0))
-                connections.close()
+                with (
+                    contextlib.suppress(ServiceError),
+                    contextlib.closing(Connections(self._address, self._verify)) as connections,
+                ):
+                    run(repeated(connections, Request("POST", "/logout"), self._token, timeout, 0.0))
             self._forget()
 
     def _forget(self) -> None:
@@ -111,14 +113,74 @@ def shared(address: Address, verify: Verify, account: Login) -> SharedLogin:
     return _KNOWN.setdefault(key, SharedLogin(address, verify, account))
 
 
-def login(account: Login) -> Flow[str]:
-    """Get a new token."""
-    request = Request("POST", "/login/access-token", _form(account), password=account.password)
-    return parsed(request, (yield request), _token, "the answer holds no access_token")
+class Session:
+    """Sends requests with a token, or with that of a login, which it renews.
+
+    Args:
+        transport: connections to the service.
+        token: the token; None for that of a login.
+        login: the login; None for a token.
+        timeout: seconds of an attempt.
+        deadline: seconds after which no further attempt begins.
+    """
+
+    def __init__(
+        self, transport: Transport, token: Secret | None, login: SharedLogin | None, timeout: float, deadline: float
+    ) -> None:
+        self.transport, self._token, self._login = transport, token, login
+        self.limits = timeout, deadline
+
+    async def ask(
+        self, request: Request, parse: Callable[[Any], Result], complaint: str = "", most: float | None = None
+    ) -> Result:
+        """Parse the successful answer to a request; arguments as of :meth:`send` and :func:`.parsed`."""
+        return parsed(request, await self.send(request, most), parse, complaint)
+
+    async def send(self, request: Request, most: float | None = None) -> Response:
+        """The successful answer to a request; logs in if there is no token, and again if it has expired.
+
+        Args:
+            request: the request.
+            most: seconds within which it is answered or not, without a retry; None for the session's limits.
+
+        Raises:
+            ServiceError: the service refused, or did not answer.
+        """
+        timeout, deadline = self.limits if most is None else (min(most, self.limits[0]), 0.0)
+        limits = max(timeout, _SLOW) if request.slow else timeout, deadline
+        transport, login, token = self.transport, self._login, self._token
+        if login is None:
+            return await repeated(transport, request, token, *limits)
+        if token is None:
+            token = self._token = await transport.call(lambda: login.join(self, *limits))
+        try:
+            return await repeated(transport, request, token, *limits)
+        except AuthenticationError as error:
+            refused, expired = error, token  # the lambda outlives the clause
+            other = await transport.call(lambda: login.instead_of(expired, refused, self, *limits))
+            if other is None:
+                raise
+        self._token = other
+        return await repeated(transport, request, other, *limits)
+
+    def log_in(self) -> None:
+        """Get the login's token now, if there is a login; raises ServiceError."""
+        if self._login is not None:
+            self._token = self._login.join(self, *self.limits)
+
+    def leave(self) -> None:
+        """End the login, unless another object of this process uses it. A later request logs in again."""
+        if self._login is not None:
+            self._token = None
+            self._login.leave(self, self.limits[0])
 
 
-def _form(account: Login) -> bytes:
-    return urllib.parse.urlencode({"username": account.username, "password": account.password.reveal()}).encode("ascii")
+async def new_token(transport: Transport, account: Login, timeout: float, deadline: float) -> str:
+    """Get a new token; see :func:`.repeated`."""
+    form = urllib.parse.urlencode({"username": account.username, "password": account.password.reveal()})
+    request = Request("POST", "/login/access-token", form.encode("ascii"), password=account.password)
+    answer = await repeated(transport, request, None, timeout, deadline)
+    return parsed(request, answer, _token, "the answer holds no access_token")
 
 
 def _token(answer: Any) -> str:

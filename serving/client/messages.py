@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -90,7 +91,7 @@ def answered(status: int, body: bytes, header: Callable[[str], str | None]) -> R
 
 
 def parsed(request: Request, answer: Response, parse: Callable[[Any], Result], complaint: str = "") -> Result:
-    """What ``parse`` makes of the JSON of a successful answer.
+    """Parse the JSON of a successful answer.
 
     Args:
         request: the request.
@@ -131,18 +132,21 @@ def _unexpected(request: Request, answer: Response, detail: str) -> ServiceError
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
 
 
-def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> Response | ServiceError:
-    """A successful answer, or the error of an unsuccessful one, or of none.
+def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = ()) -> Response:
+    """The successful answer of an outcome.
 
     Args:
         request: the request.
         outcome: its outcome.
         hide: secrets that the service might repeat in its answer.
+
+    Raises:
+        ServiceError: there is no answer, or not a successful one.
     """
     if isinstance(outcome, Lost):
         detail = _hidden(outcome.detail, hide)
         message = f"{_asked(request)}: no answer ({outcome.code}): {detail}"
-        return ServiceUnavailable(message, None, outcome.code, detail)
+        raise ServiceUnavailable(message, None, outcome.code, detail)
     # An earlier attempt, whose answer was lost, may have removed it.
     gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
     if 200 <= outcome.status < 300 or gone:
@@ -170,7 +174,7 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
     kind = Conflict if code == "quota_exceeded" else _KINDS.get(outcome.status, ServiceError)
     if kind is InvalidRequest and request.password is not None:
         kind = AuthenticationError
-    return kind(message, outcome.status, code, detail, request_id, errors, outcome.retry_after)
+    raise kind(message, outcome.status, code, detail, request_id, errors, outcome.retry_after)
 
 
 _KINDS: Final[dict[int, type[ServiceError]]] = {
@@ -209,9 +213,9 @@ def _text(value: Any) -> str:
 
 
 def _hidden(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
+    """Blank secrets, but not inside other words: a token may be short."""
+    for secret in filter(None, secrets):
+        text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
     return text
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from .errors import NotFound, RateLimited, ServiceUnavailable
 from .remote_agent import RemoteAgent
+from .retries import run
 
 _EVERY = 0.5  # seconds
 
@@ -39,8 +40,8 @@ def _wait(agent: Any, name: str, max_seconds: float, verbose: bool, message: str
     while True:
         left = max_seconds - (time.monotonic() - began)
         try:
-            flow = getattr(agent, f"_{name}", None)  # a user's own object has none
-            if getattr(agent, name) if flow is None else agent._within(flow(), max(left, _EVERY)):
+            facts = getattr(agent, "_facts", None)  # a user's own object has none
+            if getattr(agent, name) if facts is None else run(getattr(facts, name)(max(left, _EVERY))):
                 return True
         except (NotFound, ServiceUnavailable, RateLimited):
             pass

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from .address import Address
+from .calls import random_environment
 from .connections import Connections
 from .experience import Experience
 from .fair_lock import Turns
-from .flows import Flow
+from .logins import Verify
 from .messages import Result
-from .session import random_environment
+from .retries import run
 
 _Self = TypeVar("_Self", bound="RemoteAgent")
 
@@ -51,20 +54,17 @@ class RemoteAgent(Experience):
         ServiceUnavailable: the service could not be reached to log in.
     """
 
-    def _open(self) -> None:
-        self._connections = Connections(self._address, self._verify)
+    def _connect(self, where: Address, verify: Verify) -> Connections:
+        self._connections = Connections(where, verify)
         self._turns, self._process = Turns(), os.getpid()
-        if self._login is not None:
-            self._token = self._login.join(self, self._timeout, self._retry_deadline)
+        return self._connections
 
     def close(self) -> None:
         """Close the connections, and log out, unless another object of this process uses the same login.
 
         The agent stays; a later call connects and logs in again.
         """
-        if self._login is not None:
-            self._token = None
-            self._login.leave(self, self._timeout)
+        self._session.leave()
         self._connections.close()
 
     def __enter__(self: _Self) -> _Self:
@@ -75,16 +75,12 @@ class RemoteAgent(Experience):
     ) -> None:
         self.close()
 
-    def _carry_out(self, flow: Flow[Result], in_order: bool) -> Result:
+    def _carry_out(self, call: Callable[[], Coroutine[Any, Any, Result]], in_order: bool) -> Result:
         if not in_order:
-            return self._connections.run(self._steps(flow))
+            return run(call())
         if self._process != os.getpid():  # a fork: another environment, and a lock that its parent may hold
             self._turns, self._process = Turns(), os.getpid()
-            if self._given_environment is None:
+            if self._arguments["environment"] is None:
                 self._environment = random_environment()
         with self._turns:
-            return self._connections.run(self._steps(flow))
-
-    def _within(self, flow: Flow[Result], seconds: float) -> Result:
-        """Carry out a call once, with a limit of seconds."""
-        return self._connections.run(self._steps(flow, min(seconds, self._timeout), 0.0))
+            return run(call())

@@ -170,6 +170,26 @@ def size(value: Any, where: str) -> Size:
     return _positive(value, value, where)
 
 
+def environment(name: Any, where: str = "environment") -> str:
+    """Check the name of a stream of experience."""
+    if isinstance(name, str) and 0 < len(name) <= 128 and name.isprintable():
+        return name
+    raise ArgumentError(f"{where} must be a name of 1 to 128 printable characters, got {shortened(name)}", where)
+
+
+def key(given: Any) -> str:
+    """Check a user's idempotency key: 1 to 255 printable ASCII characters."""
+    if (
+        isinstance(given, str)
+        and 0 < len(given) < 256
+        and given.isascii()
+        and given.isprintable()
+        and given == given.strip()
+    ):
+        return given
+    raise ArgumentError(f"key must be 1 to 255 printable ASCII characters, got {shortened(given)}", "key")
+
+
 def rows(columns: Mapping[str, Any]) -> int:
     """The common length of the columns of a batch.
 

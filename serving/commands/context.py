@@ -1,4 +1,4 @@
-"""What the commands of a service share: exit codes, errors, output, and the opened service."""
+"""Exit codes, errors and output of the commands of a service, and the opened service."""
 
 from __future__ import annotations
 

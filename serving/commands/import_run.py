@@ -9,11 +9,11 @@ from ...core.errors import ArgumentError, CheckpointError
 from ...run_dir import record
 from .. import catalogue
 from ..accounts import RefusedError, UnusableError, folder
-from ..accounts.agents import READY
 from ..accounts.tables import Agent
 from ..catalogue import hosted
 from ..catalogue.run_configuration import config_of
 from ..hosting import run_import
+from ..hosting.agent_store import remove_agent
 from ..hosting.programs import PROGRAMS
 from ..workers import program_builder
 from .context import Service, for_nobody_else
@@ -65,11 +65,11 @@ def _written(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any)
     try:
         with for_nobody_else():
             stored = run_import.write(service.folder / folder.AGENTS / row.id, recipe, service.folder / PROGRAMS, state)
-        if not service.agents.set_status(row.id, READY):
+        if not service.agents.set_ready(row.id):
             raise RefusedError("not_found", "A server that was started meanwhile has removed it: import it again")
     except BaseException:
         service.agents.mark_removed(row.id, by=service.by)
-        folder.remove_agent(service.folder, row.id)
+        remove_agent(service.folder / folder.AGENTS / row.id)
         service.agents.remove(row.id)
         raise
     return stored

@@ -19,7 +19,7 @@ from .. import catalogue
 from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, UnusableError, open_service
 from ..accounts import folder as folders
 from ..accounts.data_folder import described
-from ..gateway.gateway import Rooms
+from ..gateway.gateway import Gateway
 from ..gateway.leases import LeasedPool
 from ..gateway.page import Page
 from ..gateway.server import serve
@@ -89,7 +89,8 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             settings.agents.program_bytes,
         )
         pool = LeasedPool(workers, rows, settings.agents.lease_seconds) if arguments.shared else workers
-        rooms = Rooms(
+        gateway = Gateway(
+            settings=settings,
             accounts=accounts,
             rows=rows,
             pool=pool,
@@ -101,7 +102,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             program_bytes=lambda agents: nbytes_for((path / folders.AGENTS / one for one in agents), path / PROGRAMS),
             shared=arguments.shared,
         )
-        return 128 + serve(settings, rooms, page=Page(), during=_running(pool, settings.listen.grace / 2))
+        return 128 + serve(gateway, page=Page(), during=_running(pool, settings.listen.grace / 2))
     finally:
         database.close()
 

@@ -23,7 +23,9 @@ from ..accounts import (
     tokens,
 )
 from ..accounts import accounts as users
-from ..accounts.token_store import to_json as token_json
+from ..accounts.tables import iso_times
+from ..accounts.tokens import to_json as token_json
+from ..hosting.agent_store import remove_agent
 from ..hosting.programs import PROGRAMS, nbytes_for
 from .backup import backup
 from .context import Service, exit_code
@@ -163,9 +165,11 @@ def _list_agents(service: Service) -> int:
 
 def _agent_json(owner: str, row: Any) -> dict[str, Any]:
     names = ("id", "name", "model", "description", "status", "status_detail", "is_active", "learning", "bytes")
-    times = {name: getattr(row, name) for name in ("created_at", "last_active")}
-    shown = {name: None if time is None else time.isoformat() for name, time in times.items()}
-    return {"user": owner, **{name: getattr(row, name) for name in names}, **shown}
+    return {
+        "user": owner,
+        **{name: getattr(row, name) for name in names},
+        **iso_times(row, "created_at", "last_active"),
+    }
 
 
 def _remove_agent(service: Service) -> int:
@@ -186,7 +190,7 @@ def _remove_marked(service: Service, ids: list[str]) -> bool:
         except UnusableError:
             return False
         for agent_id in ids:
-            folder.remove_agent(service.folder, agent_id)
+            remove_agent(service.folder / folder.AGENTS / agent_id)
             service.agents.remove(agent_id)
     return True
 

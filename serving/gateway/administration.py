@@ -151,7 +151,7 @@ async def get_audit(
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
 ) -> list[AuditObject]:
     """The audit log, the newest first; `before` is the last id of the page before."""
-    entries = await call.gateway.threads.call(call.gateway.rooms.audit.entries, limit, before)
+    entries = await call.gateway.threads.call(call.gateway.audit.entries, limit, before)
     await call.gateway.record("audit.read", call.by)
     return [AuditObject.model_validate(entry) for entry in entries]
 

@@ -78,7 +78,7 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
         row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")
-        if not await gateway.threads.call(gateway.rows.set_status, row.id, READY):
+        if not await gateway.threads.call(gateway.rows.set_ready, row.id):
             raise RefusedError("not_found", "the agent was removed while it was being created")
     except BaseException:
         gateway.creating.discard(row.id)
@@ -105,8 +105,6 @@ async def change_agent(call: Called, name: str, body: AgentChange) -> ChangedAge
     if body.status is not None or body.learning is not None:
         patched = await gateway.ask_once(row, "patch", learning=body.learning, recover=body.status is not None)
         lost = int(json.loads(patched.body).get("lost", 0))
-    if body.status is not None:
-        await gateway.threads.call(gateway.rows.set_status, row.id, body.status)
     fields = body.model_dump(exclude_none=True, exclude={"status"})
     if fields:
         row = await gateway.threads.call(gateway.rows.describe, row.id, by=call.by, **fields)

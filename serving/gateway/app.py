@@ -8,25 +8,26 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
 
 from ...core.errors import ArgumentError
+from ..hosting.values import place
 from ..refusals import RefusedError
 from . import reference
 from .calls import KEY
 from .edge import Edge
 from .gateway import API, Gateway
+from .http_messages import Page
 from .openapi import described
 from .problems import MEDIA_TYPE, document, not_found, of_error
 from .routes import DECLARED
 
 
-def application(gateway: Gateway, page: ASGIApp | None = None) -> Edge:
+def application(gateway: Gateway, page: Page | None = None) -> Edge:
     """The ASGI application of a service.
 
     Args:
         gateway: shared by all routes.
-        page: the application of the web page, for all paths outside the interface.
+        page: the web page, for other paths outside the interface.
     """
     return Edge(gateway, typed(docs=gateway.settings.http.docs), page)
 
@@ -87,7 +88,8 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    errors = [(_place(one["loc"]), _what(one)) for one in found[:20]]
+    inside = [one["loc"][1:] if one["loc"][0] == "body" and len(one["loc"]) > 1 else one["loc"] for one in found[:20]]
+    errors = [(place(loc)[:200], _what(one)) for loc, one in zip(inside, found, strict=False)]
     where, what = errors[0] if errors else ("body", "is invalid")
     return _answer(request, RefusedError("invalid_value", f"{where}: {what}", errors=errors))
 
@@ -96,12 +98,3 @@ def _what(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return "unknown field"
     return "is missing" if error["type"] == "missing" else str(error["msg"])
-
-
-def _place(loc: tuple[str | int, ...]) -> str:
-    """``step_data.state[3]``."""
-    parts = loc[1:] if loc and loc[0] == "body" and len(loc) > 1 else loc
-    place = ""
-    for part in parts:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)[:100]
-    return place

@@ -10,12 +10,12 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
-from pydantic_core import from_json
 from starlette.types import Message, Receive
 
-from ..hosting.requests import values_in
+from ..catalogue.sizes import depth_of
+from ..hosting.requests import parsed, values_in
 from ..refusals import RefusedError, invalid
 from .http_messages import DisconnectedError, Head
 from .settings import Limits
@@ -234,30 +234,11 @@ async def _parts(receive: Receive, message: Message, most: int, values: int) -> 
             raise DisconnectedError
 
 
-def checked_json(body: bytes, depth: int) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        RefusedError: the text is not JSON (NaN and infinity are not), or is nested too deeply.
-    """
-    try:
-        value = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        what = f"is not valid JSON: {error}"
-        raise RefusedError("invalid_json", f"the body {what}", errors=[("body", what)]) from None
-    if depth and _is_deeper(value, depth):
+def checked_json(body: bytes, depth: int) -> None:
+    """Refuse a body that is not JSON (NaN and infinity are not), or is nested too deeply; 0: no limit."""
+    value = parsed(body)
+    if depth and depth_of(value, depth) > depth:
         raise invalid("body", f"may be nested {depth} levels deep")
-    return value
-
-
-def _is_deeper(value: Any, depth: int) -> bool:
-    level = [value]
-    for _ in range(depth + 1):
-        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
-        if not inner:
-            return False
-        level = [item for one in inner for item in one]
-    return True
 
 
 def _too_large(most: int) -> RefusedError:

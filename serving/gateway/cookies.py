@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.parse
 from typing import Final
 
+from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 SECURE: Final = "axonrl.secure"
@@ -21,13 +22,9 @@ def cookie_name(scope: Scope) -> bytes:
 
 def cookie_of(scope: Scope) -> bytes | None:
     """The login of a request by the page itself; None if there is none, or if the request comes from another page."""
-    wanted, found = cookie_name(scope), None
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            for part in value.split(b";"):
-                key, _, content = part.strip().partition(b"=")
-                found = content if key == wanted else found
-    return found if found and is_own(scope) else None
+    sent = b"; ".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1")
+    found = cookie_parser(sent).get(cookie_name(scope).decode(), "")
+    return found.encode("latin-1") if found and is_own(scope) else None
 
 
 def is_own(scope: Scope) -> bool:

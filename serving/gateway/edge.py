@@ -28,7 +28,8 @@ from .http_messages import (
     JSON_TYPE,
     DisconnectedError,
     Head,
-    adding,
+    Headers,
+    Page,
     address_of,
     replaying,
     send_answer,
@@ -49,8 +50,6 @@ _DROPPED: Final = 2**16
 _UNKNOWN: Final = "(none)"
 _REFUSALS: Final = frozenset({401, 403})
 
-Headers = list[tuple[bytes, bytes]]
-
 
 class Edge:
     """The ASGI application.
@@ -58,10 +57,10 @@ class Edge:
     Args:
         gateway: shared by all routes.
         typed: the application with the typed routes.
-        page: the application for paths outside the interface; None: there are none.
+        page: the web page, for other paths outside the interface; None: there are none.
     """
 
-    def __init__(self, gateway: Gateway, typed: ASGIApp, page: ASGIApp | None = None) -> None:
+    def __init__(self, gateway: Gateway, typed: ASGIApp, page: Page | None = None) -> None:
         self._gateway, self._typed, self._page = gateway, typed, page
         self._origins = frozenset(origin.encode() for origin in gateway.settings.http.allowed_origins)
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
@@ -162,7 +161,8 @@ class Edge:
     def _headers(self, scope: Scope, head: Head, request_id: str) -> Headers:
         """Headers of every answer."""
         headers = [(b"x-request-id", request_id.encode()), *ALWAYS]
-        if scope["scheme"] == "https" or (head.proto == b"https" and self._is_proxied(scope)):
+        client = scope.get("client") or ("",)
+        if scope["scheme"] == "https" or (head.proto == b"https" and trusted(str(client[0]), self._gateway.proxies)):
             scope[SECURE] = True
             headers.append(_HSTS)
         if self._origins:
@@ -171,10 +171,6 @@ class Edge:
                 headers.append((b"access-control-allow-origin", head.origin))
                 headers.append((b"access-control-expose-headers", _EXPOSED))
         return headers
-
-    def _is_proxied(self, scope: Scope) -> bool:
-        client = scope.get("client")
-        return client is not None and trusted(str(client[0]), self._gateway.proxies)
 
     async def _outside(
         self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers, request_id: str
@@ -187,7 +183,7 @@ class Edge:
             await send_answer(send, 200, b'{"status":"alive"}', headers)
             return path, 200
         if path == "/readyz":
-            checks = gateway.checks()
+            checks = gateway.checked()
             ready = all(check == "ok" for check in checks.values())
             body = json.dumps({"status": "ready" if ready else "not ready", "checks": checks}).encode()
             await send_answer(send, 200 if ready else 503, body, headers)
@@ -203,7 +199,7 @@ class Edge:
             raise not_found("the path")
         by = By("unknown", address_of(scope, head, gateway.proxies), request_id)
         scope[KEY] = Call(gateway, None, by, b"")  # type: ignore[arg-type] # the page finds out who asks
-        await self._page(scope, receive, adding(send, headers))
+        await self._page(scope, receive, send, head, headers)
         return "page", 200
 
     async def _typed_route(

@@ -1,4 +1,4 @@
-"""Shared state of all routes: the injected rooms, tokens, limits, metrics."""
+"""Shared state of all routes: accounts, workers, tokens, limits, metrics."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from starlette.types import Scope
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
 from ..accounts.audit import SERVICE
-from ..accounts.limits import network
 from ..accounts.tables import Agent
 from ..catalogue.recipes import Recipe
 from ..hosting.requests import most_values
+from ..limits import Buckets, PerMinute, beyond, network
 from ..logs import LOGGER
 from ..refusals import RefusedError
 from ..workers.pool import WorkerResponse
 from .bodies import FEW, Bodies
 from .http_messages import Head, Network, address_of
-from .limits import Buckets, PerMinute, beyond
 from .problems import being_created, not_found, of_failure
 from .prometheus import Gauges, Meters
 from .settings import Settings
@@ -61,11 +60,20 @@ Check = Callable[[], str]
 """Returns what is wrong; empty: nothing."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Rooms:
-    """Injected dependencies.
+class Known(NamedTuple):
+    """An agent that acts and steps, with the maximum number of JSON values of a step's and of a batch's body."""
+
+    id: str
+    step_values: int
+    batch_values: int
+
+
+@dataclasses.dataclass(eq=False)
+class Gateway:
+    """Parts of the service that all routes use, and the gateway's own state in memory.
 
     Args:
+        settings: the configuration.
         accounts: users and tokens.
         rows: the agents' table.
         pool: the workers.
@@ -78,6 +86,7 @@ class Rooms:
         shared: whether other servers create and remove agents in the same database.
     """
 
+    settings: Settings
     accounts: Accounts
     rows: AgentRows
     pool: Pool
@@ -89,33 +98,12 @@ class Rooms:
     program_bytes: Callable[[Iterable[str]], int] = lambda agents: 0
     shared: bool = False
 
-
-class Known(NamedTuple):
-    """An agent that acts and steps, with the maximum number of JSON values of a step's and of a batch's body."""
-
-    id: str
-    step_values: int
-    batch_values: int
-
-
-class Gateway:
-    """The rooms, and the gateway's own state in memory.
-
-    Args:
-        settings: the configuration.
-        rooms: injected dependencies.
-    """
-
-    def __init__(self, settings: Settings, rooms: Rooms) -> None:
-        self.settings, self.limits = settings, settings.limits
-        self.rooms = rooms
-        self.accounts, self.rows, self.pool = rooms.accounts, rooms.rows, rooms.pool
-        self.catalogue, self.idempotency = rooms.catalogue, rooms.idempotency
-        self.meters = Meters(rooms.gauges)
+    def __post_init__(self) -> None:
+        self.limits, self.bodies = self.settings.limits, Bodies(self.settings.limits)
+        self.meters = Meters(self.gauges)
         self.threads = Threads(self.meters)
-        self.tokens = Tokens(rooms.accounts, self.threads)
-        self.proxies: list[Network] = [ipaddress.ip_network(one) for one in settings.listen.behind_proxy]
-        self.bodies = Bodies(settings.limits)
+        self.tokens = Tokens(self.accounts, self.threads)
+        self.proxies: list[Network] = [ipaddress.ip_network(one) for one in self.settings.listen.behind_proxy]
         self.known: dict[tuple[str, str], Known] = {}
         """Ready and active agents, by owner's id and name."""
         self.creating: set[str] = set()
@@ -170,7 +158,7 @@ class Gateway:
 
         def found() -> dict[str, int]:
             usage = self.rows.usage(owner)
-            return {**usage, "bytes": usage["bytes"] + self.rooms.program_bytes(self.rows.ids(owner))}
+            return {**usage, "bytes": usage["bytes"] + self.program_bytes(self.rows.ids(owner))}
 
         return await self.threads.call(found)
 
@@ -263,7 +251,7 @@ class Gateway:
     async def record(self, what: str, by: By, target: str = "", outcome: str = "ok", **detail: Any) -> None:
         """Append to the audit log. A failure is logged and counted, and does not fail the completed request."""
         try:
-            await self.threads.call(self.rooms.audit.write, what, by, target, outcome, **detail)
+            await self.threads.call(self.audit.write, what, by, target, outcome, **detail)
         except Exception as error:
             self.meters.count("audit_failures")
             LOGGER.error("the audit log failed: %s", error, extra={"request_id": by.request_id})
@@ -286,13 +274,13 @@ class Gateway:
 
     # -- background ------------------------------------------------------------------------------------------
 
-    def checks(self) -> dict[str, str]:
+    def checked(self) -> dict[str, str]:
         """Checks of ``/readyz``: name to ``ok``, or to what is wrong."""
         checks = {
             "server": "stopping" if self.stopping else "ok",
             "database": "ok" if self.tokens.fresh else "not reached",
         }
-        checks.update((name, check() or "ok") for name, check in self.rooms.checks.items())
+        checks.update((name, check() or "ok") for name, check in self.checks.items())
         return checks
 
     async def start(self) -> None:
@@ -304,13 +292,13 @@ class Gateway:
         """Remove agents marked by the command line, and abandoned creations."""
         for row in await self.threads.call(self.rows.all_unfinished):
             if row.status == CREATING:
-                if not (self._is_abandoned(row) if self.rooms.shared else starting):
+                if not (self._is_abandoned(row) if self.shared else starting):
                     continue
                 await self.threads.call(self.rows.mark_removed, row.id)
             try:
                 await self.finish_removal(row.id)
             except RefusedError as problem:
-                if not self.rooms.shared:
+                if not self.shared:
                     raise
                 LOGGER.info("agent %s is removed by the server that has it: %s", row.id, problem.detail)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -31,6 +31,7 @@ _FIELDS: Final = {
 }
 """Headers that the gateway reads, and their names in :class:`Head`; of several, the last one counts."""
 
+Headers: TypeAlias = list[tuple[bytes, bytes]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -91,6 +92,10 @@ class Head:
             raise RefusedError("unsupported_media_type", f"Content-Type must be {names}, got {got}")
 
 
+Page: TypeAlias = Callable[[Scope, Receive, Send, Head, Headers], Awaitable[None]]
+"""The web page: an ASGI application that is also given the request's headers and those of every answer."""
+
+
 def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:
     """The client's address: the peer's, or the one that a trusted proxy reports."""
     client = scope.get("client")
@@ -129,19 +134,6 @@ async def send_answer(
         }
     )
     await send({"type": "http.response.body", "body": body})
-
-
-def adding(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
-    """A ``send`` that adds headers that the answer lacks."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            given = {name.lower() for name, _ in message.get("headers", ())}
-            more = [(name, value) for name, value in headers if name not in given]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
-        await send(message)
-
-    return sending
 
 
 async def send_problem(

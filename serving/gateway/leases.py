@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import logging
 import math
 import os
@@ -84,7 +83,8 @@ class LeasedPool:
         if answer.outdated and self._held.get(agent) is held:
             del self._held[agent]
         if held.until <= _now():
-            return _unavailable("this server was stopped for longer than its lease of the agent lasted", 1)
+            what = "this server was stopped for longer than its lease of the agent lasted"
+            return WorkerResponse.refused(RefusedError("unavailable", what))
         if do == "remove" and answer.status == 200:
             self._held.pop(agent, None)
         elif do in _ENDS and answer.status == 200:
@@ -104,9 +104,10 @@ class LeasedPool:
         try:
             lease = await asyncio.to_thread(self._rows.take, agent, self.home, self._seconds)
         except RefusedError as error:
-            return _refused(error)
+            return WorkerResponse.refused(error)
         if lease.home != self.home:
-            return _unavailable(f"another server has the agent: {lease.home}", max(1, math.ceil(lease.seconds)))
+            what, wait = f"another server has the agent: {lease.home}", max(1, math.ceil(lease.seconds))
+            return WorkerResponse.refused(RefusedError("unavailable", what, retry_after=wait))
         held = self._held[agent] = _Held(lease.epoch, began + self._seconds, began)
         return held
 
@@ -143,8 +144,7 @@ class LeasedPool:
         if agent not in self._held and agent not in self._taking:
             await asyncio.to_thread(self._rows.release, self.home, agent, held.epoch)
 
-    # -- like the pool
-    # --------------------------------------------------------------------------------------------------
+    # -- like the pool ------------------------------------------------------------------------------------------------
 
     def gauges(self) -> dict[str, float]:
         """Metrics of the pool, and of leases."""
@@ -157,14 +157,3 @@ class LeasedPool:
 
 def _now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def _refused(error: RefusedError) -> WorkerResponse:
-    status = 404 if error.code == "not_found" else 503
-    body = json.dumps(error.to_json()).encode()
-    return WorkerResponse(status, body, retry_after=None if status == 404 else 1)
-
-
-def _unavailable(detail: str, retry_after: int) -> WorkerResponse:
-    error = RefusedError("unavailable", detail)
-    return WorkerResponse(error.status, json.dumps(error.to_json()).encode(), retry_after=retry_after)

@@ -24,7 +24,7 @@ from .settings import Settings
 
 _MIB: Final = 2**20
 _COPIED: Final = 65_536
-"""Bytes up to which copying costs less than another system call."""
+"""Bytes up to which copying costs less than another buffer, and another record of TLS."""
 _AT_ONCE: Final = 8 * _MIB
 """Size up to which a body has `body_seconds`; each further MiB adds a second."""
 
@@ -66,7 +66,7 @@ class Guard:
 
 
 class JoiningTransport:
-    """A transport that buffers writes until more arrive, or until the loop's next iteration.
+    """A transport that holds a write until another one comes, or until the loop's next iteration.
 
     uvicorn writes head and body of an answer separately, each a system call that wakes the client.
 
@@ -77,36 +77,30 @@ class JoiningTransport:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
-        self._held: Any = None
+        self._held: list[Any] = []
         self.is_closing = transport.is_closing  # asked for every request
 
     def write(self, data: Any) -> None:
-        """Write, or buffer until the next iteration."""
-        held = self._held
-        if held is None:
-            self._held = data
-            self._loop.call_soon(self._flush)
-            return
-        self._held = None
-        if len(data) > _COPIED:
-            self._transport.write(held)
-            self._transport.write(data)
+        """Hold the data, or write it with what is held."""
+        self._held.append(data)
+        if len(self._held) > 1:
+            self._flush()
         else:
-            self._transport.write(b"".join((held, data)))
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            self._transport.write(held)
+        held, self._held = self._held, []
+        if held:
+            self._transport.writelines(held if len(held[-1]) > _COPIED else [b"".join(held)])
 
     def close(self) -> None:
-        """Write the buffer, then close."""
+        """Write what is held, then close."""
         self._flush()
         self._transport.close()
 
     def abort(self) -> None:
         """Close immediately."""
-        self._held = None
+        self._held = []
         self._transport.abort()
 
     def __getattr__(self, name: str) -> Any:

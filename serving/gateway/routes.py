@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from starlette.routing import compile_path
+
 from ..refusals import RefusedError
 from . import administration, agents, states, users
 from .calls import Route, Routes
@@ -33,10 +35,7 @@ ROUTES: Final = _table()
 """Routes by the path after ``/api/v1`` and the method. There are no others."""
 
 PUBLIC: Final = frozenset(API + path for path in ROUTES if not all(one.scope for one in ROUTES[path].values()))
-_BY_LENGTH: Final = {
-    length: [(path.split("/"), path) for path in ROUTES if path.count("/") == length]
-    for length in {path.count("/") for path in ROUTES}
-}
+_PATTERNS: Final = [(compile_path(path)[0], path) for path in ROUTES]
 
 
 def found(method: str, path: str) -> tuple[str, Route, str]:
@@ -48,13 +47,12 @@ def found(method: str, path: str) -> tuple[str, Route, str]:
     Raises:
         RefusedError: there is no such route, or not with this method.
     """
-    given = path.removeprefix(API) if path.startswith(f"{API}/") else ""
-    parts, allowed = given.split("/"), list[str]()
-    for names, known in _BY_LENGTH.get(given.count("/"), ()):
-        if all(part == name or (name[:1] == "{" and part) for part, name in zip(parts, names, strict=True)):
+    given, allowed = path.removeprefix(API) if path.startswith(f"{API}/") else "", list[str]()
+    for pattern, known in _PATTERNS:
+        if match := pattern.match(given):
             route = ROUTES[known].get(method)
             if route is not None:
-                return known, route, parts[names.index("{name}")] if "{name}" in names else ""
+                return known, route, match.groupdict().get("name", "")
             allowed += ROUTES[known]
     if not allowed:
         raise not_found("the path")

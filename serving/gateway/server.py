@@ -10,12 +10,11 @@ import secrets
 import signal
 import socket
 import ssl
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import uvicorn
 import uvloop
@@ -26,11 +25,11 @@ from ..logs import LOGGER
 from ..refusals import RefusedError
 from .app import application
 from .edge import ALWAYS, METRICS_TYPE
-from .gateway import Gateway, Rooms
-from .http_messages import send_answer, send_problem
+from .gateway import Gateway
+from .http_messages import Page, send_answer, send_problem
 from .problems import not_found
 from .protocol import Guard, GuardedConfig, GuardedProtocol
-from .settings import Settings, SettingsError
+from .settings import SettingsError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 2048
@@ -40,12 +39,10 @@ _NOTE, _TIDY, _DAY = 60.0, 3600.0, 86400.0
 
 
 def serve(
-    settings: Settings,
-    rooms: Rooms,
+    gateway: Gateway,
     *,
-    page: ASGIApp | None = None,
+    page: Page | None = None,
     during: AbstractAsyncContextManager[object] | None = None,
-    output: TextIO | None = None,
 ) -> int:
     """Serve until a signal arrives.
 
@@ -53,11 +50,9 @@ def serve(
     connections and answers requests in progress, then this returns; at a second signal the process ends at once.
 
     Args:
-        settings: the configuration.
-        rooms: accounts, agents' rows, pool, catalogue, ...
-        page: an ASGI application for paths outside the interface.
+        gateway: the configuration, accounts, workers, ...
+        page: the web page, for other paths outside the interface.
         during: entered in the event loop before the first request, left after the last one: the pool's processes.
-        output: stream for the line; None: standard output.
 
     Returns:
         The signal's number.
@@ -66,11 +61,12 @@ def serve(
         SettingsError: the service cannot listen at the address, or use the certificate and its key.
         RefusedError: the database is down.
     """
-    _check_certificate(settings.listen.tls_cert, settings.listen.tls_key)
-    bound = listening(settings.listen.host, settings.listen.port)
-    handler = logs.configure(settings.log.level)
+    listen = gateway.settings.listen
+    _check_certificate(listen.tls_cert, listen.tls_key)
+    bound = listening(listen.host, listen.port)
+    handler = logs.configure(gateway.settings.log.level)
     try:
-        return uvloop.run(_served(settings, rooms, bound, page, during, output or sys.stdout))
+        return uvloop.run(_served(gateway, bound, page, during))
     finally:
         bound.close()
         logs.unconfigure(handler)
@@ -125,15 +121,9 @@ class _Server(uvicorn.Server):
 
 
 async def _served(
-    settings: Settings,
-    rooms: Rooms,
-    bound: socket.socket,
-    page: ASGIApp | None,
-    during: AbstractAsyncContextManager[object] | None,
-    output: TextIO,
+    gateway: Gateway, bound: socket.socket, page: Page | None, during: AbstractAsyncContextManager[object] | None
 ) -> int:
-    gateway = Gateway(settings, rooms)
-    listen = settings.listen
+    listen = gateway.settings.listen
     tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
     server = _Server(_config(gateway, application(gateway, page), **tls))
     received: list[int] = []
@@ -149,20 +139,20 @@ async def _served(
         with _signals(stop):
             try:
                 await gateway.start()
-                await _run(server, gateway, bound, output)
+                await _run(server, gateway, bound)
             finally:
                 await gateway.record_unrecorded()
                 gateway.threads.close()
     return received[0] if received else 0
 
 
-async def _run(server: _Server, gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
+async def _run(server: _Server, gateway: Gateway, bound: socket.socket) -> None:
     tasks = housekeeping(gateway)
     metrics = _metrics_server(gateway)
     if metrics is not None:
         tasks.append(asyncio.create_task(metrics.serve()))
     servers = [server] if metrics is None else [server, metrics]
-    tasks.append(asyncio.create_task(_announce(servers, gateway, bound, output)))
+    tasks.append(asyncio.create_task(_announce(servers, gateway, bound)))
     try:
         await server.serve([bound])
     finally:
@@ -173,13 +163,13 @@ async def _run(server: _Server, gateway: Gateway, bound: socket.socket, output: 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket, output: TextIO) -> None:
+async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket) -> None:
     """Print the address once the service is ready."""
-    while not all(server.started for server in servers) or any(check != "ok" for check in gateway.checks().values()):
+    while not all(server.started for server in servers) or any(check != "ok" for check in gateway.checked().values()):
         await asyncio.sleep(0.01)
     host, port = bound.getsockname()[:2]
     scheme = "https" if gateway.settings.listen.tls_cert is not None else "http"
-    print(f"axonrl serving at {scheme}://{f'[{host}]' if ':' in host else host}:{port}", file=output, flush=True)
+    print(f"axonrl serving at {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
     LOGGER.info("serving")
 
 
@@ -239,15 +229,15 @@ def _signals(stop: object) -> Iterator[None]:
 
 def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
     """Tasks that run until they are cancelled."""
-    threads, rooms = gateway.threads, gateway.rooms
+    threads = gateway.threads
     jobs: list[tuple[float, Callable[[], Awaitable[object]]]] = [
         (_REFRESH, gateway.tokens.refresh),
         (_REFRESH, gateway.finish_removals),
         (_NOTE, gateway.note_used),
         (_NOTE, gateway.record_unrecorded),
-        (_TIDY, lambda: threads.call(rooms.idempotency.tidy)),
-        (_DAY, lambda: threads.call(rooms.accounts.tidy)),
-        (_DAY, lambda: threads.call(rooms.audit.prune)),
+        (_TIDY, lambda: threads.call(gateway.idempotency.tidy)),
+        (_DAY, lambda: threads.call(gateway.accounts.tidy)),
+        (_DAY, lambda: threads.call(gateway.audit.prune)),
     ]
     return [asyncio.create_task(_repeated(seconds, job)) for seconds, job in jobs]
 

@@ -14,7 +14,8 @@ from ...core.checks import nearest
 from ...core.yaml_text import Keys, Parsed, Place, show
 from ..accounts.grants import Lifetimes
 from ..accounts.names import MAX_DESCRIPTION, QUOTAS
-from ..accounts.token_store import MAX_DAYS
+from ..accounts.tokens import MAX_DAYS
+from ..client.address import is_loopback
 
 _MIB = 2**20
 _SUBJECT = "a configuration"
@@ -308,11 +309,3 @@ def _refuse_clear_passwords(source: _Source, listen: Listen) -> None:
         return
     what = "passwords would cross the network in clear: give a TLS certificate and key, or the proxy that has them"
     raise SettingsError(source.message(("listen", "host"), f"{listen.host!r}: {what}"), "listen.host")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is a loopback address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -83,7 +83,8 @@ class Tokens:
             RefusedError: the database is down.
         """
         async with self._refreshing:
-            used = {digest: _time(held.seen) for digest, held in self._held.items() if held.used}
+            times = {digest: held.seen for digest, held in self._held.items() if held.used}
+            used = {digest: dt.datetime.fromtimestamp(time, dt.timezone.utc) for digest, time in times.items()}
             try:
                 if used:
                     await self._threads.call(self._accounts.used, used)
@@ -103,7 +104,3 @@ class Tokens:
     def drop(self, token_id: str) -> None:
         """Forget a token at once, before the next refresh."""
         self._held = {digest: held for digest, held in self._held.items() if held.grant.token_id != token_id}
-
-
-def _time(seconds: float) -> dt.datetime:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc)

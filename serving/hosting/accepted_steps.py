@@ -12,10 +12,9 @@ from typing import Any, Final, TypeAlias
 from ...core.errors import NonFiniteError
 from ...core.protocols import State
 from ...estimators.stepper import Stepper
-from ...hooks.events import UpdateFacts
 from .pending_actions import recorded_anew
 from .records import Record
-from .streams import FRAGMENT, MOST, Stream, Streams
+from .streams import MOST, UNROLL, Stream, Streams
 
 logger = logging.getLogger("axonrl.serving")
 _Piece: TypeAlias = tuple[str, Mapping[str, Any] | None, float]
@@ -41,8 +40,8 @@ class AcceptedSteps:
         self.stepper = stepper
         self.gathers = gathers
         self.streams = Streams()
-        self.facts: UpdateFacts | None = None
-        """Facts of the last update; None before the first."""
+        self.last_update: dict[str, float] | None = None
+        """Loss and metrics of the last update; None before the first."""
         self.failure: str | None = None
         """Why it stopped learning; None if it learns."""
         self._pending: collections.deque[_Piece] = collections.deque()
@@ -103,17 +102,19 @@ class AcceptedSteps:
         """Drop pending work and the failure, before a state is loaded."""
         self._pending.clear()
         self._rows.clear()
-        self._steps_pending, self.failure, self.facts = 0, None, None
+        self._steps_pending, self.failure, self.last_update = 0, None, None
         self.stepper.pending_updates = 0
 
-    def finish(self, gets_on: Callable[[], None]) -> None:
-        """Do all pending work; calls ``gets_on`` after each piece."""
+    def finish(self, beat: Callable[[], None]) -> None:
+        """Do all pending work; calls ``beat`` after each piece."""
         while self.has_work:
             self.work()
-            gets_on()
+            beat()
 
     def seconds_owed(self) -> float:
-        """Estimated seconds of the due and coming updates, by the duration of the last ones."""
+        """Estimated seconds of the due and coming updates, by the duration of the last ones; 0 if it does not learn."""
+        if self.failure is not None or not self._seconds_of_update:
+            return 0.0
         schedule = self.stepper.schedule
         waiting = self._steps_pending + len(self._rows)
         now = self.stepper.counters.global_timestep
@@ -131,7 +132,7 @@ class AcceptedSteps:
         self.stepper.pending_updates -= 1
         if not math.isfinite(facts.loss):
             self.failure = f"the loss of update {step + 1} is {facts.loss}"
-        self.facts = facts
+        self.last_update = {"loss": facts.loss, **facts.metrics}
         self._durations.append(time.perf_counter() - began)
         if len(self._durations) > 1:
             self._seconds_of_update = min(self._durations)
@@ -159,7 +160,7 @@ class AcceptedSteps:
         else:
             stream.rows.append(row)
             ended = row["terminated"] or row["truncated"]
-            if len(streams) == 1 or ended or len(stream.rows) == FRAGMENT:
+            if len(streams) == 1 or ended or len(stream.rows) == UNROLL:
                 self._flush(stream, ended or len(streams) > 1)
         if row["terminated"] or row["truncated"]:
             streams.finish(stream, now, terminated=row["terminated"])
@@ -168,9 +169,8 @@ class AcceptedSteps:
         """Close the least recently used environment before another one comes."""
         streams = self.streams
         if len(streams) == MOST:
-            oldest = streams.unused_longest()
-            self._end(oldest, now)
-            streams.close(oldest.name)
+            self._end(next(iter(streams.by_name.values())), now)
+            streams.by_name.popitem(last=False)
         if self.gathers and len(streams) == 1:  # its steps were stored as they arrived
             self._rows.append(_CUT)
 
@@ -211,17 +211,9 @@ class AcceptedSteps:
         """
         if self.has_work:
             raise RuntimeError("a hosted agent is saved when everything that it accepted has been applied")
-        facts = self.facts
-        told = None if facts is None else {"loss": facts.loss, **facts.metrics}
-        return {"streams": self.streams.state_dict(), "facts": told}
+        return {"streams": self.streams.state_dict(), "facts": self.last_update}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
         self.streams.load_state_dict(state["streams"])
-        self.tell(state["facts"])
-
-    def tell(self, told: Mapping[str, float] | None) -> None:
-        """Set loss and metrics of the last update; None if there was none."""
-        self.facts = None
-        if told is not None:
-            self.facts = UpdateFacts(told["loss"], {name: value for name, value in told.items() if name != "loss"})
+        self.last_update = state["facts"]

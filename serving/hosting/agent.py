@@ -46,18 +46,13 @@ class HostedAgent(DurableAgent):
     Requests must come in the order in which the agent is to see them. A request that changes something may be
     acknowledged after :meth:`sync`.
 
-    Args:
-        recipe: as for a DurableAgent.
-        stepper_of: as for a DurableAgent.
-        folder: as for a DurableAgent.
-        state: as for a DurableAgent.
-        gets_on: as for a DurableAgent.
+    The arguments are those of a DurableAgent.
     """
 
     def __init__(
-        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, gets_on: Callable[[], None]
+        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, beat: Callable[[], None]
     ) -> None:
-        super().__init__(recipe, stepper_of, folder, state, gets_on)
+        super().__init__(recipe, stepper_of, folder, state, beat)
         self._bodies = RequestReader(*map(spaces.from_json, (recipe.observation, recipe.action)))
         self.updating = False
         """Whether an update runs in another thread."""
@@ -102,7 +97,7 @@ class HostedAgent(DurableAgent):
                 "status": "ready" if self.failure is None else "failed",
                 "status_detail": self.failure,
                 "learning": self._learns,
-                **self._learning.progress(self._seq),
+                **self.learning.progress(self._seq),
                 "config": self.recipe.config,
                 "bytes": self._folder.nbytes,
                 "executor": "litert",
@@ -111,14 +106,11 @@ class HostedAgent(DurableAgent):
 
     def loss(self) -> Reply:
         """Loss and metrics of the last update; null where not finite; ``{}`` before the first."""
-        facts = self._learning.facts
-        if facts is None:
-            return Reply({})
-        return Reply(finite({"loss": facts.loss, **facts.metrics}))
+        return Reply(finite(self.learning.last_update or {}))
 
     def episodes(self, after: int = 0, limit: int = 100) -> Reply:
         """Finished episodes with a number above ``after``, at most ``limit``: the newest if ``after`` is 0."""
-        kept = [episode for episode in self._learning.streams.episodes if episode.episode > after]
+        kept = [episode for episode in self.learning.streams.episodes if episode.episode > after]
         chosen = kept[:limit] if after else kept[-limit:]
         return Reply([episode.to_json() for episode in chosen])
 
@@ -139,13 +131,13 @@ class HostedAgent(DurableAgent):
         if known is not None:
             if known.body != body_digest:
                 raise reused()
-            return Reply(_accepted(known.steps, known.seq), replayed=True)
+            return Reply({"accepted": known.steps, "seq": known.seq}, replayed=True)
         self._refuse_steps()
         kind, environments, steps = read()
         record = Record(kind, self._number + 1, time.time(), environments, steps, key_digest, body_digest)
         self._append(record)
         self._accept(record)
-        return Reply(_accepted(len(steps), self._seq))
+        return Reply({"accepted": len(steps), "seq": self._seq})
 
     def _refuse_steps(self) -> None:
         if self.failure is not None:
@@ -153,7 +145,7 @@ class HostedAgent(DurableAgent):
             raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
         if not self._learns:
             raise RefusedError("learning_off", 'learning is switched off: PATCH {"learning": true} switches it on')
-        if self._learning.seconds_owed() > _MOST_SECONDS_OWED:
+        if self.learning.seconds_owed() > _MOST_SECONDS_OWED:
             raise RefusedError("agent_busy", "the agent has more updates to run than 2 seconds take", retry_after=1)
 
     def _steps(self, body: bytes, several: bool) -> tuple[int, tuple[str, ...], tuple[Mapping[str, Any], ...]]:
@@ -183,10 +175,10 @@ class HostedAgent(DurableAgent):
             RefusedError: ``agent_failed``: an update has failed, and the weights are older.
         """
         self.finish()
-        if self._learning.failure is not None:
+        if self.learning.failure is not None:
             detail = f"the agent has failed, and is between two states: {self.failure}"
             raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
-        state = snapshot(self.recipe, self._learning, self._seq, self._specs)
+        state = snapshot(self.recipe, self.learning, self._seq, self._specs)
         return Reply(to_file(state) if as_file else to_fields(state, has_obs=has_obs))
 
     def put_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> Reply:
@@ -251,23 +243,14 @@ class HostedAgent(DurableAgent):
     @property
     def is_behind(self) -> bool:
         """Whether the next step waits until updates are done. A relaxed agent's does not: acts are queued behind it."""
-        return not self.relaxed and _WAITING_SECONDS_OWED < self._learning.seconds_owed() <= _MOST_SECONDS_OWED
+        return not self.relaxed and _WAITING_SECONDS_OWED < self.learning.seconds_owed() <= _MOST_SECONDS_OWED
 
     @property
     def relaxed(self) -> bool:
         """Whether it may act, with the last finished weights, and accept steps before all accepted ones are applied."""
         return self.recipe.config.get("freshness") == "relaxed"
 
-    @property
-    def memory(self) -> Any:
-        """The memory that it learns from."""
-        return self._stepper.memory
-
 
 def to_bytes(value: Any) -> bytes:
     """JSON without spaces; null for numbers that are not finite."""
     return to_json(value, inf_nan_mode="null")
-
-
-def _accepted(count: int, seq: int) -> dict[str, int]:
-    return {"accepted": count, "seq": seq}

@@ -6,16 +6,17 @@ import contextlib
 import dataclasses
 import errno
 import itertools
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ...core.checks import refuse_non_finite
 from ...core.errors import CheckpointError
 from ...core.protocols import SpecTree, State
 from ...environments import spaces
 from ...estimators.batch_layout import recorded_specs, transition_specs
 from ...estimators.episodes import Episodes
-from ...estimators.failures import refuse_non_finite
 from ...estimators.state import TrainingState
 from ...estimators.stepper import Stepper
 from ...policies.compiled import CompiledProgram
@@ -183,6 +184,15 @@ class Folder:
     def nbytes(self) -> int:
         """Bytes of all its files, without a system call."""
         return self._resting + self.journal.length
+
+
+def remove_agent(path: Path) -> None:
+    """Remove an agent's folder, renamed first, so that it is complete or gone; a missing one is no error."""
+    gone = path.with_name(f".removed-{path.name}")
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(gone)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(gone)
 
 
 def nbytes_of(path: Path, store: CheckpointStore) -> int:

@@ -13,14 +13,13 @@ from ...core.errors import CheckpointError, NonFiniteError
 from ...core.protocols import State
 from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
+from ..idempotency import Accepted, Keys
 from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
 from .agent_store import Folder, bring_back, service_part, transition_specs_of
 from .fencing import OutdatedError
-from .journal import DamagedJournalError
-from .keys import Keys
-from .records import Codec, Record
-from .segments import LARGEST
+from .journal import LARGEST, DamagedJournalError
+from .records import NO_KEY, Codec, Record
 
 StepperOf: TypeAlias = Callable[[Recipe, bool], Stepper]
 _Agent = TypeVar("_Agent", bound="DurableAgent")
@@ -38,14 +37,14 @@ class DurableAgent:
         folder: folder, locked by this process.
         state: the checkpoint to continue from, together with the journal after it; None for a new agent, for which a
             first checkpoint is written.
-        gets_on: called after each piece of long work, such as a replay of the journal.
+        beat: called after each piece of long work, such as a replay of the journal.
     """
 
     def __init__(
-        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, gets_on: Callable[[], None]
+        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, beat: Callable[[], None]
     ) -> None:
         self._folder = folder
-        self._gets_on = gets_on
+        self._beat = beat
         stepper = stepper_of(recipe, state is None)
         self._use(recipe, AcceptedSteps(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
@@ -58,21 +57,21 @@ class DurableAgent:
         self._saved_seq = 0
         self._saved_at = time.monotonic()
         self._learns = True
-        self._damage: str | None = None
-        self._damaged: int | None = None
-        """Number of records that cannot be applied."""
-        self._unsynced = False
+        self._damage: DamagedJournalError | None = None
+        """Place in the journal from which on records cannot be applied."""
+        self.unsynced = False
+        """Whether anything accepted may not be on the disk yet."""
         if state is None:
             folder.describe(recipe, stepper)
             self.save()
         else:
             self._restore(state)
             folder.weigh()
-            self._begin()
+            if self.epoch and self.failure is None:  # from here on, other processes' records are void
+                folder.journal.begin(self._number + 1)
 
     def _use(self, recipe: Recipe, learning: AcceptedSteps) -> None:
-        self.recipe = recipe
-        self._learning = learning
+        self.recipe, self.learning = recipe, learning
         self._stepper = learning.stepper
         self._folder.use(self._stepper)
 
@@ -85,7 +84,7 @@ class DurableAgent:
         stepper_of: StepperOf,
         recipe: Recipe | None = None,
         epoch: int = 0,
-        gets_on: Callable[[], None] = lambda: None,
+        beat: Callable[[], None] = lambda: None,
     ) -> _Agent:
         """Open the agent of a folder: its newest checkpoint, and the journal from there on.
 
@@ -94,7 +93,7 @@ class DurableAgent:
             stepper_of: makes the stepper of a recipe; its second argument: whether initial weights must be the seed's.
             recipe: recipe of a new agent; None for an existing one.
             epoch: number of times that it was taken over.
-            gets_on: called repeatedly while this takes long.
+            beat: called repeatedly while this takes long.
 
         Raises:
             RefusedError: ``unavailable``: another process has the folder.
@@ -109,7 +108,7 @@ class DurableAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            return cls(recipe, stepper_of, folder, state, gets_on)
+            return cls(recipe, stepper_of, folder, state, beat)
         except BaseException:
             folder.close()
             raise
@@ -117,24 +116,19 @@ class DurableAgent:
     def _restore(self, state: State) -> None:
         """Restore a checkpoint, and replay the journal from there on."""
         part = service_part(state)
-        bring_back(state, self._learning)
+        bring_back(state, self.learning)
         self._number = self._saved = int(part["number"])
-        self._seq = self._saved_seq = self._learning.streams.steps = int(part["seq"])
+        self._seq = self._saved_seq = self.learning.streams.steps = int(part["seq"])
         self._learns = bool(part["learns"])
         self._keys.load_state_dict(part["accepted"])
         try:
             for number, content in self._folder.journal.read(self._number + 1):
                 self._accept(self._decoded(number, content))
-                self._learning.finish(self._gets_on)
-                if self._learning.failure is not None:
+                self.learning.finish(self._beat)
+                if self.learning.failure is not None:
                     break
         except DamagedJournalError as error:
-            self._damage, self._damaged = str(error), error.lost
-
-    def _begin(self) -> None:
-        """In a shared folder, mark the point from which other processes' records are void."""
-        if self.epoch and self.failure is None:
-            self._folder.journal.begin(self._number + 1)
+            self._damage = error.with_traceback(None)
 
     def _decoded(self, number: int, content: bytes) -> Record:
         try:
@@ -147,13 +141,13 @@ class DurableAgent:
 
     def _recover(self) -> int:
         """Continue from intact state: before a damaged record, or from the checkpoint before updates failed."""
-        if self._damaged is not None:
-            lost = self._damaged
+        if self._damage is not None:
+            lost = self._damage.lost
             self._set_rest_aside()
             self.save()
             return lost
         lost = self._folder.journal.set_aside(self._saved + 1)
-        self._learning.reset()
+        self.learning.reset()
         self._keys = Keys()
         state = self._folder.open()
         if state is not None:
@@ -164,41 +158,26 @@ class DurableAgent:
     def _set_rest_aside(self) -> None:
         """Set aside the journal after the last applied record: damage, or records after a failure."""
         self._folder.journal.set_aside(self._number + 1)
-        self._damage = self._damaged = None
+        self._damage = None
 
     # -- accepted records --------------------------------------------------------------------------------------------
 
     @property
     def failure(self) -> str | None:
         """Why it refuses steps; None if it takes them."""
-        return self._damage or self._learning.failure
-
-    @property
-    def has_work(self) -> bool:
-        """Whether anything accepted is not applied yet."""
-        return self._learning.has_work
-
-    @property
-    def next_is_update(self) -> bool:
-        """Whether :meth:`work` would run an update."""
-        return self._learning.next_is_update
-
-    @property
-    def next_is_long(self) -> bool:
-        """Whether :meth:`work` would run an update too long for others to wait."""
-        return self._learning.next_is_long
+        return self.learning.failure if self._damage is None else str(self._damage)
 
     def work(self) -> None:
         """Apply a piece; also in another thread, while nothing else uses the agent."""
-        self._learning.work()
-        if self._learning.failure is not None:
+        self.learning.work()
+        if self.learning.failure is not None:
             self._act_as_saved()
 
     def finish(self) -> None:
         """Apply all accepted records."""
-        while self.has_work:
+        while self.learning.has_work:
             self.work()
-            self._gets_on()
+            self._beat()
 
     def _act_as_saved(self) -> None:
         """Act with the weights of the newest checkpoint, which are finite, after failed updates."""
@@ -218,13 +197,14 @@ class DurableAgent:
         except OSError as error:
             code = "storage_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "unavailable"
             raise RefusedError(code, f"the step cannot be kept: {error.strerror}", retry_after=1) from error
-        self._unsynced = True
+        self.unsynced = True
 
     def _accept(self, record: Record) -> None:
         self._number = record.number
         self._seq += len(record.steps)
-        self._keys.add(record, self._seq)
-        self._learning.accept(record)
+        if record.key != NO_KEY:
+            self._keys.add(record.key, Accepted(record.body, len(record.steps), self._seq))
+        self.learning.accept(record)
 
     # -- persistence -------------------------------------------------------------------------------------------------
 
@@ -232,11 +212,6 @@ class DurableAgent:
     def epoch(self) -> int:
         """Number of takeovers, this process's included; 0 if no other process can take over."""
         return self._folder.fence.epoch
-
-    @property
-    def unsynced(self) -> bool:
-        """Whether anything accepted may not be on the disk yet."""
-        return self._unsynced
 
     def sync(self) -> None:
         """Force to the disk everything accepted before this call, and check that nobody has taken over the agent.
@@ -247,12 +222,13 @@ class DurableAgent:
             OSError: the state on the disk is unknown, and the agent must be reopened.
             OutdatedError: another process has taken over, and accepted records must not be acknowledged.
         """
-        self._unsynced = False  # before: later appends set it again
+        self.unsynced = False  # before: later appends set it again
         try:
             self._folder.journal.sync()
-            self._folder.fence.check()
+            if self.epoch:
+                self._folder.fence.check()
         except BaseException:
-            self._unsynced = True
+            self.unsynced = True
             raise
 
     def due_for_saving(self, steps: int, seconds: float) -> bool:
@@ -278,13 +254,13 @@ class DurableAgent:
             "accepted": self._keys.state_dict(),
         }
         try:
-            self._folder.save(self._learning, self._number, extra, self._learning.progress(self._seq))
+            self._folder.save(self.learning, self._number, extra, self.learning.progress(self._seq))
         except NonFiniteError as error:
-            self._learning.failure = str(error)
+            self.learning.failure = str(error)
             self._act_as_saved()
             return
         self._saved, self._saved_seq, self._saved_at = self._number, self._seq, time.monotonic()
-        self._unsynced = False
+        self.unsynced = False
 
     def close(self) -> None:
         """Save changes, and release the folder."""

@@ -1,4 +1,4 @@
-"""Compiled programs on the disk: which one serves a recipe, which agents use it, and when it is removed.
+"""Compiled programs on the disk: which one serves a recipe, its stepper, which agents use it, and when it is removed.
 
 Each is in a folder named by the digest of the recipe that it was built for. An agent's folder has a hard link
 ``program-<digest>`` to the empty file ``<programs>/<digest>.users``, whose link count is the number of agents that use
@@ -14,11 +14,15 @@ import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ...core import registry
 from ...policies import compiled
 from ...policies.compiled import CompiledProgram
 from ..catalogue.recipes import Recipe
+
+if TYPE_CHECKING:
+    from ...estimators.stepper import Stepper
 
 PROGRAMS: Final = "programs"
 """Their folder within a service's folder."""
@@ -58,6 +62,42 @@ def program_of(recipe: Recipe, programs: Path) -> CompiledProgram:
         with contextlib.suppress(ValueError):  # damaged, or the value is not an input
             return compiled.read(path.parent).with_params(recipe.params)
     raise ProgramMissingError(recipe)
+
+
+def discard_weights(recipe: Recipe, programs: Path) -> None:
+    """Remove the initial weights of a recipe's seed, which no other agent has, once the agent has a state of its own.
+
+    The weights of the seed that the program was compiled with stay: existing agents are opened with them at first.
+    """
+    program = program_of(recipe, programs)
+    if recipe.seed != program.seed:
+        program.weights_path(recipe.seed).unlink(missing_ok=True)
+
+
+def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
+    """A stepper of one lane at timestep zero.
+
+    Args:
+        recipe: the agent's recipe.
+        programs: the folder of compiled programs.
+        fresh: whether its weights must be the initial ones of the recipe's seed; otherwise they are arbitrary, to be
+            replaced.
+
+    Raises:
+        ProgramMissingError: the program must be built first.
+        ValueError: the program is damaged.
+    """
+    from ...estimators.limits import UpdateSchedule  # the gateway reads programs, too, and opens none
+    from ...estimators.stepper import Stepper
+
+    program = program_of(recipe, programs)
+    if fresh and not program.weights_path(recipe.seed).exists():
+        raise ProgramMissingError(recipe)
+    arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
+    memory = registry.find("memory", recipe.memory["kind"])(**arguments)
+    schedule = UpdateSchedule(recipe.first_update, recipe.update_frequency)
+    seed = recipe.seed if fresh else None
+    return Stepper.load(program, memory, lanes=1, seed=seed, schedule=schedule)
 
 
 def use(program: Path, agent: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.protocols import ArraySpec, SpecTree
 from ...memories.columns import FLAGS
+from .transitions import flat
 
 STEPS: Final = 0
 END_EPISODE: Final = 1
@@ -53,15 +54,10 @@ class Codec:
 
     def __init__(self, specs: Mapping[str, SpecTree], recorded: Sequence[str] = ()) -> None:
         self._recorded = frozenset(recorded)
-        self._leaves: list[tuple[str, str | None, ArraySpec]] = []
-        for key, spec in specs.items():
-            if key == "reward" or key in FLAGS:
-                continue
-            if isinstance(spec, ArraySpec):
-                self._leaves.append((key, None, spec))
-            else:
-                self._leaves += [(key, name, leaf) for name, leaf in spec.items()]
-        self._step_bytes = sum(_nbytes(spec) for _, _, spec in self._leaves) + _FLAG.itemsize
+        stored = {name: spec for name, spec in flat(specs).items() if name not in ("reward", *FLAGS)}
+        self._leaves = [(*name.partition(":")[::2], spec) for name, spec in stored.items()]
+        """Key, part of a Dict or an empty text, and spec of each column."""
+        self._step_bytes = sum(map(_nbytes, stored.values())) + _FLAG.itemsize
 
     def encode(self, record: Record) -> bytes:
         """The bytes of a record."""
@@ -76,13 +72,13 @@ class Codec:
             unrecorded = _UNRECORDED * any(name not in step for name in self._recorded)
             flags[k] = step["reward"], ended + unrecorded, table[record.environments[k]]
         parts = [head, names, flags.tobytes()]
-        for key, name, spec in self._leaves:
+        for key, part, spec in self._leaves:
             for step in record.steps:
                 if key in self._recorded and key not in step:
                     parts.append(bytes(_nbytes(spec)))
-                    continue
-                value = step[key] if name is None else step[key][name]
-                parts.append(np.ascontiguousarray(value, spec.dtype).tobytes())
+                else:
+                    value = step[key][part] if part else step[key]
+                    parts.append(np.ascontiguousarray(value, spec.dtype).tobytes())
         return b"".join(parts)
 
     def decode(self, content: bytes) -> Record:
@@ -108,13 +104,10 @@ class Codec:
         for name, part, spec in self._leaves:
             size = _nbytes(spec)
             for k, step in enumerate(steps):
-                if name in self._recorded and flags["flags"][k] & _UNRECORDED:
-                    continue
-                value = np.frombuffer(content, np.uint8, size, begin + k * size).view(spec.dtype).reshape(spec.shape)
-                if part is None:
-                    step[name] = value
-                else:
-                    step.setdefault(name, {})[part] = value
+                if name not in self._recorded or not flags["flags"][k] & _UNRECORDED:
+                    value = np.frombuffer(content, np.uint8, size, begin + k * size)
+                    column = step.setdefault(name, {}) if part else step
+                    column[part or name] = value.view(spec.dtype).reshape(spec.shape)
             begin += count * size
         environments = tuple(known[index] for index in flags["environment"].tolist()) if count else tuple(known)
         return Record(kind, number, time, environments, tuple(steps), key, body)

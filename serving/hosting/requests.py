@@ -55,7 +55,8 @@ def parsed(body: bytes) -> Any:
     try:
         return from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        raise RefusedError("invalid_json", f"the body is not JSON: {error}", [("body", str(error))]) from None
+        what = f"is not valid JSON: {error}"
+        raise RefusedError("invalid_json", f"the body {what}", [("body", what)]) from None
 
 
 class RequestReader:

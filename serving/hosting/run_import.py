@@ -9,10 +9,10 @@ from ...core.errors import CheckpointError
 from ...core.protocols import State
 from ...run_dir.checkpoints import CheckpointStore
 from ..catalogue.recipes import Recipe
+from ..idempotency import Keys
 from .accepted_steps import AcceptedSteps
 from .agent_store import SERVICE, Folder
-from .keys import Keys
-from .program_stepper import open_stepper
+from .programs import open_stepper
 
 _UNCHANGING: Final = ("statistics", "cluster")
 """Parts of a checkpoint that a hosted agent does not support, and cannot ignore."""

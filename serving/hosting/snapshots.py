@@ -12,7 +12,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...core.protocols import Array, SpecTree
+from ...core.protocols import Array, ArraySpec, SpecTree
+from ...core.trees import map_tree
 from ..catalogue.recipes import Recipe
 from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
@@ -65,7 +66,7 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
     memory: Any = stepper.memory  # the catalogue has only axonrl's own
     transitions, sampler = memory.contents()
     waiting = [row for stream in streams.by_name.values() for row in stream.rows]
-    facts = learning.facts
+    last = learning.last_update
     config = {
         "hyperparameters": recipe.config,
         "counters": dict(zip(COUNTERS, (seq, stepper.counters.global_step, streams.finished), strict=True)),
@@ -76,10 +77,11 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
             dict(zip(ENVIRONMENT, (s.name, s.running, s.returned, s.length, len(s.rows)), strict=True))
             for s in streams.by_name.values()
         ],
-        "learning": None if facts is None else finite({"loss": facts.loss, **facts.metrics}),
+        "learning": None if last is None else finite(last),
     }
     buffer = {MEMORY + name: array for name, array in flat(transitions).items()}
-    buffer |= {WAITING + name: array for name, array in flat(_columns(waiting, specs)).items()}
+    rows = map_tree(_column, dict(specs), *waiting)
+    buffer |= {WAITING + name: array for name, array in flat(rows).items()}
     return State(
         recipe.model,
         recipe.config.get("state_size"),
@@ -145,10 +147,6 @@ def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:
         raise RefusedError("unsafe_state", f"{name} is not base64", [(name, "is not base64")]) from None
 
 
-def _columns(rows: list[dict[str, Any]], specs: Mapping[str, SpecTree]) -> dict[str, Any]:
-    def column(spec: SpecTree, values: list[Any]) -> Any:
-        if isinstance(spec, Mapping):
-            return {name: column(leaf, [value[name] for value in values]) for name, leaf in spec.items()}
-        return np.array(values, spec.dtype).reshape(len(values), *spec.shape)
-
-    return {key: column(spec, [row[key] for row in rows]) for key, spec in specs.items()}
+def _column(spec: ArraySpec, *values: Any) -> Array:
+    """One column of rows that wait, of which there may be none."""
+    return np.array(values, spec.dtype).reshape(len(values), *spec.shape)

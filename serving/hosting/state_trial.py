@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.errors import NonFiniteError
 from ...core.protocols import Array, ArraySpec
-from ...core.trees import map_tree
+from ...core.trees import leaves, map_tree
 from ...estimators.stepper import Stepper
 from ...memories.columns import FLAGS
 from ..refusals import RefusedError, invalid
@@ -84,7 +84,8 @@ def _largest(sources: Sequence[Columns]) -> Sequence[Columns | None]:
     found: list[Columns] = []
     for columns in sources:
         if len(columns["reward"]):
-            chosen = {int(_sizes(array).argmax()) for array in _floats(columns)}
+            floats = (array for array in leaves(columns) if array.dtype.kind == "f")
+            chosen = {int(_sizes(array).argmax()) for array in floats}
             found += [select(columns, row) for row in sorted(chosen)]
     return found
 
@@ -94,14 +95,6 @@ def _made_up(spec: ArraySpec, name: str, limits: Limits) -> Array:
     key = name.partition(":")[0]
     low, high = limits.get(name, (0, spec.dtype.kind == "b" and key not in FLAGS))
     return np.asarray(low if key == "action" else high, spec.dtype)
-
-
-def _floats(columns: Any) -> Iterator[Array]:
-    if isinstance(columns, Mapping):
-        for part in columns.values():
-            yield from _floats(part)
-    elif columns.dtype.kind == "f":
-        yield columns
 
 
 def _sizes(array: Array) -> Array:

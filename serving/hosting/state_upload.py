@@ -21,7 +21,7 @@ from .pending_actions import recorded_for
 from .requests import environment_name, parsed, values_in
 from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, Received
 from .state_trial import try_updates
-from .streams import FRAGMENT, MOST, Stream
+from .streams import MOST, UNROLL, Stream
 from .transitions import Columns, column_of, flat, nested, rows_of, select
 from .values import Where, fields, place
 
@@ -125,7 +125,7 @@ class Arrived:
         parts = {}
         for prefix, columns in ((MEMORY, stored), (WAITING, dict(specs))):
             parts[prefix] = {prefix + name: spec for name, spec in flat(columns).items()}
-        groups = [(parts[MEMORY], size), (parts[WAITING], MOST * (FRAGMENT - 1) * gathers)]
+        groups = [(parts[MEMORY], size), (parts[WAITING], MOST * (UNROLL - 1) * gathers)]
         arrays = self._buffer.arrays(groups)
         memory, waiting = (nested({n.removeprefix(p): a for n, a in arrays.items() if n.startswith(p)}) for p in parts)
         for columns in (memory, waiting):
@@ -151,10 +151,9 @@ class Arrived:
             streams.by_name[one["environment"]] = stream
         streams.finished = config["counters"]["global_episode"]
         streams.steps = config["counters"]["global_timestep"]
-        told = config["learning"]
-        learning.tell(
-            None if told is None else {name: np.nan if number is None else number for name, number in told.items()}
-        )
+        if (last := config["learning"]) is not None:
+            last = {name: np.nan if number is None else number for name, number in last.items()}
+        learning.last_update = last
 
 
 def _config(content: bytes) -> dict[str, Any]:
@@ -195,10 +194,10 @@ def _config(content: bytes) -> dict[str, Any]:
     return dict(value)
 
 
-def _check_learning(told: Any, where: str) -> None:
-    if type(told) is not dict or "loss" not in told or len(told) > _MOST_METRICS:
+def _check_learning(last: Any, where: str) -> None:
+    if type(last) is not dict or "loss" not in last or len(last) > _MOST_METRICS:
         raise invalid(where, f"must be an object with a loss, and at most {_MOST_METRICS} numbers, or null")
-    for name, number in told.items():
+    for name, number in last.items():
         environment_name(name, (where, "name"))
         if number is not None:
             _float(number, f"{where}.{name}", FLOAT32_MAX)
@@ -213,7 +212,7 @@ def _check_environment(value: Any, where: Where) -> None:
     if bool(one["length"]) is not one["running"]:
         raise invalid(place((*where, "length")), "must be above 0 where an episode is running, else 0")
     _float(one["episode_return"], place((*where, "episode_return")), one["length"] * FLOAT32_MAX)
-    _count(one["waiting"], place((*where, "waiting")), min(FRAGMENT, one["length"] + 1))
+    _count(one["waiting"], place((*where, "waiting")), min(UNROLL, one["length"] + 1))
 
 
 def _check_sampler(value: Mapping[str, Any]) -> None:

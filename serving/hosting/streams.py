@@ -13,7 +13,7 @@ from ...core.protocols import State
 from ...run_dir import history
 from .transitions import rows_of, stacked
 
-FRAGMENT: Final = 32
+UNROLL: Final = 32
 """Maximum number of one environment's steps that are stored together, where several environments feed one agent."""
 MOST: Final = 64
 """Maximum number of environments of an agent; the least recently used one is closed."""
@@ -53,11 +53,21 @@ class Episode:
         return dataclasses.asdict(self)
 
 
+_COLUMNS: Final = {
+    "episode_returns": ("episode_return", np.float64),
+    "episode_lengths": ("length", np.int64),
+    "episode_terminated": ("terminated", np.bool_),
+    "episode_times": ("time", np.float64),
+}
+"""Arrays of a checkpoint with values of finished episodes: their field and type."""
+
+
 class Streams:
     """All environments of an agent, and its finished episodes, the newest last."""
 
     def __init__(self) -> None:
         self.by_name: collections.OrderedDict[str, Stream] = collections.OrderedDict()
+        """The least recently used first."""
         self.episodes: collections.deque[Episode] = collections.deque(maxlen=KEPT)
         self.finished = 0
         self.steps = 0
@@ -75,14 +85,6 @@ class Streams:
         else:
             self.by_name[name] = Stream(name)
         return self.by_name[name]
-
-    def unused_longest(self) -> Stream:
-        """The least recently used stream."""
-        return next(iter(self.by_name.values()))
-
-    def close(self, name: str) -> None:
-        """Forget an environment."""
-        del self.by_name[name]
 
     def count(self, stream: Stream, reward: float, time: float) -> None:
         """Count a step of a stream."""
@@ -112,7 +114,7 @@ class Streams:
 
     def state_dict(self) -> State:
         """Everything, for a checkpoint."""
-        streams, episodes = list(self.by_name.values()), self.episodes
+        streams = list(self.by_name.values())
         return {
             "finished": self.finished,
             "names": [stream.name for stream in streams],
@@ -120,11 +122,11 @@ class Streams:
             "returns": np.array([stream.returned for stream in streams], np.float64),
             "lengths": np.array([stream.length for stream in streams], np.int64),
             "rows": {str(k): stacked(stream.rows) for k, stream in enumerate(streams) if stream.rows},
-            "episode_environments": [episode.environment for episode in episodes],
-            "episode_returns": np.array([episode.episode_return for episode in episodes], np.float64),
-            "episode_lengths": np.array([episode.length for episode in episodes], np.int64),
-            "episode_terminated": np.array([episode.terminated for episode in episodes], np.bool_),
-            "episode_times": np.array([episode.time for episode in episodes], np.float64),
+            "episode_environments": [episode.environment for episode in self.episodes],
+            **{
+                name: np.array([getattr(episode, field) for episode in self.episodes], dtype)
+                for name, (field, dtype) in _COLUMNS.items()
+            },
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -140,9 +142,6 @@ class Streams:
         self.episodes.clear()
         names = state["episode_environments"]
         first = self.finished - len(names) + 1
-        columns = ("episode_returns", "episode_lengths", "episode_terminated", "episode_times")
-        for k, (returned, length, terminated, time) in enumerate(
-            zip(*(state[column].tolist() for column in columns), strict=True)
-        ):
-            episode = Episode(first + k, returned, length, terminated, not terminated, names[k], time)
-            self.episodes.append(episode)
+        columns = zip(names, *(state[column].tolist() for column in _COLUMNS), strict=True)
+        for number, (environment, total, steps, terminated, time) in enumerate(columns, start=first):
+            self.episodes.append(Episode(number, total, steps, terminated, not terminated, environment, time))

@@ -1,35 +1,23 @@
-"""Untrusted safetensors: the header is compared with the expected arrays before anything is read."""
+"""Untrusted safetensors: arrays that the library accepts, compared with those that are expected."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from ...core.protocols import Array, ArraySpec
 from ..refusals import RefusedError
 
-_Entry: TypeAlias = "tuple[np.dtype[Any], tuple[int, ...], tuple[int, int]]"
+_Entry: TypeAlias = "tuple[str, tuple[int, ...], bytearray]"
+"""Type, shape and content of an array."""
 _ABOUT: Final = "axonrl"
 _MOST_HEADER: Final = 1 << 20
-_DTYPES: Final = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "I16": "int16",
-    "U16": "uint16",
-    "I32": "int32",
-    "U32": "uint32",
-    "I64": "int64",
-    "U64": "uint64",
-    "F16": "float16",
-    "F32": "float32",
-    "F64": "float64",
-}
+_KINDS: Final = {"b": "BOOL", "f": "F", "i": "I", "u": "U"}
 
 
 def encoded(arrays: Mapping[str, Array], about: str | None = None) -> bytes:
@@ -40,37 +28,36 @@ def encoded(arrays: Mapping[str, Array], about: str | None = None) -> bytes:
 
 
 class Tensors:
-    """The arrays of a safetensors file, by its header. Nothing is read yet.
+    """The arrays of a safetensors file, each byte of which belongs to its header or to one of them.
 
     Args:
-        content: the file.
-        begin: where its header ends.
         where: its place in the request, for errors.
-        entries: dtype, shape, and begin and end of each array.
+        entries: the arrays by name.
         about: the text in its metadata; anything, where there is none.
     """
 
-    def __init__(self, content: bytes, begin: int, where: str, entries: dict[str, _Entry], about: Any = None) -> None:
-        self._content, self._begin, self._where, self._entries, self.about = content, begin, where, entries, about
+    def __init__(self, where: str, entries: dict[str, _Entry], about: Any = None) -> None:
+        self._where, self._entries, self.about = where, entries, about
 
     @classmethod
     def parse(cls, content: bytes, where: str) -> Tensors:
-        """Read the header, which must account for each byte once.
-
-        Raises:
-            RefusedError: ``unsafe_state``: it is not a complete safetensors file.
-        """
-        header, begin = _header(content, where)
-        metadata = header.pop("__metadata__", None)
-        entries = {name: _entry(value, where, name) for name, value in header.items()}
-        _refuse_gaps([span for _, _, span in entries.values()], len(content) - begin, where)
-        return cls(content, begin, where, entries, metadata.get(_ABOUT) if isinstance(metadata, dict) else None)
+        """Read a file; RefusedError ``unsafe_state`` if it is not a complete safetensors file."""
+        begin = 8 + int.from_bytes(content[:8], "little")
+        try:
+            if begin > _MOST_HEADER:
+                raise SafetensorError("its header is too large")
+            found = deserialize(content)  # type: ignore[no-untyped-call]
+            entries = {name: (one["dtype"], tuple(one["shape"]), one["data"]) for name, one in found}
+        except SafetensorError as error:
+            raise _unsafe(where, str(error).removeprefix("Error while deserializing: ")) from None
+        metadata = json.loads(content[8:begin]).get("__metadata__") or {}
+        return cls(where, entries, metadata.get(_ABOUT))
 
     def part(self, prefix: str, where: str) -> Tensors:
         """The arrays with a prefix in their names, which these lose and leave."""
         names = [name for name in self._entries if name.startswith(prefix)]
         entries = {name.removeprefix(prefix): self._entries.pop(name) for name in names}
-        return Tensors(self._content, self._begin, where, entries)
+        return Tensors(where, entries)
 
     def refuse_rest(self) -> None:
         """Refuse arrays that belong to no part.
@@ -82,15 +69,15 @@ class Tensors:
             raise self._mismatch(f"other arrays than a state's: {', '.join(sorted(self._entries)[:3])}"[:300])
 
     def arrays(self, groups: Sequence[tuple[Mapping[str, ArraySpec], int | None]]) -> dict[str, Array]:
-        """The arrays, as views of the file.
+        """The expected arrays.
 
         Args:
             groups: expected arrays, each group with None if the shapes are exact; else with the maximum length of an
                 additional first axis, which is the same for all arrays of the group.
 
         Raises:
-            RefusedError: ``state_mismatch`` for other arrays, ``unsafe_state`` if the bytes of one are not those of
-                its shape, ``invalid_value`` if a number is NaN or infinite.
+            RefusedError: ``state_mismatch`` for other arrays, ``unsafe_state`` for a boolean that is neither 0 nor 1,
+                ``invalid_value`` if a number is NaN or infinite.
         """
         differing = sorted(set(self._entries) ^ {name for group, _ in groups for name in group})
         if differing:
@@ -99,20 +86,15 @@ class Tensors:
         for group, rows in groups:
             count: int | None = None
             for name, spec in group.items():
-                dtype, shape, (first, end) = self._entries[name]
+                kind, shape, content = self._entries[name]
                 if rows is not None:
                     if not shape or shape[0] > rows or (count is not None and shape[0] != count):
                         raise self._mismatch(f"{name} of the shape {list(shape)}")
                     count = shape[0]
                 full = spec.shape if count is None else (count, *spec.shape)
-                if dtype != spec.dtype or shape != full:
-                    raise self._mismatch(f"{name} as {dtype}{list(shape)}, this agent's is {spec.dtype}{list(full)}")
-                size = math.prod(full) * dtype.itemsize
-                if end - first != size:
-                    raise _unsafe(self._where, f"{name} has {end - first} bytes, its shape needs {size}")
-                found[name] = np.frombuffer(self._content, dtype, size // dtype.itemsize, self._begin + first).reshape(
-                    full
-                )
+                if kind != _kind(spec.dtype) or shape != full:
+                    raise self._mismatch(f"{name} as {kind}{list(shape)}, this agent's is {spec.dtype}{list(full)}")
+                found[name] = np.frombuffer(content, spec.dtype).reshape(full)
         for name, array in found.items():
             _refuse_values(array, self._where, name)
         return found
@@ -128,39 +110,10 @@ def _refuse_values(array: Array, where: str, name: str) -> None:
         raise _unsafe(where, f"{name} holds other bytes than 0 and 1")
 
 
-def _header(content: bytes, where: str) -> tuple[dict[str, Any], int]:
-    size = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or size > _MOST_HEADER or 8 + size > len(content):
-        raise _unsafe(where, "its header is not that of a safetensors file")
-    try:
-        header = json.loads(content[8 : 8 + size])
-    except (ValueError, RecursionError):
-        raise _unsafe(where, "its header is not JSON") from None
-    if not isinstance(header, dict):
-        raise _unsafe(where, "its header is not an object")
-    return header, 8 + size
-
-
-def _entry(value: Any, where: str, name: str) -> _Entry:
-    try:
-        dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-        if dtype not in _DTYPES or not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != 2:
-            raise TypeError(dtype)
-        if not all(type(one) is int and 0 <= one < 1 << 40 for one in [*shape, *offsets]):
-            raise TypeError(shape)
-    except (KeyError, TypeError):
-        raise _unsafe(where, f"its header does not describe {name}") from None
-    return np.dtype(_DTYPES[dtype]), tuple(shape), (offsets[0], offsets[1])
-
-
-def _refuse_gaps(spans: Sequence[tuple[int, int]], total: int, where: str) -> None:
-    at = 0
-    for first, end in sorted(spans):
-        if first != at or end < first:
-            raise _unsafe(where, "its arrays overlap, or leave gaps")
-        at = end
-    if at != total:
-        raise _unsafe(where, f"it has {total - at} bytes that belong to no array")
+def _kind(dtype: np.dtype[Any]) -> str:
+    """The format's name of a type: ``F32``."""
+    kind = _KINDS[dtype.kind]
+    return kind if kind == "BOOL" else f"{kind}{8 * dtype.itemsize}"
 
 
 def _unsafe(where: str, what: str) -> RefusedError:

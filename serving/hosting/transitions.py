@@ -16,12 +16,12 @@ Columns: TypeAlias = Mapping[str, Any]
 
 def stacked(values: Sequence[Any]) -> Any:
     """Stack arrays, or mappings of these, into a batch [N, ...]."""
-    first = values[0]
-    if isinstance(first, Mapping):
-        return {name: stacked([value[name] for value in values]) for name in first}
-    if len(values) == 1:
-        return np.asarray(first)[None]
-    return np.stack([np.asarray(value) for value in values])
+    return map_tree(_stack, *values)
+
+
+def _stack(*arrays: Any) -> Array:
+    found: Array = np.stack(arrays) if len(arrays) > 1 else np.asarray(arrays[0])[None]
+    return found
 
 
 def select(columns: Any, which: Any) -> Any:

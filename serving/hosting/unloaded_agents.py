@@ -12,9 +12,8 @@ from typing import Any
 from ...core.errors import CheckpointError
 from ...run_dir.checkpoints import CheckpointStore
 from .agent_store import JOURNAL, is_void, nbytes_of
-from .journal import DamagedJournalError, Journal
+from .journal import BEGIN, DamagedJournalError, Journal, segments_of
 from .records import steps_in
-from .segments import BEGIN, segments_of
 
 
 def known(path: Path) -> dict[str, Any]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from .messages import BEAT, Head, cut, encode
-from .spin_wait import LOOK_SECONDS, LoopLooks
+
+CHECKS: Final = 10
+"""Number of checks within the time after which a child is given up."""
+START_SECONDS: Final = 60.0
+"""Minimum seconds allowed until a child's first frame, as it must load its modules."""
+logger = logging.getLogger("axonrl.serving")
 
 
 class Child(asyncio.Protocol):
@@ -36,8 +42,6 @@ class Child(asyncio.Protocol):
         self._held = bytearray()
         self._transport: asyncio.Transport | None = None
         self._numbers = 0
-        self._looks = LoopLooks(lambda: len(self.waiting) == 1)
-        self._was_quick = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -68,17 +72,14 @@ class Child(asyncio.Protocol):
             raise ConnectionError(f"{self.name} is gone")
         self._numbers += 1
         number = self._numbers
-        loop, began = asyncio.get_running_loop(), time.monotonic()
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[tuple[Head, bytes]] = loop.create_future()
         self.waiting[number] = future
         self._transport.write(encode({**head, "id": number}, body))
-        if self._was_quick and len(self.waiting) == 1:
-            self._looks.begin(loop)
         timer = loop.call_later(seconds, _time_out, future)
         try:
             return await future
         finally:
-            self._was_quick = time.monotonic() - began < LOOK_SECONDS
             timer.cancel()
             self.waiting.pop(number, None)
 
@@ -107,6 +108,43 @@ async def start(name: str, module: str, arguments: Iterable[str], number: int | 
     ours.setblocking(False)
     await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
     return child
+
+
+async def watched(child: Child, seconds: float) -> int:
+    """Wait until a worker has ended, and kill it if it hangs: its process exists, but makes no progress.
+
+    Between answers a worker sends a heartbeat once a second: from its only loop, and from long operations there
+    (replaying a journal, saving agents). So a heartbeat proves progress; one from a thread would only prove that the
+    process runs. Long updates run in a separate thread, and do not delay heartbeats.
+
+    It hangs if it has unanswered requests and sent nothing during :data:`CHECKS` checks in a row. The pool's own poll
+    of counters is such a request, so an idle worker is watched, too. Checks are counted instead of reading a clock:
+    while the gateway itself is stopped, or the machine asleep, none happen.
+
+    Args:
+        child: a worker.
+        seconds: time without progress that counts as hanging.
+
+    Returns:
+        Number of kills: 0 if it ended by itself.
+    """
+    interval = seconds / CHECKS
+    heard, silent, killed = 0, 0, 0
+    while not child.gone.is_set():
+        try:
+            await asyncio.wait_for(child.gone.wait(), interval)
+        except asyncio.TimeoutError:
+            silent = silent + 1 if child.owes and child.heard == heard else 0
+            heard = child.heard
+        most = CHECKS if heard else max(CHECKS, START_SECONDS / interval)
+        if silent > most and child.process is not None:
+            logger.error(
+                "%s hangs (process %d): nothing came from it for %g seconds, and it owes %d answers: it is killed",
+                child.name, child.process.pid, silent * interval, child.owes, extra={"worker": child.number},
+            )  # fmt: skip
+            child.process.kill()
+            silent, killed = 0, killed + 1
+    return killed
 
 
 async def ended(process: subprocess.Popen[bytes] | None, seconds: float) -> None:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from ..catalogue.recipes import Recipe
 from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of, remove_unused
+from ..refusals import RefusedError
 from . import seed_pool
-from .child import Child, ended, start
-from .hang_detection import watched
+from .child import Child, ended, start, watched
 from .messages import Head
 from .settings import WorkerSettings
 
@@ -51,6 +51,11 @@ class WorkerResponse:
     retry_after: int | None = None
     outdated: bool = False
     """Whether another server may have the agent, so that the lease must be checked again."""
+
+    @classmethod
+    def refused(cls, error: RefusedError) -> WorkerResponse:
+        """The answer that an agent's worker would give with this refusal."""
+        return cls(error.status, json.dumps(error.to_json()).encode(), retry_after=error.retry_after)
 
 
 class Pool:
@@ -167,7 +172,7 @@ class Pool:
                 other agent will get.
         """
         if self._waiting[agent] >= _MOST_WAITING:
-            return _unavailable("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent")
+            return WorkerResponse.refused(RefusedError("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent"))
         seconds = _SLOW_SECONDS if do in _SLOW else _ASK_SECONDS
         if do == "open" and head.get("any_seed"):
             body = await asyncio.to_thread(self._with_spare_seed, body)
@@ -184,11 +189,11 @@ class Pool:
                 failed = await self.build(content)
                 if failed is not None:
                     return failed
-            return _unavailable("unavailable", "the program of this agent is not there, although it was built")
+            return _unavailable("the program of this agent is not there, although it was built")
         except ConnectionError:
-            return _unavailable("unavailable", "the process that has this agent has just ended, and is started again")
+            return _unavailable("the process that has this agent has just ended, and is started again")
         except asyncio.TimeoutError:
-            return _unavailable("unavailable", f"the agent did not answer within {seconds:g} seconds")
+            return _unavailable(f"the agent did not answer within {seconds:g} seconds")
         finally:
             self._waiting[agent] -= 1
             if not self._waiting[agent]:
@@ -271,7 +276,7 @@ class Pool:
                 return await self._ask_builder(recipe)
             except (OSError, asyncio.TimeoutError):
                 logger.exception("the builder has failed")
-                return _unavailable("unavailable", "the program of this agent cannot be built just now")
+                return _unavailable("the program of this agent cannot be built just now")
 
     async def _ask_builder(self, recipe: bytes) -> WorkerResponse | None:
         builder = self._builder
@@ -293,9 +298,8 @@ def _as_answer(head: Head, content: bytes) -> WorkerResponse:
     return WorkerResponse(head["status"], content, *more)
 
 
-def _unavailable(code: str, detail: str) -> WorkerResponse:
-    body = json.dumps({"code": code, "detail": detail, "errors": []}).encode()
-    return WorkerResponse(503, body, retry_after=1)
+def _unavailable(detail: str) -> WorkerResponse:
+    return WorkerResponse.refused(RefusedError("unavailable", detail))
 
 
 def default_workers() -> int:

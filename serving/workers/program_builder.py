@@ -24,6 +24,8 @@ from ..refusals import RefusedError
 from . import seed_pool
 
 SPARES: Final = 32
+_AT_ONCE: Final = 8
+"""Spare seeds made in one call of :func:`add_spares`: requests wait meanwhile."""
 _SPARE_BYTES: Final = 64 * 2**20
 """Maximum bytes of the weights of all spare seeds: large networks have fewer."""
 _OTHERS: Final = 32
@@ -55,14 +57,13 @@ def build(recipe: Recipe, programs: Path) -> tuple[bool, str]:
     return False, program.directory.name
 
 
-def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int = 8) -> bool:
+def add_spares(programs: Path, digest: str, wanted: int = SPARES) -> bool:
     """Write initial weights for more spare seeds, and remove surplus ones of other seeds.
 
     Args:
         programs: the folder of all programs.
         digest: digest of the program.
         wanted: wanted number of spare seeds.
-        at_once: maximum made in this call.
 
     Returns:
         Whether there are enough now.
@@ -77,7 +78,7 @@ def add_spares(programs: Path, digest: str, wanted: int = SPARES, at_once: int =
         return True
     there = program.seeds()
     wanted = _at_most(wanted, program)
-    missing = min(at_once, wanted - len(seed_pool.seeds(programs, digest)))
+    missing = min(_AT_ONCE, wanted - len(seed_pool.seeds(programs, digest)))
     if missing > 0:
         seeds = [secrets.randbits(32) for _ in range(missing)]
         seeds = [seed for seed in dict.fromkeys(seeds) if seed not in there]

@@ -8,7 +8,6 @@ import dataclasses
 import gc
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,9 +17,9 @@ from typing import Final
 from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
 from ..hosting.agent import HostedAgent
+from ..hosting.agent_store import remove_agent
 from ..hosting.fencing import OutdatedError
-from ..hosting.program_stepper import discard_weights, open_stepper
-from ..hosting.programs import PROGRAMS
+from ..hosting.programs import PROGRAMS, discard_weights, open_stepper
 from ..logs import SERVING
 from ..refusals import RefusedError
 from .messages import Head
@@ -77,21 +76,19 @@ class Slot:
         """Whether its next request may be answered, considering updates, and a sync in another thread."""
         if self.next not in (ACT, *KEEPS_ORDER):
             return bool(self.queue) and self.update is None and self.sync is None and not self.waiting
-        if self.agent is not None and self.next != ACT and self.agent.is_behind:
-            return False
         return self.update is None or (self.agent is not None and self.agent.relaxed)
 
     @property
     def may_work(self) -> bool:
         """Whether there is something to apply, and no thread is applying it."""
-        return self.update is None and self.agent is not None and self.agent.has_work
+        return self.update is None and self.agent is not None and self.agent.learning.has_work
 
     @property
     def may_act(self) -> bool:
         """Whether it can act at once, without longer work."""
         if self.agent is None or self.next != ACT:
             return False
-        return self.agent.relaxed or not self.agent.has_work
+        return self.agent.relaxed or not self.agent.learning.has_work
 
 
 class Slots:
@@ -112,7 +109,7 @@ class Slots:
         self._to_sync: dict[str, Slot] = {}
         """Slots with answers that wait for a sync."""
         self._in_sync: dict[str, Slot] = {}
-        self.told: list[tuple[bytes, bool]] = []
+        self.answers: list[tuple[bytes, bool]] = []
         """Answers ready to be sent, and whether their content is persisted."""
         self._folder = Path(settings.data)
         self.by_name: collections.OrderedDict[str, Slot] = collections.OrderedDict()
@@ -159,7 +156,7 @@ class Slots:
         return self._folder / AGENTS / name
 
     def stepper_of(self, recipe: Recipe, fresh: bool) -> Stepper:
-        """See :func:`~axonrl.serving.hosting.program_stepper.open_stepper`."""
+        """See :func:`~axonrl.serving.hosting.programs.open_stepper`."""
         return open_stepper(recipe, self._folder / PROGRAMS, fresh)
 
     def follow(self, slot: Slot, head: Head) -> None:
@@ -180,7 +177,7 @@ class Slots:
         if slot.agent is not None:
             slot.agent.abandon(drop_unsynced=drop_unsynced)
             slot.agent = None
-        self.told += [(content, False) for content in slot.waiting]
+        self.answers += [(content, False) for content in slot.waiting]
         slot.waiting.clear()
 
     def reopen(self, slot: Slot) -> None:
@@ -206,17 +203,14 @@ class Slots:
             logger.exception("agent %s cannot be saved; its journal has everything", name)
 
     def remove(self, slot: Slot) -> None:
-        """Remove an agent's folder, renamed first, so that it is complete or gone."""
+        """Remove an agent with its folder."""
         self.lose(slot)
-        path = self.folder_of(slot.name)
-        gone = path.with_name(f".removed-{slot.name}")
-        with contextlib.suppress(FileNotFoundError):
-            path.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        with contextlib.suppress(OSError):  # what is left has a name that no agent has
+            remove_agent(self.folder_of(slot.name))
 
     # -- persistence ------------------------------------------------------------------------------------------
 
-    def tell(self, slot: Slot, content: bytes, *, waits: bool) -> None:
+    def deliver(self, slot: Slot, content: bytes, *, waits: bool) -> None:
         """Deliver an answer: at once, or once all that it may reveal is on the disk.
 
         Args:
@@ -229,7 +223,7 @@ class Slots:
             slot.waiting.append(content)
             self._to_sync[slot.name] = slot
         else:
-            self.told.append((content, True))
+            self.answers.append((content, True))
 
     def begin_syncs(self) -> None:
         """Start syncs that answers wait for, in a separate thread, an agent at a time."""
@@ -272,10 +266,10 @@ class Slots:
         self._beat()
         error, slot.sync = slot.sync.exception(), None
         del self._in_sync[slot.name]
-        self.told += [(content, error is None) for content in slot.syncing]
+        self.answers += [(content, error is None) for content in slot.syncing]
         slot.syncing = []
         if slot.agent is not None and not slot.agent.unsynced:  # later records are on the disk as well
-            self.told += [(content, error is None) for content in slot.waiting]
+            self.answers += [(content, error is None) for content in slot.waiting]
             slot.waiting.clear()
         SERVING.agent = slot.name
         match error:

@@ -21,7 +21,7 @@ from axonrl.serving.accounts.passwords import PARAMETERS
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.gateway.app import typed
 from axonrl.serving.gateway.edge import Edge
-from axonrl.serving.gateway.gateway import Gateway, Rooms
+from axonrl.serving.gateway.gateway import Gateway
 from axonrl.serving.gateway.settings import Settings, load
 from axonrl.serving.workers.pool import WorkerResponse
 
@@ -141,16 +141,16 @@ def _template() -> tuple[Path, dict[str, str]]:
     return path, tokens
 
 
-def fake_rooms(folder: Path, settings: Settings, **more: Any) -> tuple[Rooms, FakePool, Database, dict[str, str]]:
+def fake_gateway(folder: Path, settings: Settings, pool: Any, **more: Any) -> tuple[Gateway, Database, dict[str, str]]:
     """Real accounts, and tokens of three users."""
     path, tokens = _template()
     shutil.copy(path, folder / "service.db")
     database = Database.open(folder / "service.db")
-    audit, pool = Audit(database, folder), FakePool()
+    audit = Audit(database, folder)
     rows = AgentRows(database, audit=audit)
     accounts = Accounts(database, audit=audit, quotas=settings.quotas())
-    rooms = Rooms(accounts, rows, pool, FakeCatalogue(), audit, Idempotency(database), **more)
-    return rooms, pool, database, tokens
+    gateway = Gateway(settings, accounts, rows, pool, FakeCatalogue(), audit, Idempotency(database), **more)
+    return gateway, database, tokens
 
 
 @functools.cache
@@ -183,8 +183,8 @@ class Service:
     def __init__(self, sets: Mapping[str, str] | None = None, **more: Any) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="axonrl-gateway-", dir=IN_MEMORY)
         self.folder, settings = Path(self._folder.name), load(sets=sets)
-        self.rooms, self.pool, self._database, self.tokens = fake_rooms(self.folder, settings, **more)
-        self.gateway = Gateway(settings, self.rooms)
+        self.pool = FakePool()
+        self.gateway, self._database, self.tokens = fake_gateway(self.folder, settings, self.pool, **more)
         self.app = Edge(self.gateway, _typed(settings.http.docs))
         self.loop = asyncio.new_event_loop()
         self.run(self.gateway.start)
@@ -193,7 +193,7 @@ class Service:
         return self.loop.run_until_complete(function())
 
     def token(self, user: str, *scopes: str, agents: list[str] | None = None) -> str:
-        text, _ = self.rooms.accounts.create_token(user, "test", scopes, agents)
+        text, _ = self.gateway.accounts.create_token(user, "test", scopes, agents)
         self.run(self.gateway.tokens.refresh)
         return text
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +12,7 @@ from axonrl.serving.gateway.settings import load
 from axonrl.serving.workers.pool import WorkerResponse
 
 from . import gateway_fakes
-from .gateway_fakes import FakePool, fake_rooms
+from .gateway_fakes import FakePool, fake_gateway
 
 
 class Pool(FakePool):
@@ -39,12 +38,12 @@ def main(folder: Path, *sets: str) -> int:
     """Serve alice's agent ``cart``."""
     gateway_fakes.IN_MEMORY = str(folder)  # it may be killed: nothing is left elsewhere
     settings = load(None, dict(one.split("=", 1) for one in ("listen.port=0", *sets)))
-    rooms, _, database, tokens = fake_rooms(folder, settings)
-    row = rooms.rows.add(rooms.accounts.user("alice").id, "cart", "dqn", "", gateway_fakes.CARTPOLE)
-    rooms.rows.set_status(row.id, "ready")
+    gateway, database, tokens = fake_gateway(folder, settings, Pool())
+    row = gateway.rows.add(gateway.accounts.user("alice").id, "cart", "dqn", "", gateway_fakes.CARTPOLE)
+    gateway.rows.set_ready(row.id)
     print(tokens["alice"], file=sys.stderr, flush=True)
     try:
-        return 128 + serve(settings, dataclasses.replace(rooms, pool=Pool()), during=processes())
+        return 128 + serve(gateway, during=processes())
     finally:
         database.close()
 

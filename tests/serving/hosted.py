@@ -9,7 +9,7 @@ from typing import Any, Final
 from axonrl.estimators.stepper import Stepper
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
-from axonrl.serving.hosting.program_stepper import open_stepper
+from axonrl.serving.hosting.programs import open_stepper
 from axonrl.serving.refusals import RefusedError
 from axonrl.tests.raising import raised
 

@@ -165,7 +165,7 @@ def with_agent(data: Path) -> Agent:
     with contextlib.closing(open_service(data)) as opened:
         rows = AgentRows(opened)
         agent = rows.add(Accounts(opened).user("alice").id, "cart", "dqn", "", {})
-        rows.set_status(agent.id, "ready")
+        rows.set_ready(agent.id)
         return agent
 
 

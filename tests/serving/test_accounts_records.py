@@ -123,7 +123,7 @@ def test_a_row_comes_back_as_it_was_made(database: Database, agents: AgentRows, 
     assert (row.id, row.model, row.description, row.config) == (made.id, "dqn", "Größe", config)
     assert (row.status, row.is_active, row.learning, row.epoch, row.bytes) == ("creating", True, True, 0, 0)
     assert (row.created_at, row.last_active, row.home) == (START, None, None)
-    assert agents.set_status(row.id, "ready")
+    assert agents.set_ready(row.id)
     assert raised(ArgumentError, agents.add, owner, "b", "dqn", "half \ud800", {}).argument == "description"
     assert [one.status for one in agents.of(owner)] == ["ready"]
 
@@ -134,7 +134,7 @@ def test_a_name_is_taken_once_for_each_owner(database: Database, agents: AgentRo
     assert raised(RefusedError, agents.add, owner, "cart", "ppo", "", {}).code == "name_taken"
     bob = Accounts(database).add_user("bob", PASSWORD).id
     agents.add(bob, "cart", "dqn", "", {})
-    assert agents.count(owner) == agents.count(bob) == 1
+    assert agents.usage(owner)["agents"] == agents.usage(bob)["agents"] == 1
     assert [(user, row.name) for user, row in agents.all()] == [("alice", "cart"), ("bob", "cart")]
 
 
@@ -166,13 +166,13 @@ def test_pages_go_by_name(agents: AgentRows, owner: str) -> None:
 @on_both
 def test_one_that_is_to_be_removed_is_gone_for_its_owner(database: Database, agents: AgentRows, owner: str) -> None:
     row = agents.add(owner, "cart", "dqn", "", {})
-    agents.set_status(row.id, "ready")
+    agents.set_ready(row.id)
     assert agents.mark_removed(row.id)
     assert not agents.mark_removed(row.id)
-    assert not agents.set_status(row.id, "ready")
+    assert not agents.set_ready(row.id)
     raised(RefusedError, agents.describe, row.id, description="x")
     assert agents.by_name(owner, "cart") is None
-    assert (list(agents.of(owner)), list(agents.all()), agents.count(owner)) == ([], [], 0)
+    assert (list(agents.of(owner)), list(agents.all()), agents.usage(owner)["agents"]) == ([], [], 0)
     again = agents.add(owner, "cart", "dqn", "", {})
     assert [(one.id, one.status) for one in agents.all_unfinished()] in (
         [(row.id, "removing"), (again.id, "creating")],

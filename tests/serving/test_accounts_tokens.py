@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from axonrl.errors import ArgumentError
-from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, token_store, tokens
-from axonrl.serving.accounts.token_store import to_json
+from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, tokens
+from axonrl.serving.accounts.tokens import to_json
 from axonrl.tests.raising import raised
 
 from .for_accounts import PASSWORD, START, Hands, on_both, with_alice
@@ -19,7 +19,7 @@ def test_a_token_has_a_checksum_and_differs_from_others() -> None:
     assert tokens.is_token(text + "4F9g1w")
     assert not tokens.is_token(text[:-1] + "1" + "4F9g1w")
     assert not tokens.is_token(text + "4F9g1w\n")
-    made = {tokens.make(tokens.MADE) for _ in range(100)}
+    made = {tokens.make("made") for _ in range(100)}
     assert len(made) == 100
     assert all(map(tokens.is_token, made))
 
@@ -64,7 +64,7 @@ def test_only_an_administrator_gives_the_metrics_away(accounts: Accounts) -> Non
 def test_of_expired_tokens_only_the_newest_are_read(
     accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_store, "_MOST_EXPIRED", 2)
+    monkeypatch.setattr(tokens, "_MOST_EXPIRED", 2)
     made = [accounts.create_token("alice", "game", expires_in=seconds)[0] for seconds in (30, 10, 20)]
     clock.move(seconds=60)
     assert accounts.expired_tokens() == {tokens.digest(made[0]): "made", tokens.digest(made[2]): "made"}
@@ -157,7 +157,7 @@ def test_an_account_has_a_hundred_tokens(accounts: Accounts) -> None:
 def test_a_login_too_many_is_refused_and_ends_no_other(
     accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_store, "_MOST_LOGINS", 2)
+    monkeypatch.setattr(tokens, "_MOST_LOGINS", 2)
     first, second = (tokens.digest(accounts.login("alice", PASSWORD, "")) for _ in range(2))
     refused = raised(RefusedError, accounts.login, "alice", PASSWORD, "")
     assert refused.code == "quota_exceeded"

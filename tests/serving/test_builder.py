@@ -21,8 +21,7 @@ from axonrl.core.protocols import Array
 from axonrl.estimators.stepper import Stepper
 from axonrl.policies import compiled
 from axonrl.serving.catalogue import Recipe, recipe
-from axonrl.serving.hosting.program_stepper import open_stepper
-from axonrl.serving.hosting.programs import ProgramMissingError, program_of
+from axonrl.serving.hosting.programs import ProgramMissingError, open_stepper, program_of
 from axonrl.serving.workers import program_builder, seed_pool
 from axonrl.serving.workers.builder import Builder
 from axonrl.serving.workers.messages import encode, read

@@ -170,6 +170,13 @@ def test_a_refused_login_does_not_repeat_the_password(stub: Stub) -> None:
     assert len(stub.asked) == 1
 
 
+def test_a_short_token_is_blanked_as_a_word_only(stub: Stub) -> None:
+    stub.replies.append(problem(401, "invalid_token", "not t, but another token"))
+    assert raised(AuthenticationError, RemoteAgent("a", url=stub.url, access_token="t").info).detail == (
+        "not ***, but another token"
+    )
+
+
 def test_no_hyperparameter_looks_like_a_credential() -> None:
     rows = [row for model in catalogue.described() for row in model["hyperparameters"]]
     names = {name for row in rows for name in (row["name"], *row["synonyms"])}

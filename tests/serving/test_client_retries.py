@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from axonrl.serving import InvalidRequest, RateLimited, ServiceError, ServiceUnavailable
-from axonrl.serving.client import connections, flows
-from axonrl.serving.client.flows import Attempt, pause, repeated
+from axonrl.serving.client import connections, retries
+from axonrl.serving.client.address import parse
+from axonrl.serving.client.connections import Connections
 from axonrl.serving.client.messages import Lost, Request, Response
+from axonrl.serving.client.retries import pause, repeated, run
 from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, Clock, Reply, Stub, problem
@@ -25,7 +27,7 @@ STEP = ([0.1, 0.2, 0.3, 0.4], 1, 1.0, [0.2, 0.3, 0.4, 0.5], False)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(connections, "time", clock)
-    monkeypatch.setattr(flows, "time", clock)
+    monkeypatch.setattr(retries, "time", clock)
     return clock
 
 
@@ -50,19 +52,17 @@ def test_when_a_request_is_repeated(
 
 
 def test_attempts_end_with_their_deadline(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "random", types.SimpleNamespace(random=lambda: 1.0))
-    steps, waits = repeated(Request("GET", "/agents/a"), None, 10.0, 1.0), list[Any]()
-    for _ in range(3):
-        assert isinstance(next(steps), Attempt)
+    monkeypatch.setattr(retries, "random", types.SimpleNamespace(random=lambda: 1.0))
+
+    async def send(self: Connections, *args: Any) -> Lost:
         clock.now += 0.1  # each takes a tenth
-        waits.append(steps.send(GONE))
-        clock.now += waits[-1]
-    assert waits == pytest.approx([0.05, 0.1, 0.2])
-    next(steps)
-    clock.now += 0.1
-    with pytest.raises(StopIteration) as end:  # 0.4 more would be too late, at 0.75 seconds
-        steps.send(GONE)
-    assert isinstance(end.value.value, ServiceUnavailable)
+        return GONE
+
+    monkeypatch.setattr(Connections, "send", send)
+    never = Connections(parse("http://127.0.0.1:1"), True)
+    with pytest.raises(ServiceUnavailable):  # 0.4 more would be too late, at 0.75 seconds
+        run(repeated(never, Request("GET", "/agents/a"), None, 10.0, 1.0))
+    assert clock.slept == pytest.approx([0.05, 0.1, 0.2])
 
 
 def test_a_step_whose_answer_is_lost_is_sent_again_with_its_key(stub: Stub) -> None:
@@ -107,10 +107,12 @@ def test_no_answer_and_no_connection(stub: Stub) -> None:
 
 def test_a_late_answer_is_not_taken_for_the_next_one(stub: Stub) -> None:
     late = threading.Event()
-    stub.replies.append(Reply(200, {"action": [1]}, after=late))
+    stub.replies.extend([Reply(200, {"action": [0]}), Reply(200, {"action": [1]}, after=late)])
     stub.default = lambda asked: Reply(200, {"action": [0]})
     agent = connect(stub, timeout=0.2)
     assert agent.act([1, 2, 3, 4]) == 0
+    assert agent.act([1, 2, 3, 4]) == 0  # its first attempt was on a connection that was kept
+    assert (len(stub.asked), stub.connections) == (3, 2)
     late.set()
 
 

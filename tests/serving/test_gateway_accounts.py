@@ -34,13 +34,13 @@ def test_a_login_s_token_works_at_once_until_its_logout(service: Service) -> Non
     assert service("GET", f"{API}/users/me", user=token).json["name"] == "alice"
     assert service("POST", f"{API}/logout", user=token).status == 204
     assert service("GET", f"{API}/users/me", user=token).code == "invalid_token"
-    recorded = [entry for entry in service.rooms.audit.entries(3) if entry.what != "request"]
+    recorded = [entry for entry in service.gateway.audit.entries(3) if entry.what != "request"]
     what = [(entry.what, entry.who, entry.address) for entry in recorded[:2]]
     assert what == [("token.revoke", "alice", "1.2.3.4"), ("login", "alice", "1.2.3.4")]
 
 
 def test_refused_logins_are_all_the_same(service: Service) -> None:
-    service.rooms.accounts.disable_user("bob")
+    service.gateway.accounts.disable_user("bob")
     refused = [
         login(service, "alice", "wrong"),
         login(service, "nosuch"),
@@ -142,7 +142,7 @@ def test_a_removed_user_s_agents_are_removed(service: Service) -> None:
 
 def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
     first, second = (create(service, name).json["id"] for name in "ab")
-    alice = service.rooms.accounts.user("alice").id
+    alice = service.gateway.accounts.user("alice").id
     calls: list[tuple[str, str, Any, list[tuple[str, str, dict[str, Any]]]]] = [
         ("GET", "/users", None, [("user.list", "", {})]),
         ("GET", "/users/alice", None, [("user.read", "alice", {})]),
@@ -167,7 +167,7 @@ def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
     for method, path, body, recorded in calls:
         done = service(method, API + path, body, user="root", peer="9.8.7.6")
         assert done.status in (200, 201, 202), path
-        found = service.rooms.audit.entries(len(recorded))
+        found = service.gateway.audit.entries(len(recorded))
         assert [(one.what, one.target, one.detail) for one in found] == recorded
         assert {(one.who, one.address, one.outcome) for one in found} == {("root", "9.8.7.6", "ok")}
         assert {one.request_id for one in found} == {done.headers["x-request-id"]}
@@ -254,7 +254,7 @@ def test_another_password_is_another_request(service: Service, monkeypatch: pyte
 
 def test_what_is_remembered_has_no_secret(service: Service) -> None:
     key = {"Idempotency-Key": "k"}
-    login_token, cookie = login(service).json["access_token"], service.rooms.accounts.web_login("alice", PASSWORD, "")
+    login_token, cookie = login(service).json["access_token"], service.gateway.accounts.web_login("alice", PASSWORD, "")
     assert login(service, "hunter2hunter2", "x").status == 400  # the password in the place of the name
     made = service("POST", f"{API}/tokens", {"name": "t", "scopes": ["act"]}, headers=key).json["token"]
     user = {"name": "eve", "password": "a long one of hers"}

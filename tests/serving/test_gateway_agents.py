@@ -102,7 +102,7 @@ def test_what_a_worker_refuses_is_a_problem(service: Service) -> None:
 
 
 def test_steps_are_limited_for_each_agent_and_batches_count_whole(service: Service) -> None:
-    service.rooms.accounts.set_quota("alice", {"steps_per_second": 5})
+    service.gateway.accounts.set_quota("alice", {"steps_per_second": 5})
     service.run(service.gateway.tokens.refresh)
     create(service)
     create(service, "other")
@@ -168,7 +168,7 @@ def test_a_removed_agent_is_gone_and_its_name_is_free(service: Service, by: str)
         removed = service("DELETE", f"{AGENTS}/cart")
         assert (removed.status, removed.json) == (202, {"removed": "cart"})
     else:
-        service.rooms.rows.mark_removed(id)
+        service.gateway.rows.mark_removed(id)
         service.run(service.gateway.finish_removals)
     assert service.pool.steps == {}
     assert service("POST", f"{AGENTS}/cart/act", [0]).code == "not_found"
@@ -187,7 +187,7 @@ def test_a_removed_agent_is_gone_and_its_name_is_free(service: Service, by: str)
 )
 def test_an_agent_that_is_removed_while_it_is_created_leaves_nothing(service: Service, path: str, user: str) -> None:
     service.pool.held = asyncio.Event()
-    gateway, rows = service.gateway, service.rooms.rows
+    gateway, rows = service.gateway, service.gateway.rows
 
     async def run() -> Reply:
         body = {"name": "cart", "model": "dqn", "config": CARTPOLE}
@@ -212,8 +212,8 @@ def test_an_agent_that_is_removed_while_it_is_created_leaves_nothing(service: Se
 
 
 def test_an_agent_that_is_being_created_does_not_act_and_is_removed_at_the_next_start(service: Service) -> None:
-    owner = service.rooms.accounts.user("alice").id
-    service.rooms.rows.add(owner, "half", "dqn", "", {})
+    owner = service.gateway.accounts.user("alice").id
+    service.gateway.rows.add(owner, "half", "dqn", "", {})
     shown = service("GET", f"{AGENTS}/half").json
     assert (shown["status"], shown["is_active"]) == ("creating", False)
     state = dict.fromkeys(SIX, "")
@@ -228,7 +228,7 @@ def test_an_agent_that_is_being_created_does_not_act_and_is_removed_at_the_next_
     assert {service(*request).code for request in requests} == {"unavailable"}
     assert service.pool.asked == []
     service.run(service.gateway.start)
-    assert (service.rooms.rows.all_unfinished(), service.pool.done()) == ([], ["remove"])
+    assert (service.gateway.rows.all_unfinished(), service.pool.done()) == ([], ["remove"])
     assert create(service, "half").status == 201
 
 

@@ -191,7 +191,7 @@ def test_what_is_refused_by_its_headers_is_not_read(usual: Service) -> None:
         limited("POST", f"{API}/agents/cart/step", STEP)
         for method, path in (("POST", "/agents"), ("PUT", "/agents/cart/state"), ("POST", "/agents/cart/step")):
             assert limited(method, API + path, unasked, headers=raw if "state" in path else {}).code == "rate_limited"
-        limited.rooms.accounts.set_quota("alice", {"bytes": 7, "transfers_per_minute": 9})
+        limited.gateway.accounts.set_quota("alice", {"bytes": 7, "transfers_per_minute": 9})
         limited.run(limited.gateway.tokens.refresh)
         assert limited("POST", f"{API}/snapshots/cart", unasked).code == "quota_exceeded"
 

@@ -35,7 +35,7 @@ def test_other_tokens_are_refused(service: Service) -> None:
 
 def test_an_expired_token_is_called_expired_as_long_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     with gateway() as service:
-        accounts, refresh = service.rooms.accounts, service.gateway.tokens.refresh
+        accounts, refresh = service.gateway.accounts, service.gateway.tokens.refresh
         made, row = accounts.create_token("alice", "game", ["act"], expires_in=3600)
         login, cookie = accounts.login("alice", PASSWORD, ""), accounts.web_login("alice", PASSWORD, "")
         service.run(refresh)
@@ -77,9 +77,9 @@ def test_a_token_for_some_agents_finds_no_others(service: Service) -> None:
 
 
 def test_a_bug_tells_nothing_but_the_request(service: Service, caplog: pytest.LogCaptureFixture) -> None:
-    service.rooms.accounts.tokens = None  # type: ignore[method-assign, assignment]
+    service.gateway.accounts.tokens = None  # type: ignore[method-assign, assignment]
     refused = service("GET", f"{API}/tokens")
-    del service.rooms.accounts.tokens
+    del service.gateway.accounts.tokens
     assert refused.code == "internal"
     assert set(refused.json) == {"type", "title", "status", "code", "request_id"}
     assert caplog.records[0].request_id == refused.json["request_id"]  # type: ignore[attr-defined]
@@ -118,7 +118,7 @@ def test_the_address_is_the_peer_s_unless_a_proxy_of_ours_says_otherwise() -> No
         secure = service("GET", "/livez", headers={"X-Forwarded-Proto": "https"}, peer="10.0.0.1")
         assert "strict-transport-security" in secure.headers
         wanted = {("request", "missing_token", "7.7.7.7"), ("request", "missing_token", "9.9.9.9")}
-        while {(one.what, one.outcome, one.address) for one in service.rooms.audit.entries(2)} != wanted:
+        while {(one.what, one.outcome, one.address) for one in service.gateway.audit.entries(2)} != wanted:
             service.run(lambda: asyncio.sleep(0.005))  # they are written after the answer
 
 
@@ -139,8 +139,8 @@ def test_while_the_database_is_down_tokens_that_were_used_go_on(
 
     unused = service.token("alice", "act")
     assert service("POST", ACT, [0]).status == 200
-    monkeypatch.setattr(service.rooms.accounts, "active_tokens", down)
-    monkeypatch.setattr(service.rooms.rows, "of", down)
+    monkeypatch.setattr(service.gateway.accounts, "active_tokens", down)
+    monkeypatch.setattr(service.gateway.rows, "of", down)
     with pytest.raises(RefusedError, match="the database is down"):
         service.run(service.gateway.tokens.refresh)
     assert service("POST", ACT, [0]).status == 200

@@ -18,7 +18,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_quotas_and_creations_per_minute(clock: Clock) -> None:
     with gateway({"limits.creations_per_minute": "3"}) as service:
-        service.rooms.accounts.set_quota("alice", {"agents": 1})
+        service.gateway.accounts.set_quota("alice", {"agents": 1})
         service.run(service.gateway.tokens.refresh)
         assert create(service, "a").status == 201
         assert create(service, "b").code == "quota_exceeded"
@@ -55,7 +55,7 @@ def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None
     for _ in range(2):
         clock.now += 25
         assert service("GET", "/api/v1/snapshots/cart").status == 200
-    recorded = [(entry.what, entry.outcome) for entry in service.rooms.audit.entries(6)]
+    recorded = [(entry.what, entry.outcome) for entry in service.gateway.audit.entries(6)]
     what = ["state.read", "state.read", "state.write", "state.read", "state.write", "state.read"]
     assert recorded == [(one, "ok") for one in what]
     for seconds, wait in ((0, "10"), (9.5, "1")):
@@ -68,7 +68,7 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     create(service)
     assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 7}  # noted with the creation
     raw = {"Content-Type": "application/octet-stream"}
-    service.rooms.accounts.set_quota("alice", {"bytes": 8})
+    service.gateway.accounts.set_quota("alice", {"bytes": 8})
     service.run(service.gateway.tokens.refresh)
     service.pool.answers["put_state"] = WorkerResponse(200, b'{"bytes": 8}')
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
@@ -87,9 +87,9 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     assert service.pool.asked == []
     assert service("GET", "/api/v1/snapshots/cart").status == 200
     assert service("POST", f"{AGENTS}/cart/step", STEP).status == 200
-    found = [(one.what, one.target, one.outcome) for one in service.rooms.audit.entries(8)]
+    found = [(one.what, one.target, one.outcome) for one in service.gateway.audit.entries(8)]
     assert ("state.write", "cart", "quota_exceeded") in found
-    service.rooms.accounts.set_quota("alice", {"bytes": 0})  # no limit
+    service.gateway.accounts.set_quota("alice", {"bytes": 0})  # no limit
     service.run(service.gateway.tokens.refresh)
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
 
@@ -98,10 +98,10 @@ def test_compiled_programs_count_against_the_bytes_of_an_account() -> None:
     with gateway(program_bytes=lambda agents: 1000 * len(list(agents))) as service:
         create(service)
         assert service("GET", "/api/v1/users/me").json["usage"] == {"agents": 1, "bytes": 1007}
-        service.rooms.accounts.set_quota("alice", {"bytes": 1007})
+        service.gateway.accounts.set_quota("alice", {"bytes": 1007})
         service.run(service.gateway.tokens.refresh)
         assert create(service, "b").code == "quota_exceeded"
-        found = [(one.what, one.target, one.outcome) for one in service.rooms.audit.entries(2)]
+        found = [(one.what, one.target, one.outcome) for one in service.gateway.audit.entries(2)]
         assert ("agent.create", "b", "quota_exceeded") in found
 
 
@@ -109,7 +109,7 @@ def test_states_that_are_refused_are_recorded_and_a_flood_of_them_is_counted(ser
     create(service)
 
     def newest(count: int) -> list[tuple[str, str, str, str]]:
-        return [(one.what, one.who, one.target, one.outcome) for one in service.rooms.audit.entries(count)]
+        return [(one.what, one.who, one.target, one.outcome) for one in service.gateway.audit.entries(count)]
 
     service.pool.answers["put_state"] = failure(422, "unsafe_state", "encoded_network")
     assert service("POST", "/api/v1/snapshots/cart", {}).code == "unsafe_state"
@@ -124,8 +124,8 @@ def test_states_that_are_refused_are_recorded_and_a_flood_of_them_is_counted(ser
     limited, before = ("state.read", "alice", "cart", "rate_limited"), ("state.read", "alice", "cart", "unavailable")
     assert newest(11) == [limited] * 10 + [before]
     service.run(service.gateway.record_unrecorded)
-    told = service.rooms.audit.entries(1)[0]
+    told = service.gateway.audit.entries(1)[0]
     assert (told.what, told.who, told.outcome) == ("requests", "service", "refused")
     assert told.detail == {"refused": 3, "addresses": 1}
     service.run(service.gateway.record_unrecorded)
-    assert service.rooms.audit.entries(1)[0].id == told.id  # there is nothing more to tell
+    assert service.gateway.audit.entries(1)[0].id == told.id  # there is nothing more to tell

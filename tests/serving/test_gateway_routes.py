@@ -139,7 +139,7 @@ def test_nobody_gives_an_agent_another_owner_or_takes_a_role(service: Service) -
         ("PATCH", "/api/v1/users/alice", {"quotas": {"agents": 1}}, "root"),
         ("POST", "/api/v1/users", eve, "root"),
     ]
-    tokens = len(service.rooms.accounts.tokens())
+    tokens = len(service.gateway.accounts.tokens())
     for method, path, body, user in calls:
         for field in ("owner", "role", "user_id"):
             if (method, path, field) == ("POST", "/api/v1/users", "role"):
@@ -151,16 +151,16 @@ def test_nobody_gives_an_agent_another_owner_or_takes_a_role(service: Service) -
     assert (refused.status, refused.json["errors"][0]["where"]) == (422, "role")
     assert service("GET", AGENTS).json == [before]
     assert service("GET", AGENTS, user="root").json == []
-    found = [(user.name, user.role, user.quotas) for user in service.rooms.accounts.users()]
+    found = [(user.name, user.role, user.quotas) for user in service.gateway.accounts.users()]
     assert found == [("alice", "user", {}), ("bob", "user", {}), ("root", "admin", {})]
-    assert len(service.rooms.accounts.tokens()) == tokens
-    assert service.rooms.accounts.login("alice", PASSWORD, "")
+    assert len(service.gateway.accounts.tokens()) == tokens
+    assert service.gateway.accounts.login("alice", PASSWORD, "")
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_name_that_is_none_is_refused_everywhere(service: Service, name: str) -> None:
     create(service)
-    before, files = service.rooms.rows.count(service.rooms.accounts.user("alice").id), set(service.folder.iterdir())
+    before, files = service.gateway.rows.usage(service.gateway.accounts.user("alice").id), set(service.folder.iterdir())
     service.pool.asked.clear()
     paths = service("GET", "/api/v1/openapi.json", user=None).json["paths"]
     calls = [(method.upper(), path) for path, methods in paths.items() for method in methods if "{" in path]
@@ -200,7 +200,7 @@ def test_a_name_that_is_none_is_refused_everywhere(service: Service, name: str) 
     refused = service("POST", "/api/v1/login/access-token", form, user=None, headers=kind)
     assert (refused.status, refused.code) == (400, "invalid_credentials")
     assert service.pool.asked == []
-    assert service.rooms.rows.count(service.rooms.accounts.user("alice").id) == before
-    assert [user.name for user in service.rooms.accounts.users()] == ["alice", "bob", "root"]
+    assert service.gateway.rows.usage(service.gateway.accounts.user("alice").id) == before
+    assert [user.name for user in service.gateway.accounts.users()] == ["alice", "bob", "root"]
     assert set(service.folder.iterdir()) == files
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200

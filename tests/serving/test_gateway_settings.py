@@ -4,21 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.serving.gateway.limits import Bucket, Buckets
 from axonrl.serving.gateway.settings import Settings, SettingsError, load
+from axonrl.serving.limits import Buckets
 from axonrl.serving.refusals import RefusedError
 from axonrl.tests.raising import raised
 
 
 def test_buckets() -> None:
-    bucket = Bucket(2.0, now=10.0)  # half a token a second, two at most
-    assert [bucket.take(0.5, 2.0, 10.0) for _ in range(3)] == [0.0, 0.0, 2.0]
-    assert bucket.take(0.5, 2.0, 11.0) == 1.0
-    assert bucket.take(0.5, 2.0, 12.0) == 0.0
-    assert [bucket.take(0.5, 2.0, 1000.0) for _ in range(3)] == [0.0, 0.0, 2.0]
-    bucket.owe(3.0)
-    assert bucket.take(0.5, 2.0, 1001.0) == (1.0 - (0.5 - 3.0)) / 0.5
     buckets = Buckets("too many things")
+
+    def wait(now: float) -> int | None:
+        """Half a token a second, two at most."""
+        try:
+            buckets.take("half", 0.5, 2.0, now)
+        except RefusedError as refused:
+            return refused.retry_after
+        return 0
+
+    assert [wait(10.0), wait(10.0), wait(10.5), wait(11.5), wait(12.5)] == [0, 0, 2, 1, 0]
+    assert [wait(1000.0), wait(1000.0), wait(1000.5)] == [0, 0, 2]
+    buckets.owe("half", 3.0)
+    assert wait(1001.0) == 8  # (1 - (0.5 - 3)) / 0.5, which is 7, and one
     for key in ("a", "b"):
         buckets.take(key, 1 / 10, 1.0, now=0.0)
     refused = raised(RefusedError, buckets.take, "a", 1 / 10, 1.0, now=2.0)

@@ -102,23 +102,27 @@ def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -
     assert 120 < sum(own) < 280
 
 
+def memory_of(agent: HostedAgent) -> Any:
+    return agent.learning.stepper.memory
+
+
 def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host: Host) -> None:
     recipe = built("dqn", {**DQN, "n_steps": 3})
     agent = host.open("a", recipe)
     for k in range(4):  # the only environment: each is stored as it comes
         agent.step(body(k, environment="a", reward=float(k)), None)
     agent.finish()
-    assert len(agent.memory) == 4
+    assert len(memory_of(agent)) == 4
     for k in range(4, 7):
         agent.step(body(k, environment="b", reward=float(k)), None)
         agent.step(body(k + 10, environment="a", reward=float(k + 10)), None)
     agent.finish()
-    assert len(agent.memory) == 4  # the others wait for the ends of their runs
+    assert len(memory_of(agent)) == 4  # the others wait for the ends of their runs
     assert timesteps(agent) == 10
     agent.step(body(7, environment="b", reward=7.0, done=True), None)
     agent.end_episode(b'{"environment": "a"}', None)
     agent.finish()
-    stored = agent.memory.gather(np.arange(11))
+    stored = memory_of(agent).gather(np.arange(11))
     assert stored["reward"].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 14, 15, 16]
     assert stored["terminated"].tolist() == [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert stored["truncated"].tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1]
@@ -127,7 +131,7 @@ def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host:
     for k in range(33):
         agent.step(body(k, done=False, environment="b"), None)
     agent.finish()
-    assert len(agent.memory) == 11 + 32  # the longest run
+    assert len(memory_of(agent)) == 11 + 32  # the longest run
 
 
 def test_a_step_that_is_done_and_truncated_is_terminal(built: Built, host: Host) -> None:
@@ -135,7 +139,7 @@ def test_a_step_that_is_done_and_truncated_is_terminal(built: Built, host: Host)
     for k, (done, truncated) in enumerate([(True, True), (False, True), (True, False)]):
         agent.step(body(k, done=done, truncated=truncated), None)
     agent.finish()
-    stored = agent.memory.gather(np.arange(3))
+    stored = memory_of(agent).gather(np.arange(3))
     assert stored["terminated"].tolist() == [True, False, True]
     assert stored["truncated"].tolist() == [False, True, False]
     ends = [(one["terminated"], one["truncated"]) for one in agent.episodes().value]
@@ -165,7 +169,7 @@ def test_ppo_stores_what_the_act_recorded(built: Built, host: Host) -> None:
     other = [1 - action[0]]  # a human took over: what the policy says of that is computed anew
     agent.step(body(1, state=state, action=other), None)
     agent.finish()
-    stored = agent.memory.gather(np.arange(2))
+    stored = memory_of(agent).gather(np.arange(2))
     assert stored["action"].tolist() == [action[0], other[0]]
     assert np.exp(np.asarray(stored["log_prob"], np.float64)).sum() == pytest.approx(1, abs=1e-6)
     assert stored["value"][0] == stored["value"][1]

@@ -80,7 +80,7 @@ def test_a_replay_says_that_it_gets_on(built: Built, host: Host) -> None:
     feed(host.open("a", built("dqn", DQN)), 0, 30)
     host.agents[-1].abandon()
     calls = list[None]()
-    host.agents.append(HostedAgent.open(host.folder / "a", host.stepper_of, gets_on=lambda: calls.append(None)))
+    host.agents.append(HostedAgent.open(host.folder / "a", host.stepper_of, beat=lambda: calls.append(None)))
     assert len(calls) == 30 + 30 + 23  # records, transitions, and updates from the eighth step on
 
 
@@ -299,7 +299,7 @@ import json, pathlib, sys
 import axonrl.serving.workers.builder
 from axonrl.serving.catalogue import Recipe, described
 from axonrl.serving.hosting.agent import HostedAgent
-from axonrl.serving.hosting.program_stepper import open_stepper
+from axonrl.serving.hosting.programs import open_stepper
 described()
 recipe = Recipe.from_json(json.loads(pathlib.Path({str(recipe_file)!r}).read_text()))
 programs = pathlib.Path({str(host.programs)!r})

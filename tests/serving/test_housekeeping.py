@@ -90,7 +90,7 @@ def test_what_the_command_line_changes_is_known_within_five_seconds(name: str) -
 
         jobs = dict.fromkeys(("refresh", "finish_removals", "note_used", "record_unrecorded"), nothing) | {name: job}
         tokens = types.SimpleNamespace(refresh=jobs.pop("refresh"))
-        gateway: Any = types.SimpleNamespace(**jobs, threads=None, rooms=None, tokens=tokens)
+        gateway: Any = types.SimpleNamespace(**jobs, threads=None, tokens=tokens)
         return server.housekeeping(gateway)
 
     times = begun(tasks, takes=takes, until=59.0)

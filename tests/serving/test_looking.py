@@ -1,59 +1,14 @@
-"""For how long a process looks before it sleeps, where it does not look at all, and which of its children hang."""
+"""Which of its children a gateway takes to hang."""
 
 import asyncio
-import itertools
 import socket
 import subprocess
 import sys
 
-import pytest
-
-from axonrl.serving.workers import spin_wait
-from axonrl.serving.workers.child import Child
-from axonrl.serving.workers.hang_detection import watched
+from axonrl.serving.workers.child import Child, watched
 from axonrl.serving.workers.messages import BEAT, encode, read
 
 SECONDS = 0.2
-
-
-class Clock:
-    """Each reading is a third of a look later than the one before."""
-
-    def __init__(self) -> None:
-        self._readings = itertools.count()
-
-    def monotonic(self) -> float:
-        return 100.0 + next(self._readings) * spin_wait.LOOK_SECONDS / 3
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spin_wait, "time", Clock())
-
-
-@pytest.mark.usefixtures("clock")
-def test_a_look_ends_with_what_is_found_or_after_its_time() -> None:
-    found = iter(["", "", "it", "never"])
-    assert spin_wait.look(lambda: next(found)) == "it"
-    looks = itertools.count()
-    assert spin_wait.look(lambda: next(looks) < 0) is False
-    assert next(looks) == 3, "it looked at 1/3, 2/3 and 3/3 of its time"
-
-
-@pytest.mark.usefixtures("clock")
-def test_a_loop_looks_once_at_a_time_and_sleeps_afterwards() -> None:
-    async def looks(wanted: int) -> int:
-        asked = itertools.count()
-        loop = asyncio.get_running_loop()
-        looks = spin_wait.LoopLooks(lambda: next(asked) < wanted)
-        looks.begin(loop)
-        looks.begin(loop)  # it goes on, and is not done twice
-        for _ in range(10):
-            await asyncio.sleep(0)
-        return next(asked)
-
-    assert asyncio.run(looks(2)) == 3, "until it is not wanted"
-    assert asyncio.run(looks(10)) == 3, "until its time is over"
 
 
 async def watch(process: subprocess.Popen[bytes]) -> int:

@@ -12,7 +12,7 @@ import pytest
 from axonrl.experiments.commands.cli import main
 from axonrl.serving.accounts import Accounts, AgentRows, open_service, schema
 from axonrl.serving.hosting.agent import HostedAgent
-from axonrl.serving.hosting.program_stepper import open_stepper
+from axonrl.serving.hosting.programs import open_stepper
 
 from .for_accounts import PASSWORD
 from .hosted import Built

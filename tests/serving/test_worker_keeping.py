@@ -18,7 +18,7 @@ from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.serving.hosting import accepted_steps, durable, unloaded_agents
 from axonrl.serving.hosting.accepted_steps import AcceptedSteps
 from axonrl.serving.hosting.agent_store import JOURNAL
-from axonrl.serving.hosting.segments import segments_of
+from axonrl.serving.hosting.journal import segments_of
 from axonrl.serving.workers import slots, worker
 from axonrl.serving.workers.slots import Slots
 from axonrl.tests.experiments.sharing import wait

@@ -14,7 +14,7 @@ from ...refusals import RefusedError
 from ..calls import KEY, Call
 from ..cookies import cookie_of, is_own, set_cookie
 from ..gateway import Gateway
-from ..http_messages import FORM_TYPE, JSON_TYPE, Head, send_answer
+from ..http_messages import FORM_TYPE, JSON_TYPE, Head, Headers, send_answer
 from ..problems import not_found
 from ..users import FORM_BYTES, credentials, revoked
 
@@ -41,7 +41,7 @@ _HEADERS: Final = [
 
 
 class Page:
-    """An ASGI application behind the edge, which puts the caller into the scope, except for the login.
+    """The page behind the edge, which puts the caller into the scope, except for the login.
 
     The page's files are read once: a running service that is upgraded keeps its own.
     """
@@ -50,30 +50,30 @@ class Page:
         folder = resources.files(__package__)
         self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers) -> None:
         """Serve a file, or a login or logout; raises ``RefusedError``."""
         path, method = scope["path"], scope["method"]
         if path in self._files or path == SESSION:
             if method not in ("GET", "HEAD"):
                 raise RefusedError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET, HEAD"})
             content, kind = self._files[path] if path in self._files else (_session(scope), JSON_TYPE)
-            await send_answer(send, 200, content, _HEADERS, kind)
+            await send_answer(send, 200, content, [*_HEADERS, *headers], kind)
             return
         if path not in (LOGIN, LOGOUT):
             raise not_found("the path")
         if method != "POST":
             raise RefusedError("method_not_allowed", f"{path} takes POST", headers={"Allow": "POST"})
-        cookie = await (_log_in if path == LOGIN else _log_out)(scope, receive)
-        await send({"type": "http.response.start", "status": 204, "headers": [set_cookie(scope, cookie), *_HEADERS]})
+        cookie = await (_log_in if path == LOGIN else _log_out)(scope, receive, head)
+        own = [set_cookie(scope, cookie), *_HEADERS]
+        await send({"type": "http.response.start", "status": 204, "headers": [*own, *headers]})
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _log_in(scope: Scope, receive: Receive) -> str:
+async def _log_in(scope: Scope, receive: Receive, head: Head) -> str:
     """A new cookie's value, for a name and a password; ends the previous login."""
     call: Call = scope[KEY]
     if not is_own(scope):
         raise RefusedError("invalid_request", "only the page of this service itself may log in here")
-    head = Head(scope["headers"])
     head.check_type((FORM_TYPE,))
     gateway, by = call.gateway, call.by
     name, password = credentials(await _body(scope, receive, head, gateway))
@@ -85,9 +85,8 @@ async def _log_in(scope: Scope, receive: Receive) -> str:
     return text
 
 
-async def _log_out(scope: Scope, receive: Receive) -> str:
+async def _log_out(scope: Scope, receive: Receive, head: Head) -> str:
     """End the login; returns no cookie."""
-    head = Head(scope["headers"])
     head.check_type((JSON_TYPE, FORM_TYPE))
     await _body(scope, receive, head, scope[KEY].gateway)
     await revoked(_logged_in(scope))
@@ -95,11 +94,7 @@ async def _log_out(scope: Scope, receive: Receive) -> str:
 
 
 async def _body(scope: Scope, receive: Receive, head: Head, gateway: Gateway) -> bytes:
-    try:
-        return await gateway.bodies.read(receive, head, FORM_BYTES, 0, lambda: gateway.clients(scope, head, None))
-    finally:
-        if head.holds is not None:
-            head.holds.end()
+    return await gateway.bodies.read(receive, head, FORM_BYTES, 0, lambda: gateway.clients(scope, head, None))
 
 
 def _session(scope: Scope) -> bytes:

@@ -1,4 +1,4 @@
-"""Limits of recent events, in the memory of one server: of login attempts, and of the gateway's transfers."""
+"""Limits in the memory of one server: of requests and steps, of creations and transfers, of login attempts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
-from ..refusals import RefusedError
+from .refusals import RefusedError
 
 
 class Limit(NamedTuple):
@@ -27,6 +27,8 @@ PER_ACCOUNT: Final = Limit(
     60, 60, "logins of this account: a process needs one, and a program that starts often a token that was made"
 )
 _MOST_KEYS: Final = 100_000
+_FULL_AFTER: Final = 3600.0
+"""Seconds after which an unused bucket is full at any rate, and forgotten."""
 _Key = tuple[str, str, str]
 Try = tuple[_Key, ...]
 """Keys that an attempt counts for, while its password may be wrong."""
@@ -68,6 +70,82 @@ class RecentEvents:
             newest = sorted(kept, key=lambda key: kept[key][-1])[-_MOST_KEYS // 2 :]
             kept = {key: kept[key] for key in newest}
         self._times = kept
+
+
+class Buckets:
+    """Token buckets by key. The rate is an argument of each use, as a quota may change meanwhile; 0 is no limit.
+
+    Args:
+        refusal: message where there is no token.
+    """
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
+        self._buckets: dict[Hashable, tuple[float, float]] = {}
+        """Tokens in each, and the time of its last use."""
+        self._swept = time.monotonic()
+
+    def take(self, key: Hashable, rate: float, burst: float, now: float) -> None:
+        """Take one token.
+
+        Args:
+            key: key of the bucket.
+            rate: tokens per second; 0: no limit.
+            burst: maximum of tokens, at least 1.
+            now: ``time.monotonic()``.
+
+        Raises:
+            RefusedError: there is none; says when there will be.
+        """
+        if not rate:
+            return
+        bucket, most = self._buckets.get(key), max(burst, 1.0)
+        if bucket is None:
+            self._sweep(now)
+        level = most if bucket is None else min(bucket[0] + (now - bucket[1]) * rate, most)
+        if level < 1.0:
+            self._buckets[key] = level, now
+            raise RefusedError("rate_limited", self._refusal, retry_after=int((1.0 - level) / rate) + 1)
+        self._buckets[key] = level - 1.0, now
+
+    def owe(self, key: Hashable, count: float) -> None:
+        """Take tokens for past use, if there is a bucket; its level may become negative."""
+        if (bucket := self._buckets.get(key)) is not None:
+            self._buckets[key] = bucket[0] - count, bucket[1]
+
+    def _sweep(self, now: float) -> None:
+        if now - self._swept > _FULL_AFTER:
+            self._swept = now
+            self._buckets = {key: one for key, one in self._buckets.items() if now - one[1] < _FULL_AFTER}
+
+
+class PerMinute:
+    """A maximum of events within any minute, by key.
+
+    Args:
+        refusal: message for one too many.
+    """
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal, self._events = refusal, RecentEvents(60.0, 60.0)
+
+    def take(self, key: Hashable, most: int, now: float) -> None:
+        """Count one.
+
+        Args:
+            key: key of the events.
+            most: maximum within a minute; 0: no limit.
+            now: ``time.monotonic()``.
+
+        Raises:
+            RefusedError: the maximum was reached in the last minute; says when one more is allowed.
+        """
+        if not most:
+            return
+        wait = self._events.wait(key, Limit(most, 60.0), now)
+        if wait:
+            raise RefusedError("rate_limited", self._refusal, retry_after=math.ceil(wait))
+        self._events.count(key, now)
 
 
 class LoginLimits(RecentEvents):
@@ -132,6 +210,12 @@ class LoginLimits(RecentEvents):
             if wait := self.wait(account, PER_ACCOUNT, now):
                 raise _limited(wait, PER_ACCOUNT)
             self.count(account, now)
+
+
+def beyond(quota: str, what: str) -> str:
+    """Message for a request beyond a quota: names it, and says how to raise it."""
+    raised = f"axonrl service set-quota USER {quota}=NUMBER"
+    return f"too many {what}: the account's quota is {quota}, which an administrator raises by {raised}"
 
 
 def network(address: str) -> str:
