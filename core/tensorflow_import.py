@@ -6,9 +6,11 @@ import contextlib
 import importlib
 import logging
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 _logger = logging.getLogger("axonrl")
 _users: list[int] = []
@@ -27,13 +29,14 @@ def announce(text: str) -> None:
 def load_tensorflow() -> None:
     """Import TensorFlow without the lines that its libraries print; they are shown if the import fails.
 
-    Sets TF_CPP_MIN_LOG_LEVEL to 3 unless it is set; fatal errors of the C++ libraries are still shown.
+    Sets TF_CPP_MIN_LOG_LEVEL to 3 unless it is set; fatal errors of the C++ libraries are still shown. Python's global
+    generator, from which the import draws, keeps its state: an environment may draw from it.
     """
     if "tensorflow" in sys.modules:
         return
     announce("Loading TensorFlow ...")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    lines = ""
+    lines, generator = "", random.getstate()
     try:
         with stderr_aside() as written:
             try:
@@ -43,6 +46,24 @@ def load_tensorflow() -> None:
     except Exception:
         print(lines, end="", file=sys.stderr)
         raise
+    finally:
+        random.setstate(generator)
+
+
+class _OnUse:
+    """A module that is imported, after TensorFlow, when an attribute of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        load_tensorflow()
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+tf: Final[Any] = _OnUse("tensorflow")
+keras: Final[Any] = _OnUse("keras")
+"""For built-in models, so that a process that has their programs in the cache need not load TensorFlow."""
 
 
 def use_tensorflow() -> None:

@@ -9,20 +9,21 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
 from ..core import registry
 from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
-from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn
+from ..core.initializers import model_seed
+from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn, RunConfig, SpecTree
 from ..core.tensorflow_import import load_tensorflow
 from ..core.trees import leaves
 from ..environments import spaces
 from ..explorations import Greedy, description
 from ..memories.description import arguments_of
-from ..policies import compiled, weight_patches
+from ..policies import compiled, modes_json, weight_patches
 from ..policies.compiled import CompiledProgram
 from ..policies.description import space_attributes
 from ..policies.executors import with_parts
@@ -30,23 +31,20 @@ from ..policies.reasons import LARGE, TENSORFLOW
 from ..policies.seeds import checked_seeds
 from ..policies.weight_patches import FrozenProgram
 from ..run_dir import record
-from ..run_dir.arrays import save_arrays
 from ..run_dir.files import make_folders, write_json_atomically
 from ..run_dir.folders import only_writer, staged, target_of, written
-from ..run_dir.generators import model_seed
 from ..run_dir.programs import shared
 from ..run_dir.provenance import provenance
 from ..runtimes.tracing.signature import BoundModelFn
 from . import initial_weights
 from .batch_layout import check_td_error, shapes_of
-from .initial_weights import Initial, Weights
-from .program_equivalence import find_uses
+from .initial_weights import Initial, Start, save_weights
+from .program_equivalence import Uses, find_uses
 from .run import Run
 
 if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program, Train
 
-_FILES: Final = (compiled.FILE, compiled.PROGRAM, compiled.POLICY, compiled.INITIAL, compiled.WEIGHTS)
 logger = logging.getLogger("axonrl")
 
 
@@ -58,10 +56,11 @@ def compile_program(
     lanes: int,
     directory: Any,
     seeds: Iterable[int] | None,
+    traced: tuple[Program, Train] | None = None,
 ) -> Path:
     """Write the training program of a run; see ``Agent.compile``.
 
-    The model is traced again, so the run is unchanged.
+    The model is traced again, so the run is unchanged, unless a trace whose variables were not trained is given.
 
     Args:
         run: provides the function, its params, the seed and the runtime.
@@ -71,87 +70,112 @@ def compile_program(
         lanes: number of environments.
         directory: see ``Agent.compile``.
         seeds: see ``Agent.compile``.
+        traced: of this run, for this memory; its variables have their initial values.
     """
-    target = target_of(directory, "a compiled program", _FILES)
-    model_fn = run.model_fn
-    if model_fn is None:
+    target = target_of(directory, "a compiled program", compiled.FILES)
+    if run.model_fn is None:
         raise ValueError(f"{run.compiled_directory} is compiled already: copy it")
     wanted, memory = [run.seed] if seeds is None else checked_seeds(seeds), _unused(memory)
     seed = run.seed if run.seed in wanted else wanted[0]
     load_tensorflow()
     from ..runtimes.frozen import acting_program
-    from ..runtimes.tracing.program import Program
 
-    def predict_of(seed: int, params: Mapping[str, Any] | None) -> Program:
-        config = dataclasses.replace(run.config, seed=seed, observation_space=observation, action_space=action)
-        bound = BoundModelFn(model_fn, params, config, run.model_dir)
-        return Program(bound, spaces.observation_spec(observation), model_seed(seed))
-
-    def trace(seed: int, params: Mapping[str, Any] | None) -> tuple[Program, Train]:
-        traced = predict_of(seed, params)
-        return traced, traced.trace_train(shapes.batch)
-
-    program = predict_of(seed, run.params)
-    shapes = shapes_of(program.predict, observation, action, memory, lanes, None)
-    train = program.trace_train(shapes.batch)
-    check_td_error(train, memory)
+    function = _Function(run, observation, action)
+    if traced is None:
+        program = function.program(seed, run.params)
+        shapes = shapes_of(program.predict, observation, action, memory, lanes, None)
+        train = program.trace_train(shapes.batch)
+        check_td_error(train, memory)
+    else:
+        program, train = traced
     exploration = _exploration(program, train, action, lanes)
     content, why = _converted(program, train, run)
     acting = acting_program(program, shared)
-    own = _values(program)
-    config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
-    call = Initial(model_fn, run.params, config, run.model_dir, program.predict.state, train.batch)
-    found = call(seed)
-    if changed := initial_weights.differing(own, found.weights):
-        raise NotCompilableError(
-            f"{program.name} cannot be compiled: {changed[0]} gets a different initial value each time the function is"
-            f" called with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
-        )
-    uses = find_uses(trace, (program, train), exploration, run.params, seed ^ 1)
-    any_seed, other = uses.any_seed, uses.other
-    if not any_seed and wanted != [seed]:
+    uses = find_uses(function.traces(train.batch), (program, train), exploration, run.params, seed ^ 1)
+    if not uses.any_seed and wanted != [seed]:
         raise NotCompilableError(
             f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} its program is not that of"
             f" seed {seed}, since model_fn depends on it. Compile each seed into a directory of its own"
         )
-    values = initial_weights.program_of(found, _values(other), seed ^ 1) if any_seed else None
-    function = (lambda seed: call(seed).weights) if values is None else initial_weights.function_of(values)
-    params, unrecorded = record.recordable(run.params)
+    call = Initial(run.model_fn, run.params, function.config, run.model_dir, program.predict.state, train.batch)
+    start = initial_weights.start_of(program, uses, call, seed)
+    modes = modes_json.modes_to_json(program.predict, train, exploration)
+    reasons = {part: dataclasses.asdict(reason) for part, reason in why.items()}
     described = {
-        "format": compiled.FORMAT,
-        "format_version": compiled.FORMAT_VERSION,
-        "model": program.name,
-        "model_fn": run.model_name,
-        "params": params,
-        "unrecorded": list(unrecorded),
-        "seed": seed,
-        "any_seed": any_seed,
-        "free": uses.free,
-        "made_with": provenance(),
-        "spaces": {"observation": spaces.to_json(observation), "action": spaces.to_json(action)},
-        "num_envs": lanes,
-        "memory": _settings_of(memory),
-        **compiled.modes_to_json(program.predict, train, exploration),
-        "variables": compiled.variables_to_json(program.variables()),
-        "predict_variables": len(program.predict_variables()),
-        "runtime_why": {part: dataclasses.asdict(reason) for part, reason in why.items()},
-        "initial": None,
+        **function.described(program, uses, seed),
+        **{"num_envs": lanes, "memory": _settings_of(memory), **modes, "runtime_why": reasons},
+        "drawn": {
+            "every_seed": start.every_seed,
+            "variables": {name: draw.to_json() for name, draw in program.store.draws().items()},
+        },
     }
     with staged(target) as folder:
-        described["program"] = written(folder / compiled.PROGRAM, [content])
-        described["policy"] = {
-            **written(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
-            "placements": weight_patches.to_json(acting.placements) if isinstance(acting, FrozenProgram) else None,
-        }
-        if values is not None:
-            file = written(folder / compiled.INITIAL, [values.graph])
-            described["initial"] = {**file, **initial_weights.described(values)}
-        write_json_atomically(folder / compiled.FILE, compiled.sealed(described))
-        made = compiled.read(folder)
+        made = _written(folder, described, content, acting, start)
         for one in wanted:
-            _save(made, one, own if one == seed else {**own, **function(one)})
+            save_weights(made, one, start.own if one == seed else {**start.own, **made.draws(one), **start.values(one)})
     logger.info("compiled to %s, with initial weights for %d seeds", target, len(wanted))
     return target
+
+
+@dataclasses.dataclass(frozen=True)
+class _Function:
+    """A run's function for the spaces of one environment."""
+
+    run: Run
+    observation: gymnasium.Space[Any]
+    action: gymnasium.Space[Any]
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration, with the spaces."""
+        return dataclasses.replace(self.run.config, observation_space=self.observation, action_space=self.action)
+
+    def program(self, seed: int, params: Mapping[str, Any] | None) -> Program:
+        """PREDICT, traced for a seed."""
+        from ..runtimes.tracing.program import Program
+
+        assert self.run.model_fn is not None
+        config = dataclasses.replace(self.config, seed=seed)
+        bound = BoundModelFn(self.run.model_fn, params, config, self.run.model_dir)
+        return Program(bound, spaces.observation_spec(self.observation), model_seed(seed))
+
+    def traces(self, batch: Mapping[str, SpecTree]) -> Callable[[int, Mapping[str, Any] | None], tuple[Program, Train]]:
+        """A function that traces PREDICT and TRAIN for a seed and params."""
+
+        def trace(seed: int, params: Mapping[str, Any] | None) -> tuple[Program, Train]:
+            other = self.program(seed, params)
+            return other, other.trace_train(batch)
+
+        return trace
+
+    def described(self, program: Program, uses: Uses, seed: int) -> dict[str, Any]:
+        """What the program is of, and its variables, for its description."""
+        params, unrecorded = record.recordable(self.run.params)
+        return {
+            **{"format": compiled.FORMAT, "format_version": compiled.FORMAT_VERSION, "made_with": provenance()},
+            **{"model": program.name, "model_fn": self.run.model_name, "params": params, "unrecorded": [*unrecorded]},
+            **{"seed": seed, "any_seed": uses.any_seed, "free": uses.free},
+            "spaces": {"observation": spaces.to_json(self.observation), "action": spaces.to_json(self.action)},
+            "variables": modes_json.variables_to_json(program.variables()),
+            "predict_variables": len(program.predict_variables()),
+        }
+
+
+def _written(
+    folder: Path, described: dict[str, Any], content: bytes, acting: FrozenProgram | bytes, start: Start
+) -> CompiledProgram:
+    """Write the programs and the description into a folder; returns what can be read from it."""
+    described["program"] = written(folder / compiled.PROGRAM, [content])
+    described["policy"] = {
+        **written(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
+        "placements": weight_patches.to_json(acting.placements) if isinstance(acting, FrozenProgram) else None,
+    }
+    described["initial"] = None
+    if start.program is not None:
+        file = written(folder / compiled.INITIAL, [start.program.graph])
+        described["initial"] = {**file, **initial_weights.described(start.program)}
+    write_json_atomically(folder / compiled.FILE, compiled.sealed(described))
+    return compiled.read(folder)
 
 
 def add_seeds(directory: str | Path, seeds: Iterable[int], model_fn: ModelFn | None = None) -> None:
@@ -173,7 +197,8 @@ def add_seeds(directory: str | Path, seeds: Iterable[int], model_fn: ModelFn | N
     wanted, program = checked_seeds(seeds), compiled.read(directory)
     if not {*wanted} - {*program.seeds()}:
         return
-    load_tensorflow()
+    if not program.has_every_seed:
+        load_tensorflow()
     try:
         make_folders(program.directory / compiled.WEIGHTS)
         with only_writer(program.directory / compiled.WEIGHTS / ".lock", wait=True):
@@ -193,6 +218,10 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
         raise ValueError(
             f"{program.directory} cannot have initial weights for more seeds: {why}. Compile it again for them"
         )
+    if program.has_every_seed:
+        for seed in missing:
+            save_weights(program, seed, program.weights(seed))
+        return
     known = program.seed if program.seed in there else there[0]
     own = program.weights(known)
     is_program = program.everything["initial"] is not None
@@ -204,7 +233,7 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
             f" seed {known}, since the function, TensorFlow or Keras has changed. Compile it again"
         )
     for seed in missing:
-        _save(program, seed, {**own, **values(seed)})
+        save_weights(program, seed, {**own, **program.draws(seed), **values(seed)})
 
 
 def _settings_of(memory: Memory) -> dict[str, Any] | None:
@@ -224,10 +253,6 @@ def _unused(memory: Memory) -> Memory:
         )
     made: Memory = registry.find("memory", described.pop("kind"))(**described)
     return made
-
-
-def _values(program: Program) -> Weights:
-    return {name: variable.numpy() for name, variable in program.store.variables().items()}
 
 
 def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], lanes: int) -> dict[str, Any]:
@@ -314,18 +339,6 @@ def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping
     if len(contents) != 1:
         raise NotCompilableError(f"{program.name} cannot be compiled: actor and learner convert only separately")
     return contents[0], choice.why
-
-
-def _save(program: CompiledProgram, seed: int, weights: Weights) -> None:
-    specs = {name: (array.shape, array.dtype) for name, array in weights.items()}
-    if specs != {name: (spec.shape, spec.dtype) for name, spec in program.every_variable.items()}:
-        raise NotCompilableError(
-            f"{program.name} creates other variables with seed {seed} than with seed {program.seed}: compile each seed"
-            " into a directory of its own"
-        )
-    path = program.weights_path(seed)
-    make_folders(path.parent)
-    save_arrays(path, weights, program.about_weights(seed, weights))
 
 
 def main() -> int:

@@ -50,7 +50,7 @@ class CompiledModel:
         if run.config.runtime == TENSORFLOW or (kept is not None and TENSORFLOW in kept.values()):
             who = "runtime='tensorflow' was given" if kept is None else f"{run.model_dir} was started in TensorFlow"
             raise ValueError(f"{program.directory} is compiled for LiteRT, but {who}: use the Agent without compiled")
-        if run.store.newest() is not None and run.seed not in program.seeds():
+        if run.store.newest() is not None and not program.has_seed(run.seed):
             # A resumed run has its weights in its checkpoint.
             weights = {name: np.zeros(spec.shape, spec.dtype) for name, spec in program.variables().items()}
         else:

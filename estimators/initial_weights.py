@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..core import registry
+from ..core.errors import NotCompilableError
+from ..core.initializers import model_seed
 from ..core.protocols import Array, ArraySpec, ModelFn, RunConfig, SpecTree
 from ..environments import spaces
 from ..policies.compiled import CompiledProgram
 from ..policies.description import read_part
-from ..run_dir.generators import model_seed
+from ..run_dir.arrays import save_arrays
+from ..run_dir.files import make_folders
 from ..runtimes.tracing.signature import BoundModelFn
 
 if TYPE_CHECKING:
     from ..runtimes.tracing.initial_weights import InitialProgram, InitialValues
+    from ..runtimes.tracing.program import Program
+    from .program_equivalence import Uses
 
 Weights: TypeAlias = "Mapping[str, Array]"
 
@@ -55,11 +60,56 @@ class Initial:
         return initial_weights(bound, observed, self.state, self.batch, model_seed(seed))
 
 
-def program_of(found: InitialValues, other: Weights, other_seed: int) -> InitialProgram | None:
-    """Find a program that computes the values of one seed, and for another seed its values; None if there is none."""
+class Start(NamedTuple):
+    """The initial weights of a program.
+
+    Args:
+        own: those of the compiled seed.
+        every_seed: do those of all seeds follow from NumPy's draws?
+        program: computes them from the seed, as far as NumPy does not draw them; None if none does, or can.
+        values: those values, or all, of a seed.
+    """
+
+    own: Weights
+    every_seed: bool
+    program: InitialProgram | None
+    values: Callable[[int], Weights]
+
+
+def start_of(program: Program, uses: Uses, call: Initial, seed: int) -> Start:
+    """Find how initial weights follow from the seed.
+
+    Raises:
+        NotCompilableError: they do not.
+    """
+    own, other = _values(program), _values(uses.other)
+    drawn = {name: draw(model_seed(seed ^ 1)) for name, draw in program.store.draws().items()}
+    if uses.any_seed and not differing({**own, **drawn}, other):
+        return Start(own, True, None, lambda seed: {})
+    found = call(seed)
+    if changed := differing(own, found.weights):
+        raise NotCompilableError(
+            f"{program.name} cannot be compiled: {changed[0]} gets a different initial value each time the function is"
+            f" called with seed {seed}. Draw it from TensorFlow, Keras, or Python's and NumPy's global generators"
+        )
+    values = program_of(found, other, seed ^ 1, drawn) if uses.any_seed else None
+    if values is None:
+        return Start(own, False, None, lambda seed: call(seed).weights)
+    return Start(own, False, values, function_of(values))
+
+
+def _values(program: Program) -> Weights:
+    return {name: variable.numpy() for name, variable in program.store.variables().items()}
+
+
+def program_of(found: InitialValues, other: Weights, other_seed: int, drawn: Collection[str]) -> InitialProgram | None:
+    """Find a program that computes the values of one seed, and for another seed its values; None if there is none.
+
+    Those ``drawn`` by NumPy are left out.
+    """
     from ..runtimes.tracing.initial_weights import initial_program
 
-    return initial_program(found, other, model_seed(other_seed))
+    return initial_program(found, other, model_seed(other_seed), drawn)
 
 
 def function_of(program: InitialProgram) -> Callable[[int], Weights]:
@@ -117,3 +167,16 @@ def differing(own: Weights, others: Weights) -> list[str]:
         for name in names
         if name not in own or name not in others or not np.array_equal(own[name], others[name], equal_nan=True)
     ]
+
+
+def save_weights(program: CompiledProgram, seed: int, weights: Weights) -> None:
+    """Write the initial weights of a seed into a program's directory; ``NotCompilableError`` for other variables."""
+    specs = {name: (array.shape, array.dtype) for name, array in weights.items()}
+    if specs != {name: (spec.shape, spec.dtype) for name, spec in program.every_variable.items()}:
+        raise NotCompilableError(
+            f"{program.name} creates other variables with seed {seed} than with seed {program.seed}: compile each seed"
+            " into a directory of its own"
+        )
+    path = program.weights_path(seed)
+    make_folders(path.parent)
+    save_arrays(path, weights, program.about_weights(seed, weights))

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.protocols import Array, SpecTree
+from ..core.checks import refuse_non_finite
+from ..core.protocols import Array, Memory, SpecTree
 from ..policies.actor import ActorProgram
 from ..policies.behaviour import zero_state
 from ..policies.description import Normalization, Part
 from ..policies.executors import Acted, Executor
 from ..policies.modes import ModelProgram, PredictMode, TrainMode
-from ..policies.reasons import LITERT, Choice
+from ..policies.reasons import LITERT, TENSORFLOW, Choice
 from ..policies.weight_patches import FrozenActor, FrozenProgram
+from ..run_dir.initial_values import digests
 from ..run_dir.snapshot import PolicySnapshot
-from .failures import refuse_non_finite
+from . import program_cache
+from .program_cache import Experience
 from .run import Run
 
 if TYPE_CHECKING:
@@ -45,20 +48,64 @@ class Model:
         self._run = run
         self.lock = threading.RLock()
         """Held during use of an executor, as all executors of this model share variables."""
+        self._cached: CompiledModel | None = None
+        """The program found in the cache, if there is one."""
         self._executor: Executor | None = None
         self._trains = False
+        self._is_fresh = True  # do the variables have their initial values, as far as known?
+        self._experience: Experience | None = None
+        self._memory: Memory | None = None
+        self._is_litert = self._is_kept = False
+        self._key: tuple[str, str] | None = None
+        """That of the program in the cache, before the trace."""
 
     @functools.cached_property
     def _source(self) -> TracedModel | CompiledModel:
-        if self._run.compiled is not None:
-            from .compiled import CompiledModel
+        from .compiled import CompiledModel
 
-            return CompiledModel(self._run, self._run.compiled)
+        run, experience = self._run, self._known_experience()
+        if run.compiled is not None:
+            return CompiledModel(run, run.compiled)
+        self._key = None if experience is None else program_cache.key_of(run, experience)
+        if experience is not None and (program := program_cache.find(run, experience)) is not None:
+            run.spaces_fixed = True
+            self._cached = CompiledModel(run, program)
+        return self._traced if self._cached is None else self._cached
+
+    @functools.cached_property
+    def _traced(self) -> TracedModel:
+        """The function itself, also of a program that was found in the cache, for what only TensorFlow can do."""
         from .traced import TracedModel
 
         traced = TracedModel(self._run)
         self._run.spaces_fixed = True
         return traced
+
+    def _known_experience(self) -> Experience | None:
+        """What the run learns from: in this process, or as recorded."""
+        record = self._run.record
+        if self._experience is None and record is not None:
+            return Experience(record.memory, record.num_envs)
+        return self._experience
+
+    def learns_from(self, memory: Memory, lanes: int) -> None:
+        """Learn from this memory, in this number of environments."""
+        self._experience, self._memory = Experience.of(memory, lanes), memory
+
+    def keep(self) -> None:
+        """Store the program in the cache for the next run, if this one was traced and trained in LiteRT."""
+        traced = None if self._is_kept or "_traced" not in self.__dict__ else self._traced.traced
+        if traced is None or self._experience is None or self._memory is None or not self._is_litert:
+            return
+        self._is_kept = True
+        with self.lock:
+            program_cache.keep(self._run, self._experience, self._memory, traced, self._key)
+
+    @property
+    def _whole(self) -> TracedModel | CompiledModel:
+        """What also has a function, unless the run was given a compiled program."""
+        source = self._source
+        return source if self._cached is None else self._traced
 
     @property
     def program(self) -> ModelProgram:
@@ -71,7 +118,12 @@ class Model:
         if self._executor is None:
             run = self._run
             kept = run.record.runtime if run.record is not None and run.config.runtime == "auto" else None
-            self._executor, _ = self._choose(kept)
+            try:
+                self._executor, _ = self._choose(kept)
+            except ValueError as error:
+                if not self._traces_instead(error):
+                    raise
+                self._executor, _ = self._choose(kept)
         return self._executor
 
     def prepare_training(self, batch: Mapping[str, SpecTree]) -> tuple[TrainMode, Executor, Choice]:
@@ -80,7 +132,6 @@ class Model:
         Raises:
             ValueError: the function is invalid, or the run was started with another runtime.
         """
-        train = self._source.train(batch)
         run = self._run
         runtime, kept = run.config.runtime, None if run.record is None else run.record.runtime
         if kept is not None and runtime != "auto" and set(kept.values()) != {runtime}:
@@ -88,18 +139,46 @@ class Model:
             raise ValueError(
                 f"{run.model_dir} was started with {started}; got runtime={runtime!r}: choose another model_dir"
             )
-        self._executor, choice = self._choose(kept)
+        try:
+            train = self._source.train(batch)
+            self._executor, choice = self._choose(kept)
+        except ValueError as error:
+            if not self._traces_instead(error):
+                raise
+            train = self._traced.train(batch)
+            self._executor, choice = self._choose(kept)
         self._trains = True
         return train, self._executor, choice
 
+    def _traces_instead(self, error: ValueError) -> bool:
+        """Use the function itself from now on, if there is a program that was found in the cache.
+
+        The memory yields other batches than its record said, or another process removed the program meanwhile.
+        """
+        if self._cached is None:
+            return False
+        logger.info("The program in the cache is not used: %s", error)
+        self._source, self._cached = self._traced, None
+        return True
+
+    def initial_values(self) -> dict[str, Any]:
+        """Digests of the variables' initial values, after the first :meth:`prepare_training`; empty from then on."""
+        found = digests(self.executor.get_weights()) if self._is_fresh else {}
+        self._is_fresh = False
+        return found
+
     def _choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
         executor, choice = self._source.choose(kept)
+        self._is_litert = TENSORFLOW not in choice.runtimes.values()
         logger.info("%s", choice)
         return executor, choice
 
+    @functools.cached_property
     def eval_mode(self) -> EvalMode:
         """EVAL on batches of the memory, after :meth:`prepare_training`. ``ValueError`` if there is none."""
-        return self._source.eval_mode()
+        if self._cached is not None and self._traced.traced is None:
+            self._traced.train(self._cached.program.train.batch)
+        return self._whole.eval_mode()
 
     def actor(self, policy: PolicySnapshot, runtime: str = LITERT) -> ActorProgram:
         """PREDICT with a policy's weights, to be sent to a process that acts during training.
@@ -111,7 +190,8 @@ class Model:
         Raises:
             ValueError: LiteRT cannot run it (names the op); or it is compiled, so there is no function.
         """
-        program, source = self.program, self._source
+        program = self.program
+        source = self._source if runtime == LITERT and not program.predict.noise else self._whole
         mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
         return ActorProgram(
             name=program.name,
@@ -133,7 +213,12 @@ class Model:
         Raises:
             ValueError: LiteRT cannot run it (names the op).
         """
-        return self._source.acting_program()
+        try:
+            return self._source.acting_program()
+        except ValueError:
+            if self._cached is None:
+                raise
+            return self._traced.acting_program()  # it was removed from the cache meanwhile
 
     def onnx_model(
         self,
@@ -151,7 +236,7 @@ class Model:
         Raises:
             ValueError: ONNX lacks an op (names it); or the model is compiled, so there is no function.
         """
-        return self._source.onnx_model(self.predict_weights(policy), observation, action_space)
+        return self._whole.onnx_model(self.predict_weights(policy), observation, action_space)
 
     def fresh_state(self, size: int) -> dict[str, Array] | None:
         """Zeros [size, ...] for each recurrent state; None if the model has none."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core.initializers import model_seed
 from ..core.protocols import Array, SpecTree
 from ..core.tensorflow_import import load_tensorflow
 from ..environments import spaces
@@ -14,13 +15,12 @@ from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
 from ..policies.reasons import Choice
 from ..policies.weight_patches import FrozenActor, FrozenProgram
-from ..run_dir.generators import model_seed
 from ..runtimes.tracing.signature import BoundModelFn
 from .run import Run
 
 if TYPE_CHECKING:
     from ..runtimes.remote_trace import Retraced
-    from ..runtimes.tracing.program import Train
+    from ..runtimes.tracing.program import Program, Train
     from .eval_mode import EvalMode
 
 logger = logging.getLogger("axonrl")
@@ -38,15 +38,20 @@ class TracedModel:
 
     def __init__(self, run: Run) -> None:
         load_tensorflow()
-        from ..runtimes.tracing.program import Program
+        from ..runtimes.tracing.program import Program as Traced
 
         if run.config.observation_space is None or run.model_fn is None:
             raise ValueError(f"{run.model_dir} holds no run yet: its spaces are not known")
         self._bound = BoundModelFn(run.model_fn, run.params, run.config, run.model_dir)
         self._run = run
         self._observation = spaces.observation_spec(run.config.observation_space)
-        self.program = Program(self._bound, self._observation, model_seed(run.seed))
+        self.program = Traced(self._bound, self._observation, model_seed(run.seed))
         self._train: Train | None = None
+
+    @property
+    def traced(self) -> tuple[Program, Train] | None:
+        """PREDICT and TRAIN; None before :meth:`train`."""
+        return None if self._train is None else (self.program, self._train)
 
     def train(self, batch: Mapping[str, SpecTree]) -> Train:
         """TRAIN for these batches."""

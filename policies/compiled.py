@@ -30,10 +30,10 @@ from safetensors import SafetensorError, safe_open
 
 from ..core.checks import integer, shortened
 from ..core.errors import ArgumentError
-from ..core.protocols import Array, ArraySpec, SpecTree
-from ..core.trace_inputs import Request
+from ..core.initializers import Draw, model_seed
+from ..core.protocols import Array
 from ..explorations.description import made_from, space_of
-from . import free_params, weight_patches
+from . import free_params, modes_json, weight_patches
 from .description import read_json, read_part, space_attributes
 from .modes import PredictMode, TrainMode, VariableSpec
 from .reasons import Reason, from_record
@@ -44,6 +44,7 @@ PROGRAM: Final = "program.tflite"
 POLICY: Final = "policy.tflite"
 INITIAL: Final = "initial.pb"
 WEIGHTS: Final = "weights"
+FILES: Final = (FILE, PROGRAM, POLICY, INITIAL, WEIGHTS)
 FORMAT: Final = "axonrl compiled program"
 FORMAT_VERSION: Final = 1
 RUNTIME: Final = "ai-edge-litert"
@@ -149,9 +150,25 @@ class CompiledProgram:
     # -- initial weights ----------------------------------------------------------------------------------------------
 
     def seeds(self) -> list[int]:
-        """Seeds with initial weights, sorted."""
+        """Seeds with a file of initial weights, sorted."""
         found = [_NAME.fullmatch(path.name) for path in (self.directory / WEIGHTS).glob("seed-*") if path.is_file()]
         return sorted(int(match[1]) for match in found if match)
+
+    def has_seed(self, seed: int) -> bool:
+        """Are there initial weights for this seed?"""
+        there = self.seeds()
+        return seed in there or (bool(there) and self.has_every_seed)
+
+    @property
+    def has_every_seed(self) -> bool:
+        """Do the initial weights of every seed follow from those of one, as NumPy draws them?"""
+        drawn = self.everything.get("drawn")
+        return drawn is not None and bool(drawn["every_seed"])
+
+    def draws(self, seed: int) -> dict[str, Array]:
+        """The initial values of a seed that NumPy draws, by variable."""
+        drawn = self.everything.get("drawn") or {"variables": {}}
+        return {name: Draw.from_json(one)(model_seed(seed)) for name, one in drawn["variables"].items()}
 
     def weights_path(self, seed: int) -> Path:
         """Path of a seed's initial weights, existing or not."""
@@ -164,6 +181,8 @@ class CompiledProgram:
             ValueError: there are none for this seed (lists those there are), or the file is damaged.
         """
         seed, there = integer("seed", seed, at_least=0), self.seeds()
+        if seed not in there and there and self.has_every_seed:
+            return self._drawn(seed, self.seed if self.seed in there else there[0])
         if seed not in there:
             only, where = f", only for {_listed(there)}" if there else "", str(self.directory)
             raise ArgumentError(
@@ -194,6 +213,14 @@ class CompiledProgram:
         if about != described:
             raise ValueError(f"{path} is damaged: its SHA-256 has changed. {_AGAIN}")
         return ordered
+
+    def _drawn(self, seed: int, known: int) -> dict[str, Array]:
+        """Draw the initial weights of a seed; ``ValueError`` if those of a known seed would differ from its file."""
+        weights = self.weights(known)
+        for name, value in self.draws(known).items():
+            if value.tobytes() != weights[name].tobytes():
+                raise ValueError(f"{self.path}: NumPy draws other initial weights here ({name}). Compile it again")
+        return {**weights, **self.draws(seed)}
 
     def about_weights(self, seed: int, weights: Mapping[str, Array]) -> dict[str, str]:
         """Metadata of a file of initial weights."""
@@ -241,36 +268,6 @@ def _digest(weights: Mapping[str, Array]) -> str:
     return sha.hexdigest()
 
 
-def modes_to_json(predict: PredictMode, train: TrainMode, exploration: Mapping[str, Any]) -> dict[str, Any]:
-    """Encode the modes for ``program.json``; ``exploration`` describes PREDICT's."""
-    return {
-        "predict": {
-            "outputs": _tree_to_json(predict.outputs),
-            "exploration": exploration,
-            "record": list(predict.record),
-            "state": None if predict.state is None else _tree_to_json(predict.state),
-            "noise": [dataclasses.asdict(request) for request in predict.noise],
-        },
-        "train": {
-            "batch": _tree_to_json(train.batch),
-            "metrics": list(train.metrics),
-            "noise": [dataclasses.asdict(request) for request in train.noise],
-            "reads": sorted(train.reads),
-            "has_td_error": train.has_td_error,
-            "reads_progress": train.reads_progress,
-            "params": dict(train.params),
-        },
-    }
-
-
-def variables_to_json(variables: Mapping[str, VariableSpec]) -> list[dict[str, Any]]:
-    """Encode variables for ``program.json``, in order."""
-    return [
-        {"name": name, "shape": list(spec.shape), "dtype": spec.dtype.name, "trainable": spec.trainable}
-        for name, spec in variables.items()
-    ]
-
-
 def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
     predict, train = value["predict"], value["train"]
     space = space_of(space_attributes(value["spaces"]["action"]))
@@ -284,16 +281,16 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
         everything=value,
         name=str(value["model"]),
         predict=PredictMode(
-            outputs=_tree(predict["outputs"]),
+            outputs=modes_json.tree(predict["outputs"]),
             exploration=exploration,
             record=tuple(predict["record"]),
-            state=None if predict["state"] is None else _tree(predict["state"]),
-            noise=_requests(predict["noise"]),
+            state=None if predict["state"] is None else modes_json.tree(predict["state"]),
+            noise=modes_json.requests(predict["noise"]),
         ),
         train=TrainMode(
-            batch=_tree(train["batch"]),
+            batch=modes_json.tree(train["batch"]),
             metrics=tuple(train["metrics"]),
-            noise=_requests(train["noise"]),
+            noise=modes_json.requests(train["noise"]),
             reads=frozenset(train["reads"]),
             has_td_error=bool(train["has_td_error"]),
             reads_progress=bool(train["reads_progress"]),
@@ -306,26 +303,6 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
         num_predict=int(value["predict_variables"]),
         why={part: from_record(reason) for part, reason in value["runtime_why"].items()},
     )
-
-
-def _requests(value: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
-    return tuple(Request(one["kind"], tuple(one["shape"]), one["low"], one["high"]) for one in value)
-
-
-def _tree_to_json(tree: Mapping[str, SpecTree]) -> dict[str, Any]:
-    return {
-        name: {"shape": list(spec.shape), "dtype": spec.dtype.name}
-        if isinstance(spec, ArraySpec)
-        else {"parts": _tree_to_json(spec)}
-        for name, spec in tree.items()
-    }
-
-
-def _tree(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _tree(spec["parts"]) if "parts" in spec else ArraySpec(tuple(spec["shape"]), spec["dtype"])
-        for name, spec in value.items()
-    }
 
 
 def _listed(seeds: Sequence[int]) -> str:

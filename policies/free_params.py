@@ -72,7 +72,8 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
         None if the program would differ: in a param that is not free, or in the sign of a free one.
     """
     had, free = described["params"] or {}, described["free"]
-    changed = [name for name in {**had, **params} if name not in had or name not in params or had[name] != params[name]]
+    names = {**had, **params}
+    changed = [name for name in names if name not in had or name not in params or not _equal(had[name], params[name])]
     may_change = {*free["inputs"], *free["exploration"]}
     if not all(name in may_change and _alike(had.get(name), params.get(name)) for name in changed):
         return None
@@ -96,6 +97,11 @@ def family(params: Mapping[str, Any]) -> dict[str, Any]:
     """
     signs = {name: ["a number", (value > 0) - (value < 0)] for name, value in params.items() if _is_number(value)}
     return {**params, **signs}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equal, where 1 is not True: most params accept only one of them."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -21,7 +21,8 @@ def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
     """Write initial weights for additional seeds into a compiled program's directory; existing ones are kept.
 
     They equal those of tracing, bit for bit. A process with TensorFlow runs the initialisers: some 4 s for the start,
-    then milliseconds per seed. If the directory has no ``initial.pb``, because an initial value is not drawn by Keras's
+    then milliseconds per seed. A program of a built-in model has the weights of every seed: nothing is written then.
+    If the directory has no ``initial.pb``, because an initial value is not drawn by Keras's
     initialisers, it imports and calls the ``model_fn``: up to a second per seed.
 
     Several processes may do so at once.
@@ -33,7 +34,8 @@ def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
     Raises:
         ValueError: the directory is damaged, a seed is not an integer of at least 0, or the process failed; says why.
     """
-    missing = sorted({*checked_seeds(seeds)} - {*compiled.read(directory).seeds()})
+    program = compiled.read(directory)
+    missing = [seed for seed in checked_seeds(seeds) if not program.has_seed(seed)]
     if not missing:
         return
     # With the same import path, as the model function may be the user's own.

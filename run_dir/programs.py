@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import os
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,10 +21,15 @@ from .files import make_folders
 from .record import FILE
 
 FOLDER = "litert"
+PROGRAMS = "programs"
 VARIABLE = "AXONRL_CACHE"
 """Environment variable: the shared folder; empty for none."""
+SIZE = "AXONRL_CACHE_MB"
+"""Environment variable: its maximum size, in MiB."""
 MAX_BYTES = 256 * 2**20
 """Maximum size of the shared folder; the least recently used programs are removed."""
+_LEFT: Final = 24 * 3600
+"""Age in seconds of a writer's temporary files that nobody writes any more."""
 logger = logging.getLogger("axonrl")
 
 
@@ -33,6 +42,12 @@ def shared_folder() -> Path | None:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "axonrl")
     except RuntimeError:  # no home folder
         return None
+
+
+def program_folder() -> Path | None:
+    """Folder of training programs in the shared cache, each in a directory; None for none."""
+    folder = shared_folder()
+    return None if folder is None else folder / PROGRAMS
 
 
 class ProgramCache:
@@ -49,7 +64,7 @@ class ProgramCache:
     def __call__(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
         """Content of this name and key, from the run folder or the shared one; otherwise made by ``make``."""
         path = self._path(name)
-        content = _read(path, key) if path.exists() else None
+        content = _read(path, key) if _is_there(path) else None
         if content is None:
             content = shared(name, key, make)
             self._made[name] = key, content
@@ -73,25 +88,98 @@ def shared(name: str, key: str, make: Callable[[], bytes]) -> bytes:
     if folder is None:
         return make()
     path = folder / f"{name}-{key}.safetensors"
-    content = _read(path, key) if path.exists() else None
+    content = _read(path, key) if _is_there(path) else None
     if content is None:
         content = make()
         _write(path, key, content, logging.INFO)
-        _remove_oldest(folder)
+        remove_oldest()
     else:
         with contextlib.suppress(OSError):
             os.utime(path)
     return content
 
 
-def _remove_oldest(folder: Path) -> None:
-    total = 0
-    with contextlib.suppress(OSError):  # another process may also remove files
-        found = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in folder.glob("*.safetensors")]
-        for _, size, path in sorted(found, reverse=True):
-            total += size
-            if total > MAX_BYTES:
-                path.unlink()
+class Entry(NamedTuple):
+    """An entry of the shared cache."""
+
+    used: int
+    """When it was used last, in nanoseconds."""
+    size: int
+    path: Path
+
+    def described(self) -> dict[str, Any]:
+        """Kind and path, and what it is, for people."""
+        try:
+            found = json.loads((self.path / "program.json").read_bytes())
+            what = f"{found['model_fn']}, {found['num_envs']} environments, params {json.dumps(found['params'] or {})}"
+            return {"kind": "training", "what": what, "path": str(self.path)}
+        except (OSError, ValueError, KeyError):
+            return {"kind": "converted", "what": self.path.name.partition("-")[0], "path": str(self.path)}
+
+
+def entries() -> list[Entry]:
+    """Entries of the shared cache, most recently used first: converted programs, and training programs."""
+    folder, found = shared_folder(), list[Entry]()
+    if folder is None:
+        return found
+    for path in listed(folder, "*.safetensors"):
+        with contextlib.suppress(OSError):
+            found.append(Entry(path.stat().st_mtime_ns, path.stat().st_size, path))
+    for path in listed(folder / PROGRAMS, "[!.]*"):
+        with contextlib.suppress(OSError):
+            files = [file for file in path.rglob("*") if file.is_file()]
+            used = (path / "program.json").stat().st_mtime_ns
+            found.append(Entry(used, sum(file.stat().st_size for file in files), path))
+    return sorted(found, reverse=True)
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """Paths in a folder; none if it cannot be read."""
+    try:
+        return [*folder.glob(pattern)]
+    except OSError:
+        return []
+
+
+def remove(path: Path) -> None:
+    """Remove an entry, if it is there; another process may do so at the same time."""
+    with contextlib.suppress(OSError):
+        if not path.is_dir():
+            path.unlink()
+            return
+        gone = path.with_name(f".{path.name}.{os.getpid()}.gone")
+        path.rename(gone)  # at once, so that nobody reads half of it
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def max_bytes() -> int:
+    """Maximum size of the shared folder: ``AXONRL_CACHE_MB`` (MiB), else ``MAX_BYTES``."""
+    given = os.environ.get(SIZE, "")
+    return int(given) * 2**20 if given.isdecimal() else MAX_BYTES
+
+
+def remove_oldest(kept: Path | None = None) -> None:
+    """Remove the least recently used entries of the shared cache, beyond its maximum size; never ``kept``.
+
+    What killed processes left is removed after a day.
+    """
+    total, largest, folder = 0, max_bytes(), program_folder()
+    for entry in entries():
+        total += entry.size
+        if total > largest and entry.path != kept:
+            remove(entry.path)
+    for path in () if folder is None else listed(folder, ".*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < time.time() - _LEFT:
+                remove(path)
+
+
+def _is_there(path: Path) -> bool:
+    """False also where this user may not look."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _read(path: Path, key: str) -> bytes | None:

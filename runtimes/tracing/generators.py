@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
+from ...core.initializers import supply_draws
+
 _GENERATORS = threading.RLock()
 """Held while a trace uses the process's random generators, as two threads may trace Agents."""
 
@@ -30,7 +32,7 @@ def seeded(seed: int) -> Iterator[None]:
     """Within the trace, derive initial values from ``seed``; restores the caller's random generators.
 
     Keras draws initialisers' seeds from Python's generator. TensorFlow's ops use the seed of the traced graph, which is
-    all that ``tf.random.set_seed`` sets here.
+    all that ``tf.random.set_seed`` sets here. Built-in models draw from NumPy (``core/initializers.py``).
     """
     with _GENERATORS:
         python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)
@@ -38,7 +40,8 @@ def seeded(seed: int) -> Iterator[None]:
         np.random.seed(seed % 2**32)  # noqa: NPY002 (a user's model_fn may draw from it)
         tf.random.set_seed(seed)
         try:
-            yield
+            with supply_draws(seed):
+                yield
         finally:
             random.setstate(python)
             np.random.set_state(legacy_numpy)  # noqa: NPY002

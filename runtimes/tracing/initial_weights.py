@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
@@ -142,18 +142,22 @@ def initial_weights(
     return found
 
 
-def initial_program(found: InitialValues, other: Mapping[str, Array], other_seed: int) -> InitialProgram | None:
+def initial_program(
+    found: InitialValues, other: Mapping[str, Array], other_seed: int, drawn: Collection[str] = ()
+) -> InitialProgram | None:
     """Make a program of the seed.
 
     Args:
         found: the values of one seed.
         other: the values of another seed. Equal variables are taken to be the same for all seeds.
         other_seed: the other seed; the program must reproduce its values, too.
+        drawn: variables to leave out, as NumPy draws their values.
 
     Returns:
         None if the values depend on the seed in any way other than constants drawn as integers.
     """
-    differing = [name for name, array in found.weights.items() if array.tobytes() != other[name].tobytes()]
+    every = found.weights.items()
+    differing = [name for name, array in every if name not in drawn and array.tobytes() != other[name].tobytes()]
     if any(name not in found.tensors for name in differing):
         return None
     first, wholes = [0, len(found.drawn[0])], dict[int, Any]()

@@ -9,13 +9,14 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable calls creators again
 
 from ...core.checks import physical_memory
+from ...core.initializers import Draw, Draws, current_draws
 from ...core.protocols import Modes
 from ...policies.modes import relative_name
 from . import graphs
@@ -40,6 +41,8 @@ class Entry:
 
     variable: tf.Variable
     name: str
+    draw: Draw | None = None
+    """Its initial value, if NumPy drew it."""
 
     @property
     def described(self) -> Described:
@@ -82,8 +85,6 @@ class VariableStore:
         def refuse_too_large(kwargs: Any, value: tf.Tensor) -> None:
             """Raise, before allocation, if the variables would exceed the machine's memory."""
             nonlocal nbytes
-            if cursor < len(self._entries):
-                return
             nbytes += _nbytes(value)
             if available is not None and nbytes > available:
                 what = Described(_requested_name(kwargs), value.dtype, value.shape)
@@ -93,19 +94,29 @@ class VariableStore:
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
             initial = kwargs.get("initial_value")
-            if callable(initial) and tf.executing_eagerly():
-                function = _seeded_function(initial)
-                refuse_too_large(kwargs, function.outputs[0])
-                kwargs["initial_value"] = function()
-                values[cursor] = function.outputs[0]
-            if cursor < len(self._entries):
-                self._compare(mode, cursor, _requested(kwargs))
-            elif tf.executing_eagerly():
-                self._entries.append(_made(kwargs, kwargs["initial_value"]))
-            else:
-                value = values[cursor] = computed[cursor] = _value_of(kwargs)
-                refuse_too_large(kwargs, value)
-                self._entries.append(_made(kwargs, functools.partial(_zeros_like, value)))
+            is_new = cursor >= len(self._entries)
+
+            def wanted(shape: tuple[int, ...]) -> bool:
+                if is_new:
+                    refuse_too_large(kwargs, tf.TensorSpec(shape, tf.float32))
+                return is_new
+
+            with _drawing(wanted) as drawn:
+                if callable(initial) and tf.executing_eagerly():
+                    function = _seeded_function(initial)
+                    if is_new and not drawn():
+                        refuse_too_large(kwargs, function.outputs[0])
+                    kwargs["initial_value"] = function()
+                    values[cursor] = function.outputs[0]
+                if not is_new:
+                    self._compare(mode, cursor, _requested(kwargs))
+                elif tf.executing_eagerly():
+                    self._entries.append(_made(kwargs, kwargs["initial_value"], drawn()))
+                else:
+                    value = values[cursor] = computed[cursor] = _value_of(kwargs)
+                    if not drawn():
+                        refuse_too_large(kwargs, value)
+                    self._entries.append(_made(kwargs, functools.partial(_zeros_like, value), drawn()))
             cursor += 1
             return self._entries[cursor - 1].variable
 
@@ -176,6 +187,11 @@ class VariableStore:
     def variables(self) -> dict[str, tf.Variable]:
         """The variables in order, by unique names that are the same in every process."""
         return {f"{index:04d}.{entry.name}": entry.variable for index, entry in enumerate(self._entries)}
+
+    def draws(self) -> dict[str, Draw]:
+        """Draws of the initial values that NumPy drew, by the names of :meth:`variables`."""
+        named = zip(self.variables(), self._entries, strict=True)
+        return {name: entry.draw for name, entry in named if entry.draw is not None}
 
     def predict_variables(self) -> dict[str, tf.Variable]:
         """Variables created by PREDICT, as in :meth:`variables`."""
@@ -278,16 +294,25 @@ def _value_of(kwargs: Mapping[str, Any]) -> tf.Tensor:
     return tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
 
 
-def _made(kwargs: Mapping[str, Any], initial: Any) -> Entry:
+def _made(kwargs: Mapping[str, Any], initial: Any, drawn: Sequence[Draw]) -> Entry:
     """Create a variable outside the trace, so that ``tf.function`` traces once instead of twice."""
     with tf.init_scope():
-        return Entry(ResourceVariable(**{**kwargs, "initial_value": initial}), _requested_name(kwargs))
+        variable = ResourceVariable(**{**kwargs, "initial_value": initial})
+        return Entry(variable, _requested_name(kwargs), drawn[0] if len(drawn) == 1 else None)
 
 
 def _zeros_like(value: tf.Tensor) -> tf.Tensor:
     """Zeros outside the trace; a shape unknown there depends on features, and :meth:`_refuse_dependent` raises."""
     sizes = value.shape.as_list() if value.shape.rank else []
     return tf.zeros([size or 0 for size in sizes], value.dtype)
+
+
+@contextlib.contextmanager
+def _drawing(wanted: Callable[[tuple[int, ...]], bool]) -> Iterator[Callable[[], Sequence[Draw]]]:
+    """Yield a function that returns NumPy's draws in this context so far; ``wanted`` as for ``Draws``."""
+    draws = current_draws() or Draws(0)
+    before, draws.wanted = len(draws.made), wanted
+    yield lambda: draws.made[before:]
 
 
 def _seeded_function(initial: Callable[[], Any]) -> Any:

@@ -50,12 +50,13 @@ def train(agent: Any, env: Sequence[Any], timesteps: int, schedule: Sequence[int
 
 
 def agent_of(job: dict[str, Any]) -> Any:
-    """An Agent of a compiled program."""
+    """An Agent of a compiled program, or of a built-in model by name."""
     from axonrl import Agent, RunConfig, memories
 
     memory = getattr(memories, job["memory"])(**job["memory_arguments"])
     config = RunConfig(seed=job["seed"], progress=False, save_checkpoints_secs=None)
-    return Agent(None, memory, job["model_dir"], config, compiled=job["compiled"])
+    params = job["params"] if job["model_fn"] else None
+    return Agent(job["model_fn"], memory, job["model_dir"], config, params, compiled=job["compiled"])
 
 
 def main() -> None:
@@ -63,8 +64,12 @@ def main() -> None:
     job = json.load(sys.stdin)
     digests = [train(agent_of(job), job["env"], timesteps, job["schedule"]) for timesteps in job["stages"]]
     exported = agent_of(job).export(Path(job["model_dir"], "exported"))
+    refused = ""
     try:
-        agent_of(job).compile(Path(job["model_dir"], "compiled"), "CartPole-v1")
+        if job["compiled"]:
+            agent_of(job).compile(Path(job["model_dir"], "compiled"), "CartPole-v1")
+        else:
+            agent_of(job).evaluate(job["env"][0], episodes=1)
     except ValueError as error:
         refused = str(error)
     names = sorted(path.name for path in exported.iterdir())

@@ -17,6 +17,7 @@ import tensorflow as tf
 from gymnasium.spaces import Box, Discrete
 
 from axonrl import Agent, EstimatorSpec, Modes, RunConfig, memories, noise
+from axonrl.core.initializers import Draw
 from axonrl.errors import ArgumentError
 from axonrl.estimators.compilation import add_seeds
 from axonrl.estimators.limits import UpdateSchedule
@@ -25,6 +26,7 @@ from axonrl.explorations import EpsilonGreedy, GaussianNoise
 from axonrl.hooks import EvaluationHook, NaNGuard
 from axonrl.memories import Prioritized, ReplayMemory
 from axonrl.models import dqn, ppo, sac
+from axonrl.models.blocks.networks import dense
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
 from axonrl.policies.compiled import read, sealed
@@ -56,6 +58,13 @@ def recurrent(features: Any, labels: Any, mode: str, params: Any, config: RunCon
     gradients = tf.gradients(loss, [v.value for v in variables])
     keras.optimizers.RMSprop(1e-2).apply(gradients, variables)
     return EstimatorSpec(mode, loss=loss, metrics={"mean": tf.reduce_mean(action)})
+
+
+def mixed(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """A user's own, with a layer of axonrl's blocks below one of Keras'."""
+    layers = keras.Sequential([dense(3, "below", "linear", "he_uniform", 1.0), keras.layers.Dense(2)])
+    following = None if labels is None else {**labels, "next_observation": layers(labels["next_observation"])}
+    return linear_model(layers(features), following, mode)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,23 +194,16 @@ def test_acting_evaluating_and_exporting_are_those_of_the_function(
     assert (folder / "exported" / "policy.tflite").read_bytes() == (again / "policy.tflite").read_bytes()
 
 
-def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path]) -> None:
+def test_a_learner_and_a_stepper_of_their_own(compiled: dict[str, Path], tmp_path: Path) -> None:
     learner = Learner.load(compiled["dqn"], seed=5)
     before = learner.get_weights()
     again = Learner.load(compiled["dqn"])
     assert [name for name in before if not np.array_equal(before[name], again.get_weights()[name])] != []
-    steppers = [
-        Stepper.load(compiled["dqn"], ReplayMemory(500, 8), seed=5, schedule=UpdateSchedule(40, 2)),
-        Stepper.make(
-            dqn.model_fn,
-            Box(-np.inf, np.inf, (4,), np.float32),
-            Discrete(2),
-            ReplayMemory(500, 8),
-            params=SMALL,
-            seed=5,
-            schedule=UpdateSchedule(40, 2),
-        ),
-    ]
+    own = Stepper.load(compiled["dqn"], ReplayMemory(500, 8), seed=5, schedule=UpdateSchedule(40, 2))
+    agent = Agent(dqn.model_fn, ReplayMemory(500, 8), tmp_path, _config(5), SMALL)
+    spaces = Box(-np.inf, np.inf, (4,), np.float32), Discrete(2)
+    with agent.interact(*spaces, first_update=40, update_frequency=2):
+        steppers = [own, agent._trainer.state().stepper]
     for stepper in steppers:
         rng = np.random.default_rng(0)
         for _ in range(50):
@@ -257,16 +259,14 @@ def test_an_agent_compiles_although_its_memory_is_in_use(
 
 def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> None:
     """In this process. docs/compiled.md adds others in another process, as users do, and loads one of them."""
-    shutil.copytree(compiled["dqn"], tmp_path / "compiled")
+    shutil.copytree(compiled["recurrent"], tmp_path / "compiled")
+    case = CASES["recurrent"]
+    later = Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled")
     with pytest.raises(ArgumentError, match=r"no initial weights for seed 7, only for 2, 5\. .*add_seeds\(") as caught:
-        Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled").train(
-            "CartPole-v1", 40, max_timesteps=50
-        )
+        child.train(later, case.env, 50, case.schedule)
     assert caught.value.argument == "seed"
     assert not (tmp_path / "run" / "run.json").exists()
     add_seeds(tmp_path / "compiled", [2, 7])
-    later = Agent(None, ReplayMemory(500, 8), tmp_path / "run", _config(7), compiled=tmp_path / "compiled")
-    case = CASES["dqn"]
     traced = case.agent(tmp_path / "traced", 7)
     assert child.train(later, case.env, 50, case.schedule) == child.train(traced, case.env, 50, case.schedule)
     with pytest.raises(ArgumentError, match="seeds"):
@@ -274,6 +274,26 @@ def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> Non
     for wrong in ("34", 5, [], [2.5], [2**63]):
         with pytest.raises(ArgumentError, match="seeds must"):
             add_seeds_elsewhere(tmp_path / "compiled", wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
+def test_a_built_in_model_has_the_weights_of_every_seed(name: str, compiled: dict[str, Path], tmp_path: Path) -> None:
+    case = CASES[name]
+    memory = getattr(memories, case.memory)(**case.memory_arguments)
+    later = Agent(None, memory, tmp_path / "run", _config(7), compiled=compiled[name])
+    traced = case.agent(tmp_path / "traced", 7)
+    assert child.train(later, case.env, 50, case.schedule) == child.train(traced, case.env, 50, case.schedule)
+    assert read(compiled[name]).seeds() == [*SEEDS]
+
+
+def test_draws_that_differ_from_those_of_the_compilation_are_refused(
+    compiled: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from another version of NumPy, or another processor's linear algebra."""
+    original = Draw.__call__
+    monkeypatch.setattr(Draw, "__call__", lambda self, seed: np.nextafter(original(self, seed), np.float32(9)))
+    with pytest.raises(ValueError, match=r"NumPy draws other initial weights here \(0000\.online"):
+        read(compiled["dqn"]).weights(7)
 
 
 def test_two_that_add_seeds_wait_for_one_another(compiled: dict[str, Path], tmp_path: Path) -> None:
@@ -316,15 +336,15 @@ def test_a_function_that_has_changed_makes_no_more_seeds(compiled: dict[str, Pat
 
 
 def test_the_initialisers_are_a_program_where_they_can_be(compiled: dict[str, Path], tmp_path: Path) -> None:
-    """Keras' can; what the graph's seed gives cannot, and the function must be called again, by its name."""
-    described = {name: json.loads((compiled[name] / "program.json").read_text()) for name in ("sac", "recurrent")}
-    assert [name for name, one in described.items() if one["initial"] is None] == ["recurrent"]
-    shutil.copytree(compiled["sac"], tmp_path / "sac")
-    _edit(tmp_path / "sac", _edited(model_fn=None))
-    before = read(tmp_path / "sac").weights(SEEDS[1])
-    read(tmp_path / "sac").weights_path(SEEDS[1]).unlink()
-    add_seeds(tmp_path / "sac", SEEDS)
-    after = read(tmp_path / "sac").weights(SEEDS[1])
+    """Keras' can, and NumPy draws ours; for what the graph's seed gives, the function must be called, by its name."""
+    made = agent(tmp_path / "run", model=mixed).compile(tmp_path / "mixed", "CartPole-v1", seeds=SEEDS)
+    described = [json.loads((one / "program.json").read_text()) for one in (made, compiled["recurrent"])]
+    assert [(one["initial"] is None, len(one["drawn"]["variables"])) for one in described] == [(False, 1), (True, 0)]
+    _edit(made, _edited(model_fn=None))
+    before = read(made).weights(SEEDS[1])
+    read(made).weights_path(SEEDS[1]).unlink()
+    add_seeds(made, SEEDS)
+    after = read(made).weights(SEEDS[1])
     assert all(np.array_equal(before[name], after[name]) for name in before)
     shutil.copytree(compiled["recurrent"], tmp_path / "nameless")
     _edit(tmp_path / "nameless", _edited(model_fn=None))
@@ -477,7 +497,6 @@ def copied(compiled: dict[str, Path], tmp_path: Path) -> Path:
         ("program.json", "missing"),
         ("program.tflite", "cut"),
         ("program.tflite", "changed"),
-        ("weights/seed-5.safetensors", "missing"),
         ("weights/seed-5.safetensors", "changed"),
     ],
 )
@@ -489,7 +508,7 @@ def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
         path.unlink()
     else:
         path.write_bytes(content[:-9] if damage == "cut" else content)
-    with pytest.raises(ValueError, match="seed 5" if (name, damage) == (f"weights/{path.name}", "missing") else name):
+    with pytest.raises(ValueError, match=name):
         Learner.load(copied, seed=5)
 
 

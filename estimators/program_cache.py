@@ -1,0 +1,327 @@
+"""Cache of compiled training programs: a run of a built-in model that was trained before loads no TensorFlow.
+
+An entry is a directory of ``Agent.compile``. Its name is a digest of everything that the program depends on, except for
+the seed and for params that a program leaves open; those are compared with the entry itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import inspect
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..core import registry
+from ..core.errors import ArgumentError, NotCompilableError
+from ..core.protocols import Memory
+from ..environments import spaces
+from ..memories.description import arguments_of
+from ..models.blocks.optimizers import keeps_keras_ops
+from ..policies import compiled
+from ..policies.compiled import CompiledProgram
+from ..policies.reasons import TENSORFLOW
+from ..policies.seeds import checked_seeds
+from ..run_dir import record
+from ..run_dir.files import why_unwritable, write_json_atomically
+from ..run_dir.folders import staged, target_of
+from ..run_dir.programs import listed, program_folder, remove, remove_oldest
+from ..run_dir.provenance import PACKAGES, provenance
+from ..run_dir.sources import digest_of, files_of
+from . import live_code
+from .initial_weights import save_weights
+from .run import Run
+
+if TYPE_CHECKING:
+    from ..runtimes.tracing.program import Program, Train
+
+_PACKAGE: Final = Path(__file__).parent.parent
+_ROOMS: Final = (
+    "core",
+    "environments",
+    "estimators",
+    "explorations",
+    "memories",
+    "models",
+    "policies",
+    "run_dir",
+    "runtimes",
+)
+"""Rooms whose code makes or runs a program."""
+_STARTED: Final = time.time()
+_NEWEST: Final = 16
+"""Number of entries whose open params are tried."""
+_told: Final[set[str]] = set()
+"""Functions whose source is known to be insufficient."""
+logger = logging.getLogger("axonrl")
+
+
+class Experience:
+    """What a run learns from, as far as a program depends on it.
+
+    Args:
+        memory: settings of the memory; None if they cannot be described.
+        lanes: number of environments.
+    """
+
+    def __init__(self, memory: Mapping[str, Any] | None, lanes: int) -> None:
+        self.memory = None if memory is None else {name: value for name, value in memory.items() if name != "path"}
+        self.lanes = lanes
+
+    @classmethod
+    def of(cls, memory: Memory, lanes: int) -> Experience:
+        """That of a memory."""
+        return cls(arguments_of(memory), lanes)
+
+
+def find(run: Run, experience: Experience) -> CompiledProgram | None:
+    """The program of a run in the cache; None if there is none, or if it is damaged, which is logged."""
+    folder, key = program_folder(), key_of(run, experience)
+    if folder is None or key is None:
+        return None
+    for path in _entries(folder, *key):
+        try:
+            if not (path / compiled.FILE).is_file():
+                continue
+            program = compiled.read(path).with_params(_params(run))
+            if not _belongs(program, run, experience) or not program.has_seed(run.seed):
+                continue
+            program.program(), program.acting_program(), program.weights(run.seed)
+            with contextlib.suppress(OSError):
+                os.utime(path / compiled.FILE)
+        except (ValueError, OSError, KeyError, TypeError) as error:
+            if path.name == "-".join(key):
+                logger.warning("the program in the cache cannot be used, and will be made again: %s", error)
+        else:
+            logger.info("The program of %s is in the cache: TensorFlow is not needed.", program.name)
+            return program
+    return None
+
+
+def keep(
+    run: Run, experience: Experience, memory: Memory, traced: tuple[Program, Train], key: tuple[str, str] | None
+) -> None:
+    """Store the program of a run that was traced, for the next one, if its key is still that of before the trace."""
+    _code.cache_clear()
+    folder = program_folder() if key_of(run, experience) == key else None
+    observation, action = run.config.observation_space, run.config.action_space
+    if folder is None or key is None or observation is None or action is None or why_unwritable(folder):
+        return
+    from .compilation import add_seeds, compile_program
+
+    place = folder / "-".join(key)
+    try:
+        if _is_sound(place):
+            add_seeds(place, [run.seed], run.model_fn)
+        else:
+            remove(place)
+            compile_program(run, observation, action, memory, experience.lanes, place, None, traced)
+        remove_oldest()
+    except NotCompilableError as error:
+        logger.debug("not stored in the cache: %s", error)
+    except Exception as error:  # another process is writing it, the disk is full, a user's function fails
+        logger.info("the program is not stored in the cache: %s", error)
+
+
+def _is_sound(place: Path) -> bool:
+    """Is there a program, which lacks only the initial weights of a seed?"""
+    try:
+        program = compiled.read(place)
+        program.program(), program.acting_program()
+        return bool(program.seeds() and [program.weights(seed) for seed in program.seeds()])
+    except (ValueError, OSError, KeyError, TypeError):
+        return False
+
+
+def prepare(run: Run, experience: Experience, memory: Memory) -> Path:
+    """Store the program of a run before it begins; returns its directory. Nothing is traced if it is there.
+
+    Raises:
+        ArgumentError: the cache cannot hold it: says why.
+        NotCompilableError, CheckpointError: as from ``Agent.compile``.
+    """
+    folder, key = program_folder(), key_of(run, experience)
+    if folder is None or key is None:
+        why = "AXONRL_CACHE is empty" if folder is None else f"of {run.describe_model()} it cannot know when it changes"
+        message = f"the cache is for LiteRT programs of axonrl's models with params in JSON: {why}. Give a directory"
+        raise ArgumentError(message, "directory", None)
+    if (program := find(run, experience)) is not None:
+        return program.directory
+    return _made(run, experience, memory, folder / "-".join(key))
+
+
+def write(
+    run: Run, experience: Experience, memory: Memory, directory: str | Path, seeds: Iterable[int] | None
+) -> Path | None:
+    """Write the program of a run to a directory, from the cache, where it is stored first if it is missing.
+
+    Returns:
+        None if the cache does not hold such programs, or not the initial weights of all seeds.
+
+    Raises:
+        ValueError, CheckpointError: as from ``Agent.compile``.
+    """
+    folder, key = program_folder(), key_of(run, experience)
+    if folder is None or key is None or why_unwritable(folder):
+        return None
+    target = target_of(directory, "a compiled program", compiled.FILES)
+    wanted = [run.seed] if seeds is None else checked_seeds(seeds)
+    program = find(run, experience)
+    if program is None:
+        program = compiled.read(_made(run, experience, memory, folder / "-".join(key)))
+    if not program.has_every_seed:
+        return None
+    with staged(target) as place:
+        for name in (compiled.PROGRAM, compiled.POLICY):
+            shutil.copyfile(program.directory / name, place / name)
+        described = {**program.everything, "seed": run.seed if run.seed in wanted else wanted[0]}
+        write_json_atomically(place / compiled.FILE, compiled.sealed(described))
+        made = compiled.read(place)
+        for seed in wanted:
+            save_weights(made, seed, program.weights(seed))
+    return target
+
+
+def _made(run: Run, experience: Experience, memory: Memory, place: Path) -> Path:
+    from .compilation import compile_program
+
+    observation, action = run.config.observation_space, run.config.action_space
+    assert observation is not None
+    assert action is not None
+    remove(place)
+    made = compile_program(run, observation, action, memory, experience.lanes, place, None)
+    remove_oldest(made)
+    return made
+
+
+def _entries(folder: Path, key: str, params: str) -> Iterator[Path]:
+    """Directories that may hold the program: that of the same params, then newest first."""
+    yield folder / f"{key}-{params}"
+    dated = []
+    for path in listed(folder, f"{key}-*"):
+        with contextlib.suppress(OSError):  # removed meanwhile
+            dated.append(((path / compiled.FILE).stat().st_mtime_ns, path))
+    yield from (path for _, path in sorted(dated, reverse=True)[:_NEWEST] if path.name != f"{key}-{params}")
+
+
+def key_of(run: Run, experience: Experience) -> tuple[str, str] | None:
+    """Digests of what a program depends on, without and of the params; None if the cache cannot know it."""
+    made, code, _, unrecorded = provenance(), _code(), *record.recordable(run.params)
+    config, started = run.config, run.record
+    if run.compiled is not None or unrecorded or experience.memory is None or code is None or config.cache == "off":
+        return None
+    if config.observation_space is None or config.action_space is None or None in (made[name] for name in PACKAGES):
+        return None
+    if config.runtime == TENSORFLOW or (started is not None and TENSORFLOW in started.runtime.values()):
+        return None
+    source = live_code.digest_of(run.model_fn) if _is_built_in(run) else _source(run)
+    if source is None:
+        return None
+    described = {
+        "code": code,
+        "made_with": {name: value for name, value in made.items() if name != "threads"},
+        "keras": _globals_of_keras(),
+        "only_keras_ops": keeps_keras_ops(),
+        "model_fn": run.describe_model(),
+        "source": source,
+        "runtime": config.runtime,
+        "spaces": [spaces.to_json(config.observation_space), spaces.to_json(config.action_space)],
+        "memory": experience.memory,
+        "num_envs": experience.lanes,
+    }
+    return _digest(described), _digest(_params(run))[:16]
+
+
+def _belongs(program: CompiledProgram, run: Run, experience: Experience) -> bool:
+    """Compare what the digest stands for."""
+    everything, config = program.everything, run.config
+    if config.observation_space is None or config.action_space is None:
+        return False
+    described = [program.model_fn, *program.spaces, everything["memory"], everything["num_envs"]]
+    wanted = [run.model_name, spaces.to_json(config.observation_space), spaces.to_json(config.action_space)]
+    return bool(described == json.loads(json.dumps([*wanted, experience.memory, experience.lanes])))
+
+
+def _is_built_in(run: Run) -> bool:
+    """Is the function one of axonrl's? Another may have been put in its place."""
+    name, function = run.model_name, run.model_fn
+    if name not in registry.BUILT_IN["model_fn"]:
+        return False
+    code = getattr(function, "__code__", None)
+    return code is not None and Path(code.co_filename) == _PACKAGE / "models" / f"{name}.py"
+
+
+def _source(run: Run) -> str | None:
+    """Digest of the user's own function; None without ``RunConfig(cache="source")``, or of what has no source."""
+    config, function = run.config, run.model_fn
+    if config.cache != "source" or function is None:
+        return None
+    digest = digest_of(function)
+    unknown = [*digest.get("unknown", ()), *({"model_dir"} & {*inspect.signature(function).parameters})]
+    if unknown:
+        name, names = run.describe_model(), ", ".join(unknown)
+        if name not in _told:
+            logger.warning("the program of %s is not cached: edits of %s cannot be seen", name, names)
+            _told.add(name)
+        return None
+    if any(_is_edited(file) for file in files_of(function) if file.is_file()):
+        return None  # it is not what runs here
+    others = dataclasses.replace(config, seed=None, observation_space=None, action_space=None)
+    return f"{digest['digest']} {others}"
+
+
+def _params(run: Run) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(json.dumps(run.params or {}))
+    return value
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _code() -> str | None:
+    """Digest of axonrl's code; None if it was edited after it was loaded."""
+    sha, files = hashlib.sha256(), [*_PACKAGE.glob("*.py")]
+    for path in sorted([*files, *(path for room in _ROOMS for path in (_PACKAGE / room).rglob("*.py"))]):
+        if _is_edited(path):
+            return None
+        sha.update(f"{path.relative_to(_PACKAGE)} {path.stat().st_size}\n".encode())
+        sha.update(path.read_bytes())
+    return sha.hexdigest() if files else None  # none in an archive
+
+
+def _is_edited(path: Path) -> bool:
+    """Was the file written, or put in the place of another, after this process started? Installers keep old times."""
+    found = path.stat()
+    return max(found.st_mtime, found.st_ctime) > _STARTED
+
+
+def _globals_of_keras() -> Mapping[str, Any]:
+    """Keras' settings for the whole process: in use, or those that loading it would read."""
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        config, policy = keras.config, keras.config.dtype_policy().name
+        read = {"floatx": config.floatx(), "epsilon": config.epsilon(), "backend": config.backend()}
+        return {**read, "image_data_format": config.image_data_format(), "dtype_policy": policy}
+    default = {"floatx": "float32", "epsilon": 1e-7, "backend": "tensorflow", "image_data_format": "channels_last"}
+    home = os.environ.get("KERAS_HOME")
+    if home is None:
+        base = os.path.expanduser("~")  # noqa: PTH111 (as Keras does; without a home, Path raises)
+        home = str(Path(base if os.access(base, os.W_OK) else "/tmp", ".keras"))
+    try:
+        stored = json.loads(Path(os.path.expanduser(home), "keras.json").read_text(encoding="utf-8"))  # noqa: PTH111
+        found = {name: stored.get(name, value) for name, value in default.items()}
+    except (OSError, ValueError, AttributeError):
+        found = default
+    found["backend"] = os.environ.get("KERAS_BACKEND") or found["backend"]
+    return {**found, "dtype_policy": found["floatx"]}
