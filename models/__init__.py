@@ -1,6 +1,6 @@
 """Built-in algorithms, one module each with its ``model_fn``, over shared blocks.
 
-Importing this room loads TensorFlow, without the lines that it prints; ``registry`` lists the algorithms without it.
+Importing this room loads no TensorFlow; calling a ``model_fn`` does.
 
 Every ``model_fn`` takes the same arguments:
 
@@ -16,7 +16,3 @@ PREDICT.
 
 It returns an ``EstimatorSpec`` whose ``predictions["action"]`` is the greedy action in the environment's units.
 """
-
-from ..core.tensorflow_import import load_tensorflow
-
-load_tensorflow()

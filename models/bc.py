@@ -11,14 +11,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.actions import actions_of
+from ..core.tensorflow_import import tf
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import PolicyNetworkParams
 from .blocks.box_actions import LOG_STD_BOUNDS
-from .blocks.observations import Observations
 from .blocks.params import from_params, one_of, param, real
 from .blocks.train_step import check_transitions, learning_spec, mean_error
 
@@ -55,16 +52,14 @@ def model_fn(
         ArgumentError: the spaces do not fit, the memory does not yield single transitions, or a parameter is invalid.
     """
     params = from_params(BCParams, params)
-    actions = actions_of(config.action_space, "BC", params.box_policy)
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
     # Without the bound it would fall without end for an expert that always does the same.
-    policy = ActorCritic(observations, actions, params, critic=False, least_log_std=LOG_STD_BOUNDS[0])
+    policy = ActorCritic(config, params, "BC", critic=False, least_log_std=LOG_STD_BOUNDS[0])
     if mode == Modes.PREDICT:
         return policy.predict(features, record=())
 
     check_transitions(labels, "BC")
-    action = actions.from_environment(labels["action"])
-    distribution = actions.distribution(policy.evaluate({"observation": features})[0])
+    action = policy.actions.from_environment(labels["action"])
+    distribution = policy.actions.distribution(policy.evaluate({"observation": features})[0])
     error = -distribution.log_prob(action)  # [B]
     loss = mean_error(error, labels)
     metrics = {"entropy": tf.reduce_mean(distribution.entropy()), **_agreement(distribution.mode(), action)}

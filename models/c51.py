@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
-
-import tensorflow as tf
 
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import Linear, ScheduleLike
+from ..core.tensorflow_import import tf
 from .blocks import distributional
-from .blocks.branches import Branches
 from .blocks.losses import action_values
-from .blocks.observations import Observations
 from .blocks.params import flag, from_params, param, real, whole
-from .blocks.q_networks import QNetwork, QParams, predict_spec
-from .blocks.train_step import check_transitions, learning_spec, mean_error
+from .blocks.q_networks import QNetwork, QParams, QTask
+from .blocks.train_step import learning_spec, mean_error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,10 +57,10 @@ def model_fn(
             transitions, or a parameter is invalid.
     """
     params = from_params(C51Params, params)
-    branches = Branches(config.action_space, params.algorithm)
-    observations = Observations(config.observation_space, branches.space, params.action_mask)
+    task = QTask(config, mode, params, params.algorithm)
+    branches, noisy = task.branches, task.noisy
     atoms = distributional.support(params.v_min, params.v_max, params.atoms)  # z, [N]
-    noisy = params.noisy and mode != Modes.EVAL
+    network = partial(QNetwork, task=task, outputs=params.atoms, head="logits")
 
     def log_probs(network: QNetwork, observation: Any, *, noisy: bool = noisy) -> Any:  # log p(s, a), [B, A, N]
         return tf.nn.log_softmax(network(observation, noisy=noisy))
@@ -70,22 +68,18 @@ def model_fn(
     def values(log_p: Any) -> Any:
         return distributional.expected_values(log_p, atoms)
 
-    online = QNetwork("online", observations, branches, params, outputs=params.atoms, head="logits")
+    online = network("online")
     if mode == Modes.PREDICT:
         log_p = log_probs(online, features, noisy=False)
         noisy_values = values(log_probs(online, features)) if noisy else None
-        return predict_spec(
-            values(log_p), noisy_values, features, branches, observations, params, probabilities=tf.exp(log_p)
-        )
+        return task.predict(features, values(log_p), noisy_values, probabilities=tf.exp(log_p))
 
-    check_transitions(labels, params.algorithm)
-    target = QNetwork("target", observations, branches, params, outputs=params.atoms, head="logits", zeros=True)
-    params.move_target(mode, online.variables, target.variables, labels)
+    target = task.target(network, online, labels)
     next_observation = labels["next_observation"]
     log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
     next_log_p = branches.rows(log_probs(target, next_observation))
     selector = branches.rows(log_probs(online, next_observation)) if params.double else next_log_p
-    next_action = branches.best(values(selector), observations.mask(next_observation))  # [B * K]
+    next_action = task.best(values(selector), next_observation)  # [B * K]
     next_p = branches.mean(tf.exp(distributional.of_action(next_log_p, next_action)))  # [B, N]
     m = distributional.projected_target(labels["reward"], labels["discount"], next_p, atoms)  # equation 7
     m, action = branches.spread(m), branches.from_environment(labels["action"])

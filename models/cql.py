@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
-
-import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
+from ..core.tensorflow_import import tf
 from .blocks import losses
-from .blocks.branches import Branches
-from .blocks.observations import Observations
 from .blocks.params import flag, from_params, one_of, param, real
-from .blocks.q_networks import QNetwork, QParams, predict_spec
-from .blocks.train_step import check_transitions, learning_spec, mean_error
+from .blocks.q_networks import QBatch, QNetwork, QParams, QTask
+from .blocks.train_step import learning_spec, mean_error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,9 +28,9 @@ class CQLParams(QParams):
     max_gradient_norm: float | None = 10.0
     epsilon: ScheduleLike = 0.05  # for training that follows the data
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
-    loss: str = param("huber", "of a TD error", one_of(losses.LOSSES))
+    loss: str = param("huber", "loss of a TD error", one_of(losses.LOSSES))
     conservative_weight: float = param(
-        1.0, "alpha, weight of how much higher other actions are valued than those of the data", real(at_least=0)
+        1.0, "alpha, weight of the gap by which other actions are valued above those of the data", real(at_least=0)
     )
 
 
@@ -52,37 +50,22 @@ def model_fn(
             transitions, or a parameter is invalid.
     """
     params = from_params(CQLParams, params)
-    branches = Branches(config.action_space, "CQL")
-    observations = Observations(config.observation_space, branches.space, params.action_mask)
-    online = QNetwork("online", observations, branches, params)
+    task = QTask(config, mode, params, "CQL")
+    network = partial(QNetwork, task=task)
+    online = network("online")
     if mode == Modes.PREDICT:
         noisy_values = online(features, noisy=True) if params.noisy else None
-        return predict_spec(online(features), noisy_values, features, branches, observations, params)
+        return task.predict(features, online(features), noisy_values)
 
-    check_transitions(labels, "CQL")
-    target = QNetwork("target", observations, branches, params, zeros=True)
-    params.move_target(mode, online.variables, target.variables, labels)
-
-    def rows(network: QNetwork, observation: Any) -> Any:  # [B * K, n], each use with noise of its own
-        return branches.rows(network(observation, noisy=params.noisy and mode == Modes.TRAIN))
-
-    q_values, action = rows(online, features), branches.from_environment(labels["action"])
-    prediction = losses.action_values(q_values, action)
-    next_observation = labels["next_observation"]
-    next_q_values = rows(target, next_observation)
-    next_mask = branches.mask(observations.mask(next_observation), next_q_values)
-    selector = rows(online, next_observation) if params.double else None
-    next_value = branches.spread(branches.mean(losses.next_value(next_q_values, selector, next_mask)))
-    reward, discount = branches.spread(labels["reward"]), branches.spread(labels["discount"])
-    td_error = losses.td_error(prediction, reward, discount, next_value)  # [B * K]
-
-    mask = branches.mask(observations.mask(features), q_values)
-    gap = branches.mean(losses.conservative(q_values, action, mask))  # [B]
-    error = branches.mean(losses.LOSSES[params.loss](td_error)) + params.conservative_weight * gap  # equation 4
+    batch = QBatch(task, (online, task.target(network, online, labels)), params.double, features, labels)
+    next_value = losses.next_value(*batch.after(labels["next_observation"]))
+    td_error = batch.td_error(labels["reward"], labels["discount"], next_value)  # [B * K]
+    gap = task.branches.mean(losses.conservative(batch.q_values, batch.action, batch.mask))  # [B]
+    error = task.branches.mean(losses.LOSSES[params.loss](td_error)) + params.conservative_weight * gap  # equation 4
     metrics = {
-        "q_mean": tf.reduce_mean(prediction),
+        "q_mean": tf.reduce_mean(batch.prediction),
         "td_error_mean": tf.reduce_mean(tf.abs(td_error)),
         "conservative_error": tf.reduce_mean(gap),
     }
-    loss, priority = mean_error(error, labels), branches.priority(td_error)
+    loss, priority = mean_error(error, labels), task.branches.priority(td_error)
     return learning_spec(mode, loss, online.variables, labels, params, td_error=priority, metrics=metrics)

@@ -13,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from .. import noise
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.box_actions import SquashedBox, flat
+from ..core.tensorflow_import import tf
+from .blocks.box_actions import SquashedBox
 from .blocks.critics import TwinCritics
-from .blocks.observations import Observations
 from .blocks.params import from_params, param, real, whole
-from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
+from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask
 from .blocks.soft_policies import SquashedPolicy
 from .blocks.temperature import Temperature
 from .blocks.train_step import mean_error
@@ -36,9 +34,13 @@ class CQLSACParams(SoftParams):
     """The parameters of CQL over SAC. Actor, critics and temperature have an optimizer each."""
 
     conservative_weight: float = param(
-        5.0, "alpha, weight of how much higher other actions are valued than those of the data", real(at_least=0)
+        5.0, "alpha, weight of the gap by which other actions are valued above those of the data", real(at_least=0)
     )
-    samples: int = param(10, "other actions: so many uniform ones and as many of the policy, N", whole(at_least=1))
+    samples: int = param(
+        10,
+        "N, other actions: N uniform ones, and N of the policy",
+        whole(at_least=1),
+    )
 
 
 def model_fn(
@@ -57,16 +59,14 @@ def model_fn(
     """
     params = from_params(CQLSACParams, params)
     actions = SquashedBox(config.action_space, "CQL over SAC")
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
-    size = math.prod(observations.shape)
-    policy = SquashedPolicy(actions, size, params)
+    task = SoftTask(config, params, "CQL over SAC")
+    policy = SquashedPolicy(actions, task.size, params)
     if mode == Modes.PREDICT:
-        predictions = policy.predictions(flat(observations.encode(features)), {})
-        return EstimatorSpec(mode, predictions, exploration=policy.exploration())
+        return task.predict(policy, features, task.encode(features))
 
-    critics = TwinCritics("critic", [size + policy.action_size], params)
-    targets = TwinCritics("target", [size + policy.action_size], params, zeros=True)
-    batch = transitions(features, labels, policy, observations, "CQL over SAC")
+    critics = TwinCritics("critic", [task.size + policy.action_size], params)
+    targets = TwinCritics("target", [task.size + policy.action_size], params, zeros=True)
+    batch = task.transitions(features, labels, policy)
     shape = (batch["reward"].shape[0], params.samples, policy.action_size)
     batch |= {"uniform": noise.uniform(shape, -1.0, 1.0), "samples": noise.normal(shape)}
 

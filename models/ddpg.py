@@ -10,11 +10,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
-from .blocks.deterministic import Actor, DeterministicParams, Learner, Task
+from ..core.tensorflow_import import tf
+from .blocks.deterministic import Actor, BoxTask, DeterministicActorCritic, DeterministicParams
 from .blocks.networks import Network
 from .blocks.params import from_params, param, sizes
 
@@ -45,7 +44,7 @@ def model_fn(
             yield single transitions or its batches cannot be split, or a parameter is invalid.
     """
     params = from_params(DDPGParams, params)
-    task = Task(config, "DDPG")
+    task = BoxTask(config, "DDPG")
     actor = Actor("actor", task, params)
     if mode == Modes.PREDICT:
         return task.predict(actor, features, params)
@@ -58,13 +57,13 @@ def model_fn(
     def next_value(part: Mapping[str, Any]) -> Any:
         return target(part["next_observation"], target_actor(part["next_observation"]))[0]
 
-    return Learner(actor, critic, target_actor, target, next_value, params).spec(mode, batch, labels)
+    return DeterministicActorCritic(actor, critic, target_actor, target, next_value, params).spec(mode, batch, labels)
 
 
 class _Critic:
     """One Q function of observation and action."""
 
-    def __init__(self, name: str, task: Task, params: DDPGParams, *, zeros: bool = False) -> None:
+    def __init__(self, name: str, task: BoxTask, params: DDPGParams, *, zeros: bool = False) -> None:
         self._network = Network(name, [task.size], {"q_value": 1}, params, zeros=zeros)
         self.variables = self._network.variables
 

@@ -10,16 +10,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
+from ..core.tensorflow_import import tf
 from .blocks import rollouts
-from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import PolicyValueParams
 from .blocks.losses import approximate_kl
-from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, one_of, optional, param, real, whole
 from .blocks.returns import vtrace
@@ -37,7 +34,7 @@ class IMPALAParams(PolicyValueParams):
     learning_rate: ScheduleLike = 6e-4
     entropy_coefficient: ScheduleLike = 0.01
     max_gradient_norm: float | None = 40.0
-    epochs: int = param(1, "steps of the optimizer on a rollout, each with V-trace of its own", whole(at_least=1))
+    epochs: int = param(1, "steps of the optimizer on a rollout, each with its own V-trace", whole(at_least=1))
     rho_clip: float | None = param(
         1.0, "highest ratio of probabilities in a TD error; `null` does not clip", optional(real(above=0))
     )
@@ -50,7 +47,7 @@ class IMPALAParams(PolicyValueParams):
     trace_lambda: float = param(1.0, "between one-step TD errors (0) and returns (1)", real(at_least=0, at_most=1))
     reduction: str = param(
         "mean",
-        "of the losses of the timesteps; the paper has the sum, for which learning rates are lower",
+        "of the losses over timesteps; the paper takes the sum, which needs lower learning rates",
         one_of(("mean", "sum")),
     )
 
@@ -69,17 +66,15 @@ def model_fn(
         ArgumentError: the spaces do not fit, the memory does not yield rollouts, or a parameter is invalid.
     """
     params = from_params(IMPALAParams, params)
-    actions = actions_of(config.action_space, "IMPALA", params.box_policy, params.sde_resample_every)
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
     length = 1 if labels is None else int(labels["reward"].shape[0])
-    network = ActorCritic(observations, actions, params, sequence_length=length)
+    network = ActorCritic(config, params, "IMPALA", length)
     if mode == Modes.PREDICT:
         return network.predict(features, record=("log_prob",))
 
-    rows = network.rows(features, labels, "IMPALA", ("log_prob",))
+    rows = network.rows(features, labels, ("log_prob",))
     entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
     if mode == Modes.EVAL:
-        scalars = _losses(network, actions, rows, labels, params, entropy_coefficient)
+        scalars = _losses(network, rows, labels, params, entropy_coefficient)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
 
     learning_rate = learning_rate_at(params.learning_rate, labels)
@@ -87,7 +82,7 @@ def model_fn(
     optimizer.build(network.variables)
 
     def step(_: Any) -> dict[str, Tensor]:
-        scalars = _losses(network, actions, rows, labels, params, entropy_coefficient)
+        scalars = _losses(network, rows, labels, params, entropy_coefficient)
         norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
         return {**scalars, "gradient_norm": norm}
 
@@ -98,7 +93,6 @@ def model_fn(
 
 def _losses(
     network: ActorCritic,
-    actions: Actions,
     rows: Mapping[str, Any],
     labels: Mapping[str, Any],
     params: IMPALAParams,
@@ -106,7 +100,7 @@ def _losses(
 ) -> dict[str, Tensor]:
     """The loss of a rollout (section 4.2), and its terms."""
     outputs, value, next_value = network.evaluate_with_next(rows)
-    policy = actions.distribution(outputs)
+    policy = network.actions.distribution(outputs)
     log_prob = policy.log_prob(rows["action"])  # [B]
     log_ratio = log_prob - rows["log_prob"]
     traced = vtrace(

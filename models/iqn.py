@@ -9,21 +9,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from .. import noise
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.tensorflow_import import keras, tf
 from .blocks import quantiles
-from .blocks.branches import Branches
-from .blocks.distributional import of_action
-from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
-from .blocks.q_networks import QNetwork, predict_spec
-from .blocks.train_step import check_transitions, learning_spec, mean_error
+from .blocks.q_networks import QNetwork, QTask
 
 Tensor: TypeAlias = Any
 
@@ -33,9 +29,9 @@ class IQNParams(quantiles.QuantileParams):
     """The parameters of IQN; the numbers are the paper's."""
 
     quantiles: int = param(64, "random fractions of the prediction in each update, N", whole(at_least=1))
-    target_quantiles: int = param(64, "random fractions of its target, N'", whole(at_least=1))
-    policy_quantiles: int = param(32, "fractions over which values of actions are means, K", whole(at_least=1))
-    cosines: int = param(64, "of a fraction, what the network sees of it, n", whole(at_least=1))
+    target_quantiles: int = param(64, "random fractions of the target, N'", whole(at_least=1))
+    policy_quantiles: int = param(32, "fractions over which an action's value is averaged, K", whole(at_least=1))
+    cosines: int = param(64, "cosines by which the network sees a fraction, n", whole(at_least=1))
 
 
 def model_fn(
@@ -54,41 +50,28 @@ def model_fn(
             transitions, or a parameter is invalid.
     """
     params = from_params(IQNParams, params)
-    branches = Branches(config.action_space, "IQN")
-    observations = Observations(config.observation_space, branches.space, params.action_mask)
-    noisy = params.noisy and mode != Modes.EVAL
-
-    def values(z: Tensor) -> Tensor:  # the mean over fractions
-        return tf.reduce_mean(z, axis=-1)
-
-    online = ImplicitNetwork("online", observations, branches, params)
+    task = QTask(config, mode, params, "IQN")
+    network = partial(ImplicitNetwork, task=task, params=params)
+    online = network("online")
     if mode == Modes.PREDICT:
         fractions = quantiles.midpoints(params.policy_quantiles)[np.newaxis]  # [1, K]
         z = online(features, fractions)  # [B, A, K]
-        noisy_values = values(online(features, fractions, noisy=True)) if noisy else None
-        return predict_spec(values(z), noisy_values, features, branches, observations, params, quantiles=z)
+        noisy_values = quantiles.values(online(features, fractions, noisy=True)) if task.noisy else None
+        return task.predict(features, quantiles.values(z), noisy_values, quantiles=z)
 
-    check_transitions(labels, "IQN")
-    target = ImplicitNetwork("target", observations, branches, params, zeros=True)
-    params.move_target(mode, online.variables, target.variables, labels)
-    reward, next_observation = labels["reward"], labels["next_observation"]
+    target = task.target(network, online, labels)
+    rows, next_observation = task.branches.rows, labels["next_observation"]
 
     def drawn(count: int) -> Tensor:  # uniform fractions, [B, count]
-        return noise.uniform([reward.shape[0], count])
+        return noise.uniform([labels["reward"].shape[0], count])
 
     fractions = drawn(params.quantiles)
-    z = branches.rows(online(features, fractions, noisy=noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
-    next_z = branches.rows(target(next_observation, drawn(params.target_quantiles), noisy=noisy))
+    z = rows(online(features, fractions, noisy=task.noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    next_z = rows(target(next_observation, drawn(params.target_quantiles), noisy=task.noisy))
     selecting = online if params.double else target
-    selector = values(branches.rows(selecting(next_observation, drawn(params.policy_quantiles), noisy=noisy)))
-    next_action = branches.best(selector, observations.mask(next_observation))  # [B * K]
-    next_taken = branches.mixture(of_action(next_z, next_action))  # [B, K * N']
-    targets = branches.spread(quantiles.target(reward, labels["discount"], next_taken))
-    taken = of_action(z, branches.from_environment(labels["action"]))  # [B * K, N]
-    error = quantiles.quantile_loss(taken, branches.spread(fractions), targets, params.kappa)
-    loss, priority = mean_error(branches.mean(error), labels), branches.priority(error)
-    metrics = {"q_mean": tf.reduce_mean(values(taken))}
-    return learning_spec(mode, loss, online.variables, labels, params, td_error=priority, metrics=metrics)
+    selector = rows(selecting(next_observation, drawn(params.policy_quantiles), noisy=task.noisy))
+    prediction = z, task.branches.spread(fractions)
+    return quantiles.learning(task, params, mode, labels, online.variables, prediction, next_z, selector)
 
 
 class ImplicitNetwork:
@@ -98,16 +81,13 @@ class ImplicitNetwork:
 
     Args:
         name: prefix of the names of the variables.
-        observations: inputs of the network.
-        branches: choices that it values.
+        task: inputs of the network, and choices that it values.
         params: parameters of the layers, and the number of cosines.
         zeros: whether kernels start at zero, for targets.
     """
 
-    def __init__(
-        self, name: str, observations: Observations, branches: Branches, params: IQNParams, *, zeros: bool = False
-    ) -> None:
-        self._network = QNetwork(name, observations, branches, params, head="quantiles", zeros=zeros)
+    def __init__(self, name: str, task: QTask, params: IQNParams, *, zeros: bool = False) -> None:
+        self._network = QNetwork(name, task, head="quantiles", zeros=zeros)
         self._frequencies = math.pi * np.arange(params.cosines, dtype=np.float32)
         self._width = self._network.network.body.output_shape[-1]
         with keras.name_scope(name):

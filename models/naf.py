@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.tensorflow_import import tf
 from .blocks import losses
 from .blocks.behaviour import NoiseParams
 from .blocks.box_actions import SquashedBox
@@ -35,7 +35,7 @@ class NAFParams(NoiseParams, OptimizerParams, DenseParams):
 
     max_gradient_norm: float | None = 10.0
     target_update_rate: float = param(
-        0.005, "share of the way that the target network goes in each update", real(above=0, at_most=1)
+        0.005, "share of the way that the target network moves in each update", real(above=0, at_most=1)
     )
 
 

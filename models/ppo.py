@@ -8,25 +8,22 @@ et al. 2020 (https://arxiv.org/abs/2006.05990). Differences from the papers: doc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
-
-import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
+from ..core.tensorflow_import import tf
 from .blocks import losses, rollouts
-from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import ActorCriticParams
-from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
-from .blocks.params import from_params, optional, param, real, schedule, whole
+from .blocks.params import flag, from_params, optional, param, real, schedule, whole
 from .blocks.train_step import minimize
 
 Tensor: TypeAlias = Any
 
-_ALGORITHMS = "PPO and A2C"
 _SCALARS = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm")
 
 
@@ -50,6 +47,9 @@ class PPOParams(ActorCriticParams):
         "approximate KL divergence from the policy that acted, in nats, above which the rollout ends after the step",
         optional(real(above=0)),
     )
+    recompute_advantages: bool = param(
+        False, "compute values, advantages and returns anew before every pass, by the value as it then is", flag()
+    )
 
 
 def model_fn(
@@ -69,30 +69,45 @@ def model_fn(
             rollouts, or a parameter is invalid.
     """
     params = from_params(PPOParams, params)
-    actions = actions_of(config.action_space, _ALGORITHMS, params.box_policy, params.sde_resample_every)
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
-    network = ActorCritic(observations, actions, params, params.sequence_length)
+    network = ActorCritic(config, params, "PPO and A2C", params.sequence_length)
     if mode == Modes.PREDICT:
         return network.predict(features, record=("log_prob", "value"))
 
-    rollout = network.rollout(features, labels, params.gae_lambda, _ALGORITHMS)
-    coefficients = (
-        scheduled(params.clip, "clip", labels),
-        scheduled(params.entropy_coefficient, "entropy_coefficient", labels),
-    )
+    rollout = network.rollout(features, labels, params.gae_lambda)
+    clip = scheduled(params.clip, "clip", labels)
+    entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
+    terms = partial(_losses, network, params, clip, entropy_coefficient)
     if mode == Modes.EVAL:
-        scalars = _losses(network, actions, rollout, params, *coefficients)
+        scalars = terms(rollout)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
+    rows = network.rows(features, labels) if params.recompute_advantages else None
+    return _training(network, params, labels, rollout, rows, terms)
 
+
+def _training(
+    network: ActorCritic,
+    params: PPOParams,
+    labels: Mapping[str, Any],
+    rollout: Mapping[str, Any],
+    rows: Mapping[str, Any] | None,
+    terms: Callable[[Mapping[str, Any]], dict[str, Tensor]],
+) -> EstimatorSpec:
+    """The spec of TRAIN: a step of the optimizer for each minibatch, on the loss that ``terms`` gives of its rows.
+
+    Before every pass, advantages of ``rows`` are computed anew; None keeps those of the rollout.
+    """
     learning_rate = learning_rate_at(params.learning_rate, labels)
     optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
     optimizer.build(network.variables)
 
     def update(minibatch: Mapping[str, Any]) -> dict[str, Tensor]:
-        scalars = _losses(network, actions, minibatch, params, *coefficients)
+        scalars = terms(minibatch)
         norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
         return {**scalars, "gradient_norm": norm}
 
+    refresh = None
+    if rows is not None:
+        refresh = partial(network.recomputed, rows, labels, params.gae_lambda)
     metrics = {"explained_variance": rollouts.explained_variance(rollout["value"], rollout["return"])}
     means = rollouts.over_minibatches(
         update,
@@ -102,22 +117,22 @@ def model_fn(
         params.minibatch_size,
         together=network.sequence_length,
         stop_above=("kl", params.max_kl),
+        refresh=refresh,
     )
     loss = means.pop("loss")
-    return EstimatorSpec(mode, loss=loss, metrics={**means, **metrics, "learning_rate": learning_rate})
+    return EstimatorSpec(Modes.TRAIN, loss=loss, metrics={**means, **metrics, "learning_rate": learning_rate})
 
 
 def _losses(
     network: ActorCritic,
-    actions: Actions,
-    rows: Mapping[str, Any],
     params: PPOParams,
     clip: Tensor,
     entropy_coefficient: Tensor,
+    rows: Mapping[str, Any],
 ) -> dict[str, Tensor]:
     """The loss of some rows (Schulman et al. 2017, equation 9), and its terms."""
     outputs, value = network.evaluate(rows)
-    policy = actions.distribution(outputs)
+    policy = network.actions.distribution(outputs)
     advantage = rollouts.normalized(rows["advantage"]) if params.normalize_advantages else rows["advantage"]
     log_ratio = policy.log_prob(rows["action"]) - rows["log_prob"]  # [B]
     ratio = tf.exp(log_ratio)

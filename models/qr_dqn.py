@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
-
-import tensorflow as tf
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import quantiles
-from .blocks.branches import Branches
-from .blocks.distributional import of_action
-from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
-from .blocks.q_networks import QNetwork, predict_spec
-from .blocks.train_step import check_transitions, learning_spec, mean_error
+from .blocks.q_networks import QNetwork, QTask
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,31 +39,18 @@ def model_fn(
             transitions, or a parameter is invalid.
     """
     params = from_params(QRDQNParams, params)
-    branches = Branches(config.action_space, "QR-DQN")
-    observations = Observations(config.observation_space, branches.space, params.action_mask)
-    noisy = params.noisy and mode != Modes.EVAL
-
-    def values(theta: Any) -> Any:
-        return tf.reduce_mean(theta, axis=-1)
-
-    online = QNetwork("online", observations, branches, params, outputs=params.quantiles, head="quantiles")
+    task = QTask(config, mode, params, "QR-DQN")
+    network = partial(QNetwork, task=task, outputs=params.quantiles, head="quantiles")
+    online = network("online")
     if mode == Modes.PREDICT:
         theta = online(features)  # [B, A, N]
-        noisy_values = values(online(features, noisy=True)) if noisy else None
-        return predict_spec(values(theta), noisy_values, features, branches, observations, params, quantiles=theta)
+        noisy_values = quantiles.values(online(features, noisy=True)) if task.noisy else None
+        return task.predict(features, quantiles.values(theta), noisy_values, quantiles=theta)
 
-    check_transitions(labels, "QR-DQN")
-    target = QNetwork("target", observations, branches, params, outputs=params.quantiles, head="quantiles", zeros=True)
-    params.move_target(mode, online.variables, target.variables, labels)
-    next_observation, action = labels["next_observation"], branches.from_environment(labels["action"])
-    theta = branches.rows(online(features, noisy=noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
-    next_theta = branches.rows(target(next_observation, noisy=noisy))
-    selector = branches.rows(online(next_observation, noisy=noisy)) if params.double else next_theta
-    next_action = branches.best(values(selector), observations.mask(next_observation))  # [B * K]
-    next_taken = branches.mixture(of_action(next_theta, next_action))  # [B, K * N]
-    targets = branches.spread(quantiles.target(labels["reward"], labels["discount"], next_taken))
-    taken = of_action(theta, action)  # [B * K, N]
-    error = quantiles.quantile_loss(taken, quantiles.midpoints(params.quantiles), targets, params.kappa)  # algorithm 1
-    loss, priority = mean_error(branches.mean(error), labels), branches.priority(error)
-    metrics = {"q_mean": tf.reduce_mean(values(taken))}
-    return learning_spec(mode, loss, online.variables, labels, params, td_error=priority, metrics=metrics)
+    target = task.target(network, online, labels)
+    rows, next_observation = task.branches.rows, labels["next_observation"]
+    theta = rows(online(features, noisy=task.noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    next_theta = rows(target(next_observation, noisy=task.noisy))
+    selector = rows(online(next_observation, noisy=task.noisy)) if params.double else next_theta
+    prediction = theta, quantiles.midpoints(params.quantiles)
+    return quantiles.learning(task, params, mode, labels, online.variables, prediction, next_theta, selector)

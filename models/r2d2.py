@@ -11,9 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.tensorflow_import import tf
 from .blocks import losses
 from .blocks.actions import Discrete
 from .blocks.behaviour import BehaviourParams
@@ -39,12 +38,14 @@ class R2D2Params(BehaviourParams, MaskParams, TargetParams, OptimizerParams, Rec
     max_gradient_norm: float | None = 40.0
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
     dueling: str | None = param(
-        "mean", "split Q into a value and advantages, less their mean or maximum", optional(one_of(losses.DUELING))
+        "mean",
+        "split Q into a value and advantages, minus their mean or maximum",
+        optional(one_of(losses.DUELING)),
     )
-    loss: str = param("squared", "of a TD error", one_of(losses.LOSSES))
+    loss: str = param("squared", "loss of a TD error", one_of(losses.LOSSES))
     n_step: int = param(5, "timesteps that a return is summed over, within its sequence", whole(at_least=1))
     rescaling: float | None = param(
-        1e-3, "epsilon of h, the scale on which values are learned; `null`: as they are", optional(real(above=0))
+        1e-3, "epsilon of h, the scale on which values are learned; `null`: unscaled", optional(real(above=0))
     )
 
 

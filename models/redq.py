@@ -7,20 +7,16 @@ docs/algorithms/redq.md.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
-
-import tensorflow as tf
 
 from .. import noise
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.box_actions import flat
+from ..core.tensorflow_import import tf
 from .blocks.critics import CriticEnsemble
-from .blocks.observations import Observations
 from .blocks.params import from_params, param, whole
-from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, transitions
+from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask
 from .blocks.soft_policies import soft_policy
 from .blocks.temperature import Temperature
 from .blocks.train_step import over_parts, stacked_parts
@@ -34,9 +30,7 @@ class REDQParams(SoftParams):
 
     updates: int = 20  # G, the update-to-data ratio
     critics: int = param(10, "Q functions, N", whole(at_least=1))
-    subset: int = param(
-        2, "critics whose minimum makes targets, drawn anew in each gradient step, M", whole(at_least=1)
-    )
+    subset: int = param(2, "critics whose minimum makes targets, redrawn in each gradient step, M", whole(at_least=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,14 +52,12 @@ def model_fn(
             the batch is not one of a replay memory or cannot be split, or a parameter is invalid.
     """
     params = from_params(REDQParams, params)
-    observations = Observations(config.observation_space, config.action_space, params.action_mask)
-    size = math.prod(observations.shape)
-    policy = soft_policy(config.action_space, size, params, "REDQ")
+    task = SoftTask(config, params, "REDQ")
+    policy = soft_policy(config.action_space, task.size, params, "REDQ")
     if mode == Modes.PREDICT:
-        predictions = policy.predictions(flat(observations.encode(features)), observations.masks(features))
-        return EstimatorSpec(mode, predictions, exploration=policy.exploration())
+        return task.predict(policy, features, task.encode(features))
 
-    size, outputs, count, subset = size + policy.action_size, policy.critic_outputs, params.critics, params.subset
+    size, outputs, count, subset = task.size + policy.action_size, policy.critic_outputs, params.critics, params.subset
     critics = CriticEnsemble("critics", size, params, count, outputs=outputs)
     targets = CriticEnsemble("targets", size, params, count, outputs=outputs, zeros=True)
 
@@ -77,7 +69,7 @@ def model_fn(
         return tf.add_n(values) / count
 
     learner = SoftActorCritic(policy, critics, targets, Temperature(params), params, lowest_of_some, mean)
-    batch = transitions(features, labels, policy, observations, "REDQ")
+    batch = task.transitions(features, labels, policy)
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=learner.critic_loss({**batch, "draw": noise.uniform([count])})[0])
 

@@ -8,22 +8,18 @@ the papers: docs/algorithms/sac.md.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
-from .blocks.box_actions import flat
+from ..core.tensorflow_import import tf
 from .blocks.critics import TwinCritics
 from .blocks.encoders import Remembered
-from .blocks.observations import Observations
 from .blocks.params import from_params, optional, param, whole
 from .blocks.recurrent import observation_and_state
-from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, sequences, transitions, within_sequences
+from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask, within_sequences
 from .blocks.soft_policies import soft_policy
 from .blocks.state_dependent import StateDependentParams
 from .blocks.temperature import Temperature
@@ -73,28 +69,26 @@ def model_fn(
             the batch does not fit the memory's kind or cannot be split, or a parameter is invalid or does not fit.
     """
     params = from_params(SACParams, params)
-    observations = Observations(config.observation_space, config.action_space, params.action_mask)
-    size = math.prod(observations.shape)
-    memory = None if params.lstm is None else Remembered("memory", size, params, params.lstm)
-    width = params.lstm or size
+    task = SoftTask(config, params, "SAC")
+    memory = None if params.lstm is None else Remembered("memory", task.size, params, params.lstm)
+    width = params.lstm or task.size
     policy = soft_policy(config.action_space, width, params, "SAC")
     if mode == Modes.PREDICT:
         observation, state = observation_and_state(features)
-        seen = flat(observations.encode(observation))
+        seen = task.encode(observation)
         if memory is not None:
             seen, state = memory.step(seen, state)
-        predictions = policy.predictions(seen, observations.masks(observation))
-        return EstimatorSpec(mode, predictions, exploration=policy.exploration(), state=state)
+        return task.predict(policy, observation, seen, state)
 
     shape, outputs = [width + policy.action_size], policy.critic_outputs
     critics = TwinCritics("critic", shape, params, outputs=outputs)
     targets = TwinCritics("target", shape, params, outputs=outputs, zeros=True)
     learner = SoftActorCritic(policy, critics, targets, Temperature(params), params)
     if memory is None:
-        batch = transitions(features, labels, policy, observations, "SAC")
+        batch = task.transitions(features, labels, policy)
     else:
-        batch = sequences(features, labels, policy, observations, "SAC with an LSTM")
-        target_memory = Remembered("target_memory", size, params, memory.units, zeros=True)
+        batch = task.sequences(features, labels, policy)
+        target_memory = Remembered("target_memory", task.size, params, memory.units, zeros=True)
         returns = partial(within_sequences, params.n_step)
         learner = dataclasses.replace(learner, returns=returns, sight=memory.sight, target_sight=target_memory.sight)
     spec = learner.spec(mode, batch, labels)

@@ -7,16 +7,15 @@ docs/algorithms/td3.md.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import tensorflow as tf
 
 from .. import noise
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
+from ..core.tensorflow_import import tf
 from .blocks.critics import TwinCritics
-from .blocks.deterministic import Actor, DeterministicParams, Learner, Task
+from .blocks.deterministic import Actor, Batch, BoxTask, DeterministicActorCritic, DeterministicParams, ascent
 from .blocks.params import from_params, param, real, sizes, whole
 
 
@@ -53,8 +52,20 @@ def model_fn(
         ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
             yield single transitions or its batches cannot be split, or a parameter is invalid.
     """
-    params = from_params(TD3Params, params)
-    task = Task(config, "TD3")
+    return twin_delayed(features, labels, mode, from_params(TD3Params, params), config, "TD3")
+
+
+def twin_delayed(
+    features: Any,
+    labels: Any,
+    mode: str,
+    params: TD3Params,
+    config: RunConfig,
+    algorithm: str,
+    actor_loss: Callable[[Batch, Any, Any], Any] = ascent,
+) -> EstimatorSpec:
+    """TD3 with another loss of the actor: see :class:`.blocks.deterministic.DeterministicActorCritic`."""
+    task = BoxTask(config, algorithm)
     actor = Actor("actor", task, params)
     if mode == Modes.PREDICT:
         return task.predict(actor, features, params)
@@ -71,5 +82,8 @@ def model_fn(
         action = tf.clip_by_value(target_actor(part["next_observation"]) + smoothing, -1.0, 1.0)
         return tf.minimum(*target_critics(part["next_observation"], action))
 
-    learner = Learner(actor, critics, target_actor, target_critics, next_value, params, params.policy_delay)
+    delay = params.policy_delay
+    learner = DeterministicActorCritic(
+        actor, critics, target_actor, target_critics, next_value, params, delay, actor_loss
+    )
     return learner.spec(mode, batch, labels)

@@ -10,15 +10,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.tensorflow_import import tf
 from .blocks import trust_region
-from .blocks.actions import Actions, actions_of
 from .blocks.actor_critic import ActorCritic
 from .blocks.distributions import Distribution
-from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at
 from .blocks.params import from_params, param, real, whole
 from .blocks.rollouts import normalized
@@ -33,8 +30,8 @@ class TRPOParams(ValueFittingParams):
 
     max_gradient_norm: float | None = None
     max_kl: float = param(0.01, "mean KL divergence, in nats, by which a step may change the policy", real(above=0))
-    cg_iterations: int = param(10, "of conjugate gradients, at most", whole(at_least=1))
-    damping: float = param(0.1, "what is added to the diagonal of the Fisher information", real(at_least=0))
+    cg_iterations: int = param(10, "most iterations of conjugate gradients", whole(at_least=1))
+    damping: float = param(0.1, "added to the diagonal of the Fisher information", real(at_least=0))
     line_search_steps: int = param(10, "step sizes to try", whole(at_least=1))
     line_search_shrink: float = param(0.8, "ratio of a step size to the one before", real(above=0, at_most=1))
 
@@ -61,31 +58,27 @@ def model_fn(
             rollouts, or a parameter is invalid.
     """
     params = from_params(TRPOParams, params)
-    actions = actions_of(config.action_space, "TRPO", params.box_policy, params.sde_resample_every)
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
-    network = ActorCritic(observations, actions, params, params.sequence_length)
+    network = ActorCritic(config, params, "TRPO", params.sequence_length)
     if mode == Modes.PREDICT:
         return network.predict(features, record=("value",))
 
-    rollout = network.rollout(features, labels, params.gae_lambda, "TRPO")
+    rollout = network.rollout(features, labels, params.gae_lambda)
     if mode == Modes.EVAL:
         loss = value_loss(network, rollout)
-        entropy = tf.reduce_mean(actions.distribution(network.evaluate(rollout)[0]).entropy())
+        entropy = tf.reduce_mean(network.actions.distribution(network.evaluate(rollout)[0]).entropy())
         return EstimatorSpec(mode, loss=loss, eval_metric_ops={"value_loss": loss, "entropy": entropy})
 
     spread = tf.math.reduce_std(rollout["advantage"])
     if params.normalize_advantages:
         rollout["advantage"] = normalized(rollout["advantage"])
-    scalars = _improve(network, actions, rollout, params)
+    scalars = _improve(network, rollout, params)
     learning_rate = learning_rate_at(params.learning_rate, labels)
     scalars |= fit_value(network, rollout, params, learning_rate)
     metrics = {**scalars, "advantage_std": spread, "learning_rate": learning_rate}
     return EstimatorSpec(mode, loss=scalars["policy_loss"] + scalars["value_loss"], metrics=metrics)
 
 
-def _improve(
-    network: ActorCritic, actions: Actions, rollout: Mapping[str, Any], params: TRPOParams
-) -> dict[str, Tensor]:
+def _improve(network: ActorCritic, rollout: Mapping[str, Any], params: TRPOParams) -> dict[str, Tensor]:
     """One step of the policy (appendix C), and its metrics."""
     variables, action = network.policy_variables, rollout["action"]
     start = trust_region.flat(variables)  # [P]
@@ -93,7 +86,9 @@ def _improve(
     def policy_at(weights: Tensor, *, fixed: bool = False) -> Distribution:
         with trust_region.with_weights(variables, weights):
             outputs, _ = network.evaluate(rollout)
-        return actions.distribution({name: tf.stop_gradient(x) for name, x in outputs.items()} if fixed else outputs)
+        if fixed:
+            outputs = {name: tf.stop_gradient(x) for name, x in outputs.items()}
+        return network.actions.distribution(outputs)
 
     old = policy_at(start, fixed=True)
     old_log_prob = old.log_prob(action)

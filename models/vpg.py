@@ -11,14 +11,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
-from .blocks.actions import actions_of
+from ..core.tensorflow_import import tf
 from .blocks.actor_critic import ActorCritic
-from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, one_of, param, schedule
 from .blocks.rollouts import normalized
@@ -32,12 +29,10 @@ VALUE, NONE = "value", "none"
 class VPGParams(ValueFittingParams):
     """The parameters of VPG. Schedules follow ``global_step``, which counts rollouts, or the run."""
 
-    baseline: str = param(
-        VALUE, "what is subtracted from returns: a learned `value`, or nothing", one_of((VALUE, NONE))
-    )
+    baseline: str = param(VALUE, "subtracted from returns: a learned `value`, or nothing", one_of((VALUE, NONE)))
     gae_lambda: float = 1.0
     value_learning_rate: ScheduleLike = param(
-        1e-3, "of the value's optimizer, as `learning_rate` is of the policy's", schedule(at_least=0)
+        1e-3, "learning rate of the value's optimizer; `learning_rate` is the policy's", schedule(at_least=0)
     )
     entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy", schedule(at_least=0))
 
@@ -63,16 +58,14 @@ def model_fn(
             rollouts, or a parameter is invalid.
     """
     params = from_params(VPGParams, params)
-    actions = actions_of(config.action_space, "VPG", params.box_policy, params.sde_resample_every)
-    observations = Observations(config.observation_space, actions.space, params.action_mask)
     has_value = params.baseline == VALUE
-    network = ActorCritic(observations, actions, params, params.sequence_length, critic=has_value)
+    network = ActorCritic(config, params, "VPG", params.sequence_length, critic=has_value)
     if mode == Modes.PREDICT:
         return network.predict(features, record=("value",) if has_value else ())
 
-    rollout = network.rollout(features, labels, params.gae_lambda, "VPG")
+    rollout = network.rollout(features, labels, params.gae_lambda)
     advantage = normalized(rollout["advantage"]) if params.normalize_advantages else rollout["advantage"]
-    policy = actions.distribution(network.evaluate(rollout)[0])
+    policy = network.actions.distribution(network.evaluate(rollout)[0])
     policy_loss = -tf.reduce_mean(advantage * policy.log_prob(rollout["action"]))  # its gradient: 2000, theorem 1
     entropy = tf.reduce_mean(policy.entropy())
     loss = policy_loss - scheduled(params.entropy_coefficient, "entropy_coefficient", labels) * entropy

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from gymnasium import spaces
 
 from ... import explorations
 from ...core.errors import ArgumentError
 from ...core.protocols import ACTION_MASK, Exploration
+from ...core.tensorflow_import import tf
 from . import masks
 from .box_actions import Box, SquashedBox, StateDependentBox, flat, unflattened
 from .distributions import Bernoulli, Categorical, Distribution, Joint, MultiCategorical
@@ -162,7 +162,7 @@ class MultiBinary(_Logits):
 
 
 class Composite:
-    """The actions of a Dict or a Tuple space: each leaf has a distribution of its own.
+    """The actions of a Dict or a Tuple space: each leaf has its own distribution.
 
     Parameters of the distributions have the names that explorations read: ``logits/left/arm`` for the leaf
     ``left/arm``.

@@ -11,14 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from ...core.errors import ArgumentError
-from ...core.protocols import EstimatorSpec, Modes
+from ...core.protocols import EstimatorSpec, Modes, RunConfig
+from ...core.tensorflow_import import keras, tf
 from . import rollouts
-from .actions import Actions
+from .actions import actions_of
 from .actor_critic_params import PolicyNetworkParams
 from .box_actions import StateDependentBox
 from .lstm import State
@@ -34,28 +33,34 @@ class ActorCritic:
     """Policy and value networks. All variables are created at once.
 
     Args:
-        observations: inputs of the networks.
-        actions: actions of the policy.
+        config: has the spaces.
         params: parameters of the networks.
+        algorithm: for error messages.
         sequence_length: timesteps over which an LSTM is unrolled in training.
         critic: whether there is a value; without one all values are None, and count as 0 in a rollout.
         least_log_std: lower bound of the log standard deviation of Box actions; None for none.
 
     Raises:
+        ArgumentError: there is no policy for the action space.
         ValueError: the network does not fit the observations.
     """
 
     def __init__(
         self,
-        observations: Observations,
-        actions: Actions,
+        config: RunConfig,
         params: PolicyNetworkParams,
+        algorithm: str,
         sequence_length: int = 1,
         *,
         critic: bool = True,
         least_log_std: float | None = None,
     ) -> None:
-        self._observations, self._actions, shape = observations, actions, observations.shape
+        self.actions = actions = actions_of(
+            config.action_space, algorithm, params.box_policy, params.sde_resample_every
+        )
+        """Actions of the policy."""
+        self._observations = Observations(config.observation_space, actions.space, params.action_mask)
+        self._algorithm, shape = algorithm, self._observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
         # The small head starts with a nearly uniform policy: Andrychowicz et al. 2020, section 3.2.
         self._policy = _Part("policy", shape, actions.num_outputs, params, scale, head_scale=0.01)
@@ -99,7 +104,7 @@ class ActorCritic:
             record: names of predictions to store with each transition.
         """
         observation, state = observation_and_state(features)
-        encoded, actions = self._observations.encode(observation), self._actions
+        encoded, actions = self._observations.encode(observation), self.actions
         hidden, following = self._policy.step(encoded, state)
         outputs = self._described(hidden, observation)
         predictions = {"action": actions.likeliest(outputs)}
@@ -114,7 +119,7 @@ class ActorCritic:
             state=following or None,
         )
 
-    def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float, algorithm: str) -> dict[str, Any]:
+    def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float) -> dict[str, Any]:
         """The rows of a rollout for PPO: :meth:`rows` without ``next_observation``, with advantages and returns.
 
         ``advantage`` (Schulman et al. 2016, equation 16) and ``return`` (advantage plus recorded value), float32 [B].
@@ -124,26 +129,37 @@ class ActorCritic:
             labels: as for :meth:`rows`, with the recorded ``value`` if there is one, and ``log_prob`` if it is
                 recorded.
             gae_lambda: lambda of the advantages.
-            algorithm: for error messages.
         """
-        found = self.rows(features, labels, algorithm, [name for name in ("log_prob", "value") if name in labels])
-        reward, discount, truncated = (labels[name] for name in ("reward", "discount", "truncated"))
-        value = next_value = tf.zeros_like(reward)
+        found = self.rows(features, labels, [name for name in ("log_prob", "value") if name in labels])
+        value = next_value = tf.zeros_like(labels["reward"])
         if self._value is not None:
             value, next_value = labels["value"], self.in_time(self._next_value(found, self._states(found)), labels)
-        advantage = gae(reward, discount, truncated, value, next_value, gae_lambda)
         del found["next_observation"]
-        return {**found, **self._in_rows({"advantage": advantage, "return": advantage + value})}
+        return {**found, **self._advantages(labels, value, next_value, gae_lambda)}
 
-    def rows(
-        self, features: Any, labels: Mapping[str, Any], algorithm: str, recorded: Sequence[str] = ()
-    ) -> dict[str, Any]:
+    def recomputed(self, rows: Mapping[str, Any], labels: Mapping[str, Any], gae_lambda: float) -> dict[str, Tensor]:
+        """``value``, ``advantage`` and ``return`` of :meth:`rows` by the value network as it is now, float32 [B]."""
+        encoded = self._observations.encode(rows["observation"])
+        hidden, state = self._value.unroll(encoded, rows, self.sequence_length)
+        both = (self._value.head(hidden)[:, 0], self._next_value(rows, state))
+        value, next_value = (self.in_time(tf.stop_gradient(values), labels) for values in both)
+        return {**self._in_rows({"value": value}), **self._advantages(labels, value, next_value, gae_lambda)}
+
+    def _advantages(
+        self, labels: Mapping[str, Any], value: Tensor, next_value: Tensor, gae_lambda: float
+    ) -> dict[str, Tensor]:
+        """Rows of advantages and returns from values [T, N]."""
+        reward, discount, truncated = (labels[name] for name in ("reward", "discount", "truncated"))
+        advantage = gae(reward, discount, truncated, value, next_value, gae_lambda)
+        found: dict[str, Tensor] = self._in_rows({"advantage": advantage, "return": advantage + value})
+        return found
+
+    def rows(self, features: Any, labels: Mapping[str, Any], recorded: Sequence[str] = ()) -> dict[str, Any]:
         """The rows of a rollout, [B, ...], for :meth:`evaluate`.
 
         Args:
             features: observations [T, N, ...], with the recurrent state before each if there is one.
             labels: the rest of the batch.
-            algorithm: for error messages.
             recorded: further labels to include.
 
         Returns:
@@ -153,7 +169,7 @@ class ActorCritic:
         Raises:
             ArgumentError: the batch is not a rollout, or ``sequence_length`` does not divide it.
         """
-        rollouts.check_rollout(labels, algorithm)
+        rollouts.check_rollout(labels, self._algorithm)
         observation, state = observation_and_state(features)
         found = {name: labels[name] for name in ("next_observation", "action", *recorded)}
         found = {"observation": observation, **found}
@@ -162,7 +178,7 @@ class ActorCritic:
             ended = tf.maximum(labels["terminated"], labels["truncated"])
             found |= {"state": state, "begins": tf.pad(ended[:-1], [[1, 0], [0, 0]])}
         found = self._in_rows(found)
-        return {**found, "action": self._actions.from_environment(found["action"])}
+        return {**found, "action": self.actions.from_environment(found["action"])}
 
     def in_time(self, values: Tensor, labels: Mapping[str, Any]) -> Tensor:
         """Rearrange values of rows, [B], into the rollout's shape, [T, N]."""
@@ -223,7 +239,7 @@ class ActorCritic:
 
     def _described(self, hidden: Tensor, observation: Any) -> dict[str, Tensor]:
         """The distribution's parameters, from the input of the policy's head, and the mask."""
-        outputs, actions = self._policy.head(hidden), self._actions
+        outputs, actions = self._policy.head(hidden), self.actions
         if isinstance(actions, StateDependentBox):
             return actions.described(outputs, tf.convert_to_tensor(self._log_std), hidden)
         log_std = self._log_std

@@ -25,6 +25,16 @@ class PolicyNetworkParams(MaskParams, OptimizerParams, NetworkParams):
         return None
 
     @property
+    def box_policy(self) -> str:
+        """Kind of policy for Box actions, one of :data:`.actions.BOX_POLICIES`."""
+        return "gaussian"
+
+    @property
+    def sde_resample_every(self) -> int | None:
+        """Timesteps between redraws of state-dependent noise; None for each episode."""
+        return None
+
+    @property
     def log_std(self) -> float:
         """Initial log standard deviation of Box actions."""
         return 0.0
@@ -53,7 +63,7 @@ class PolicyParams(PolicyNetworkParams):
     )
     sde_resample_every: int | None = param(
         None,
-        "timesteps after which that function is drawn anew; `null`: for each episode",
+        "timesteps after which that function is redrawn; `null`: once per episode",
         optional(whole(at_least=1)),
     )
     log_std: float = param(
@@ -80,7 +90,7 @@ class AdvantageParams(Params):
         16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
     )
     normalize_advantages: bool = param(
-        True, "to mean 0 and standard deviation 1, among those of one step of the optimizer", flag()
+        True, "scale advantages to mean 0 and standard deviation 1, in each step of the optimizer", flag()
     )
     gae_lambda: float = param(
         0.95, "between one-step TD errors (0) and discounted returns (1)", real(at_least=0, at_most=1)

@@ -32,7 +32,9 @@ class BehaviourParams(Params):
         schedule(at_least=0, at_most=1),
     )
     temperature: ScheduleLike = param(
-        1.0, "of `boltzmann`, in units of values; follows `global_timestep`; 0 is greedy", schedule(at_least=0)
+        1.0,
+        "of `boltzmann`, in units of values; follows `global_timestep`; 0 is greedy",
+        schedule(at_least=0),
     )
 
     def __post_init__(self) -> None:

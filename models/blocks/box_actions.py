@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from gymnasium import spaces
 
 from ... import explorations
 from ...core.errors import ArgumentError
 from ...core.protocols import Exploration
+from ...core.tensorflow_import import tf
 from ...explorations.squashed import is_bounded_box
 from . import squashed, state_dependent
 from .distributions import Distribution, Gaussian, SquashedGaussian

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from gymnasium import spaces
 
 from ...core.errors import ArgumentError
+from ...core.tensorflow_import import tf
 from . import masks
 
 Tensor: TypeAlias = Any

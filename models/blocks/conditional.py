@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import tensorflow as tf
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 

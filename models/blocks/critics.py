@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import keras
-import tensorflow as tf
-
+from ...core.initializers import Initializer
+from ...core.tensorflow_import import keras, tf
 from . import losses
 from .networks import DenseParams, Network
 from .train_step import mean_error
@@ -48,20 +47,21 @@ class TwinCritics:
         """Trained variables in the order of creation."""
         return [variable for network in self._networks for variable in network.variables]
 
-    def __call__(self, observation: Tensor, action: Tensor | None = None) -> list[Tensor]:
+    def __call__(self, observation: Tensor, action: Tensor | None = None, *, training: bool = False) -> list[Tensor]:
         """The values of both critics.
 
         Args:
             observation: float32 [B, O].
             action: float32 [B, A]; None if all actions are valued.
+            training: for layers that differ in training, such as batch normalisation.
 
         Returns:
             float32 [B] each, or [B, outputs].
         """
         if action is None:
-            return [network(observation)["q_values"] for network in self._networks]
+            return [network(observation, training=training)["q_values"] for network in self._networks]
         inputs = tf.concat([observation, action], axis=-1)  # [B, O + A]
-        return [tf.squeeze(network(inputs)["q_value"], axis=-1) for network in self._networks]
+        return [tf.squeeze(network(inputs, training=training)["q_value"], axis=-1) for network in self._networks]
 
 
 class CriticEnsemble:
@@ -74,7 +74,7 @@ class CriticEnsemble:
         inputs: size of an observation and an action, concatenated; of an observation alone with ``outputs``.
         params: parameters of the layers.
         count: number of critics, N.
-        outputs: number of actions, if all are valued at once; None for actions that are inputs.
+        outputs: number of values of each: of all actions at once, or quantiles of one; None for one value.
         zeros: whether kernels start at zero, for targets.
     """
 
@@ -88,9 +88,10 @@ class CriticEnsemble:
         outputs: int | None = None,
         zeros: bool = False,
     ) -> None:
-        self._count, self._activation = count, keras.activations.get(params.activation)
+        self._count, self._single = count, outputs is None
+        self._activation = keras.activations.get(params.activation)
         self._layers: list[tuple[Any, Any]] = []
-        initializer = _OfEach("zeros" if zeros else params.initializer)
+        initializer = Initializer("zeros" if zeros else params.initializer, each=True)
         sizes = [inputs, *(params.hidden or ()), outputs or 1]
         for index, (rows, columns) in enumerate(itertools.pairwise(sizes), start=1):
             with keras.name_scope(name), keras.name_scope(f"dense{index}"):
@@ -110,17 +111,5 @@ class CriticEnsemble:
             values = self._activation(tf.matmul(values, kernel.value) + bias.value)
         kernel, bias = self._layers[-1]
         values = tf.matmul(values, kernel.value) + bias.value  # [N, B, outputs or 1]
-        found: list[Tensor] = tf.unstack(values if action is None else tf.squeeze(values, axis=-1))
+        found: list[Tensor] = tf.unstack(tf.squeeze(values, axis=-1) if self._single else values)
         return found
-
-
-class _OfEach(keras.initializers.Initializer):  # type: ignore[misc] # Keras has no types
-    """Initial kernels [N, inputs, outputs] of N layers, each drawn independently."""
-
-    def __init__(self, initializer: str) -> None:
-        self._initializer = initializer
-
-    def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        count, *one = shape
-        # One initialiser per layer: a shared one would make them equal.
-        return tf.stack([keras.initializers.get(self._initializer)(one, dtype=dtype) for _ in range(count)])

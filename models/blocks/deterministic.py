@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-import keras
 import numpy as np
-import tensorflow as tf
 from gymnasium import spaces
 
 from ...core.protocols import EstimatorSpec, Exploration, Modes, RunConfig
 from ...core.schedules import ScheduleLike
+from ...core.tensorflow_import import keras, tf
 from .behaviour import NoiseParams
 from .box_actions import SquashedBox, flat
 from .conditional import run_if
@@ -41,7 +40,7 @@ class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
     paper_update_frequency: ClassVar[int | None] = 1
 
     critic_learning_rate: ScheduleLike | None = param(
-        None, "another one for critics; `null`: `learning_rate`", optional(schedule(at_least=0))
+        None, "learning rate of the critics; `null`: `learning_rate`", optional(schedule(at_least=0))
     )
     sigma: ScheduleLike = param(
         0.1,
@@ -49,9 +48,7 @@ class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
         " `global_timestep`",
         schedule(at_least=0),
     )
-    target_update_rate: float = param(
-        0.005, "share of the way that target networks go when they move", real(above=0, at_most=1)
-    )
+    target_update_rate: float = param(0.005, "share of the way that target networks move", real(above=0, at_most=1))
     updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
 
     def behaviour(self, space: spaces.Box, *, relative: bool = True) -> Exploration:
@@ -70,7 +67,7 @@ class Critics(Protocol):
         """The value by each, float32 [B], of observations [B, O] and actions [B, A]."""
 
 
-class Task:
+class BoxTask:
     """The spaces as the networks see them.
 
     Args:
@@ -118,7 +115,7 @@ class Task:
 class Actor:
     """The policy mu(s), whose actions are in -1 .. 1."""
 
-    def __init__(self, name: str, task: Task, params: DenseParams, *, zeros: bool = False) -> None:
+    def __init__(self, name: str, task: BoxTask, params: DenseParams, *, zeros: bool = False) -> None:
         heads = {"mu": task.actions.num_outputs}
         self._network = Network(name, [task.observation_size], heads, params, zeros=zeros)
         self.variables = self._network.variables
@@ -128,8 +125,13 @@ class Actor:
         return tf.tanh(self._network(observation)["mu"])
 
 
+def ascent(batch: Batch, action: Tensor, value: Tensor) -> Tensor:
+    """Minus the mean value of the actor's actions: its gradient is the deterministic policy gradient."""
+    return -tf.reduce_mean(value)
+
+
 @dataclasses.dataclass(frozen=True)
-class Learner:
+class DeterministicActorCritic:
     """The networks and their updates.
 
     Args:
@@ -140,6 +142,8 @@ class Learner:
         next_value: from a batch to the value of its next observations, by the targets, float32 [B].
         params: parameters of the algorithm.
         policy_delay: the actor learns, and then the targets move, in every gradient step divisible by it.
+        actor_loss: from a batch, the actor's actions [B, A] for it, and the first critic's values [B] of these, to the
+            loss of the actor.
     """
 
     actor: Actor
@@ -149,6 +153,7 @@ class Learner:
     next_value: Callable[[Batch], Tensor]
     params: DeterministicParams
     policy_delay: int = 1
+    actor_loss: Callable[[Batch, Tensor, Tensor], Tensor] = ascent
 
     def spec(self, mode: str, batch: Batch, labels: Mapping[str, Any]) -> EstimatorSpec:
         """The critics' loss in EVAL; all gradient steps of an update in TRAIN."""
@@ -209,7 +214,8 @@ class Learner:
 
         def learn() -> list[Tensor]:
             observation = batch["observation"]
-            loss = -tf.reduce_mean(self.critics(observation, self.actor(observation))[0])
+            action = self.actor(observation)
+            loss = self.actor_loss(batch, action, self.critics(observation, action)[0])
             norm = minimize(loss, self.actor.variables, optimizer, self.params.max_gradient_norm)
             rate = self.params.target_update_rate
             for online, target in self._pairs():

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
 from ...core.errors import ArgumentError
 from ...core.protocols import Array
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 

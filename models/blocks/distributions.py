@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
+from ...core.tensorflow_import import tf
 from . import gamma, squashed
 from .masks import legal_logits
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, TypeAlias
 
-import tensorflow as tf
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 

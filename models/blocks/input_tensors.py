@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from gymnasium import Space, spaces
 
 from ...core.errors import ArgumentError
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 

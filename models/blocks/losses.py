@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ...core.checks import choice
+from ...core.tensorflow_import import tf
 from . import masks
 
 Tensor: TypeAlias = Any
@@ -45,6 +44,21 @@ def huber(error: Tensor, delta: float = 1.0) -> Tensor:
     absolute = tf.abs(error)
     quadratic = tf.minimum(absolute, delta)
     return 0.5 * tf.square(quadratic) + delta * (absolute - quadratic)
+
+
+def expectile(error: Tensor, share: float) -> Tensor:
+    """``|share - 1[error < 0]| error ** 2``: least for the expectile of the targets, whose mean is share 0.5.
+
+    Source: Kostrikov, Nair and Levine 2021, https://arxiv.org/abs/2110.06169, section 4.1.
+
+    Args:
+        error: float, any shape; target - prediction.
+        share: weight of errors above 0, in 0 .. 1; those below have the rest.
+
+    Returns:
+        the same shape.
+    """
+    return tf.where(error < 0, 1.0 - share, share) * tf.square(error)
 
 
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"huber": huber, "squared": squared}

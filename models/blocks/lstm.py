@@ -5,10 +5,11 @@ Shapes in comments: T timesteps, B sequences in parallel, U units.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import keras
-import tensorflow as tf
+from ...core.initializers import Initializer
+from ...core.tensorflow_import import keras, tf
 
 Tensor: TypeAlias = Any
 State: TypeAlias = "dict[str, Tensor]"
@@ -32,8 +33,9 @@ class LSTM:
     """
 
     def __init__(self, inputs: int, units: int, initializer: str) -> None:
-        recurrent = {"recurrent_initializer": "zeros"} if initializer == "zeros" else {}
-        layer = keras.layers.LSTMCell(units, kernel_initializer=initializer, name="lstm", **recurrent)
+        recurrent = Initializer("zeros" if initializer == "zeros" else "orthogonal")
+        kernel = Initializer(initializer)
+        layer = keras.layers.LSTMCell(units, kernel_initializer=kernel, recurrent_initializer=recurrent, name="lstm")
         layer.build((None, inputs))
         self.units = units
         self.variables: list[Any] = list(layer.trainable_variables)
@@ -108,7 +110,6 @@ def _unrolled(
         cell: before the first timestep, [B, U].
         begins: [T, B] or None, 1 where the state before a timestep is zero.
     """
-    length = projected.shape[0]
     goes_on = None if begins is None else tf.unstack(1.0 - begins[..., tf.newaxis])  # products with 0 or 1 are exact
 
     def kept(values: Tensor, t: int) -> Tensor:
@@ -129,27 +130,48 @@ def _unrolled(
             outputs.append(hidden)
 
         def gradient(by_output: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-            i, f, g, o = (tf.stack(each) for each in zip(*gates, strict=True))
-            hidden_before, cell_before = (tf.stack(each) for each in zip(*before, strict=True))
-            tanh_cell = tf.stack(squashed)
-            slopes = [g * i * (1 - i), cell_before * f * (1 - f), i * (1 - tf.square(g)), tanh_cell * o * (1 - o)]
-            by_gate = tf.unstack(tf.concat(slopes, -1))  # [B, 4 U], of the cell by the first three, of the output
-            by_cell = tf.unstack(o * (1 - tf.square(tanh_cell)))
-            steps, forget, transposed = tf.unstack(by_output), tf.unstack(f), tf.transpose(recurrent_kernel)
-            by_projected: list[Tensor] = []
-            d_hidden = d_cell = tf.zeros_like(outputs[0])
-            for t in reversed(range(length)):
-                d_hidden += steps[t]
-                d_cell += d_hidden * by_cell[t]
-                by_projected.insert(0, tf.concat([d_cell, d_cell, d_cell, d_hidden], -1) * by_gate[t])
-                d_hidden = kept(tf.matmul(by_projected[0], transposed), t)
-                d_cell = kept(d_cell * forget[t], t)
-            found = tf.stack(by_projected)
-            width, units = found.shape[-1], transposed.shape[-1]
-            rows = tf.reshape(hidden_before, [-1, units]), tf.reshape(found, [-1, width])
-            return found, tf.matmul(*rows, transpose_a=True), d_hidden, d_cell
+            return _gradient(by_output, recurrent_kernel, gates, before, squashed, kept)
 
         return (tf.stack(outputs), tf.stack(cells)), gradient
 
     outputs, cells = tf.custom_gradient(run)(projected, recurrent_kernel, hidden, cell)
     return outputs, tf.stop_gradient(cells)
+
+
+def _gradient(
+    by_output: Tensor,
+    recurrent_kernel: Tensor,
+    gates: Sequence[tuple[Tensor, ...]],
+    before: Sequence[tuple[Tensor, Tensor]],
+    squashed: Sequence[Tensor],
+    kept: Callable[[Tensor, int], Tensor],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of the arguments of :func:`_unrolled`, by those of the outputs, [T, B, U].
+
+    Args:
+        by_output: gradients of the outputs.
+        recurrent_kernel: [U, 4 U].
+        gates: those of each timestep, [B, U] each.
+        before: hidden and cell before each timestep, [B, U] each.
+        squashed: tanh of the cell after each timestep, [B, U].
+        kept: state before a timestep to the part of it that the timestep uses.
+    """
+    i, f, g, o = (tf.stack(each) for each in zip(*gates, strict=True))
+    hidden_before, cell_before = (tf.stack(each) for each in zip(*before, strict=True))
+    tanh_cell = tf.stack(squashed)
+    slopes = [g * i * (1 - i), cell_before * f * (1 - f), i * (1 - tf.square(g)), tanh_cell * o * (1 - o)]
+    by_gate = tf.unstack(tf.concat(slopes, -1))  # [B, 4 U], of the cell by the first three, of the output
+    by_cell = tf.unstack(o * (1 - tf.square(tanh_cell)))
+    steps, forget, transposed = tf.unstack(by_output), tf.unstack(f), tf.transpose(recurrent_kernel)
+    by_projected: list[Tensor] = []
+    d_hidden = d_cell = tf.zeros_like(squashed[0])
+    for t in reversed(range(len(gates))):
+        d_hidden += steps[t]
+        d_cell += d_hidden * by_cell[t]
+        by_projected.insert(0, tf.concat([d_cell, d_cell, d_cell, d_hidden], -1) * by_gate[t])
+        d_hidden = kept(tf.matmul(by_projected[0], transposed), t)
+        d_cell = kept(d_cell * forget[t], t)
+    found = tf.stack(by_projected)
+    width, units = found.shape[-1], transposed.shape[-1]
+    rows = tf.reshape(hidden_before, [-1, units]), tf.reshape(found, [-1, width])
+    return found, tf.matmul(*rows, transpose_a=True), d_hidden, d_cell

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
 from ...core.protocols import NO_LEGAL_ACTION
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 

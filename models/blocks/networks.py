@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import keras
-
 from ...core.checks import choice
 from ...core.errors import ArgumentError
+from ...core.initializers import LAWS, Initializer
+from ...core.tensorflow_import import keras
 from .input_tensors import JoinedShape
 from .params import Params, one_of, optional, param, sizes
 
@@ -42,20 +42,7 @@ ACTIVATIONS = (
     "tanh",
 )
 """Activations by Keras' names."""
-INITIALIZERS = (
-    "glorot_normal",
-    "glorot_uniform",
-    "he_normal",
-    "he_uniform",
-    "lecun_normal",
-    "lecun_uniform",
-    "orthogonal",
-    "random_normal",
-    "random_uniform",
-    "truncated_normal",
-    "variance_scaling",
-    "zeros",
-)
+INITIALIZERS = LAWS
 """Kernel initialisers by Keras' names; biases start at zero."""
 
 DEFAULT_UNITS: dict[str, tuple[int, ...]] = {"mlp": (64, 64), "nature_cnn": (512,)}
@@ -144,22 +131,23 @@ class Network:
         """Trained variables in the order of creation, a shared body's included."""
         return [variable for part in (self.body, *self._heads.values()) for variable in part.trainable_variables]
 
-    def hidden(self, inputs: Tensor, *, noisy: bool = False) -> Tensor:
+    def hidden(self, inputs: Tensor, *, training: bool = False) -> Tensor:
         """The output of the body, float32 [B, width], for inputs float32 [B, *shape]."""
-        return _called(self.body, inputs, noisy)
+        return _called(self.body, inputs, training)
 
-    def heads(self, hidden: Tensor, *, noisy: bool = False) -> dict[str, Tensor]:
+    def heads(self, hidden: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """The outputs by head, float32 [B, size] each, from the output of the body, float32 [B, width]."""
-        return {name: _called(head, hidden, noisy) for name, head in self._heads.items()}
+        return {name: _called(head, hidden, training) for name, head in self._heads.items()}
 
-    def __call__(self, inputs: Tensor, *, noisy: bool = False) -> dict[str, Tensor]:
+    def __call__(self, inputs: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """The outputs by head, float32 [B, size] each.
 
         Args:
             inputs: float32 [B, *shape].
-            noisy: whether noisy layers draw new noise; otherwise they use their means.
+            training: noisy layers draw new noise, normalised ones use the statistics of these inputs and keep them;
+                otherwise noisy layers use their means, and normalised ones what they have kept.
         """
-        return self.heads(self.hidden(inputs, noisy=noisy), noisy=noisy)
+        return self.heads(self.hidden(inputs, training=training), training=training)
 
 
 def dense(units: int, name: str, activation: str, initializer: str, scale: float) -> Any:
@@ -291,28 +279,16 @@ def _built(layer: Any, inputs: int) -> Any:
     return layer
 
 
-def _called(layer: Any, inputs: Tensor, noisy: bool) -> Tensor:
-    return layer(inputs, training=True) if noisy else layer(inputs)
+def _called(layer: Any, inputs: Tensor, training: bool) -> Tensor:
+    return layer(inputs, training=True) if training else layer(inputs)
 
 
 def _is_image(shape: Sequence[int]) -> bool:
     return len(shape) == 3 and min(shape[:2]) >= _NATURE_SMALLEST
 
 
-def _kernel(initializer: str, scale: float) -> Any:
-    """A new initialiser for each layer: a shared one would make kernels of equal shapes equal."""
-    name = choice("initializer", initializer, INITIALIZERS)
-    return name if scale == 1.0 else _Scaled(keras.initializers.get(name), scale)
-
-
-class _Scaled(keras.initializers.Initializer):  # type: ignore[misc] # Keras has no types
-    """Another initialiser's values, times a factor."""
-
-    def __init__(self, initializer: Any, scale: float) -> None:
-        self._initializer, self._scale = initializer, scale
-
-    def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        return self._scale * self._initializer(shape, dtype=dtype)
+def _kernel(initializer: str, scale: float) -> Initializer:
+    return Initializer(choice("initializer", initializer, INITIALIZERS), scale)
 
 
 def _activation(name: str) -> str:

@@ -6,11 +6,11 @@ import dataclasses
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from gymnasium import Space, spaces
 
 from ...core.errors import ArgumentError
 from ...core.protocols import ACTION_MASK
+from ...core.tensorflow_import import tf
 from .input_tensors import encode, encoded_shape, part_of
 from .params import Params, param, text
 

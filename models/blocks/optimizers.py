@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-import keras
-import tensorflow as tf
-
 from ... import inputs
 from ...core.checks import choice
 from ...core.errors import ArgumentError
-from ...core.schedules import Constant, ScheduleLike, follows_run, make_schedule
+from ...core.schedules import Constant, ScheduleLike, checked_value, follows_run, make_schedule
+from ...core.tensorflow_import import keras, tf
 from .params import Params, one_of, optional, param, real, schedule
 
 Tensor: TypeAlias = Any
@@ -36,64 +35,80 @@ def only_keras_ops() -> Iterator[None]:
         _only_keras_ops.reset(token)
 
 
-class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
-    """Keras' Adam, with one op for each variable of a large network instead of twelve, each a pass over the variable.
-
-    This saves a tenth of the update of a Nature CNN. The op rounds differently from Keras' ops. Networks without a
-    large variable keep Keras' ops, the only ones that LiteRT has, so that both runtimes train small networks alike.
-
-    Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980, algorithm 1, in the order of its section 2.
-    """
-
-    def build(self, variables: Sequence[Any]) -> None:
-        """Create the moments of these variables."""
-        super().build(variables)
-        is_large = any(math.prod(variable.shape) >= LARGE for variable in variables)
-        self._in_one_op = is_large and not _only_keras_ops.get()
-
-    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
-        """Change a variable and its two moments."""
-        if not self._in_one_op:
-            super().update_step(gradient, variable, learning_rate)
-            return
-        index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations + 1, variable.dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(self.beta_1, step),
-            beta2_power=tf.pow(self.beta_2, step),
-            lr=tf.cast(learning_rate, variable.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=tf.convert_to_tensor(gradient),  # an embedding's gradient is in slices
-        )
+def keeps_keras_ops() -> bool:
+    """Are we within :func:`only_keras_ops`? A traced program depends on it."""
+    return _only_keras_ops.get()
 
 
-OPTIMIZERS = {
-    "adadelta": keras.optimizers.Adadelta,
-    "adafactor": keras.optimizers.Adafactor,
-    "adagrad": keras.optimizers.Adagrad,
-    "adam": Adam,
-    "adamax": keras.optimizers.Adamax,
-    "adamw": keras.optimizers.AdamW,
-    "ftrl": keras.optimizers.Ftrl,
-    "lamb": keras.optimizers.Lamb,
-    "lion": keras.optimizers.Lion,
-    "nadam": keras.optimizers.Nadam,
-    "rmsprop": keras.optimizers.RMSprop,
-    "sgd": keras.optimizers.SGD,
+OPTIMIZERS: Final = {
+    "adadelta": "Adadelta",
+    "adafactor": "Adafactor",
+    "adagrad": "Adagrad",
+    "adam": "Adam",
+    "adamax": "Adamax",
+    "adamw": "AdamW",
+    "ftrl": "Ftrl",
+    "lamb": "Lamb",
+    "lion": "Lion",
+    "nadam": "Nadam",
+    "rmsprop": "RMSprop",
+    "sgd": "SGD",
 }
 """Keras' optimizers that need only a learning rate, by lower-case name."""
+
+
+def optimizer_class(name: str) -> Any:
+    """The class of one of :data:`OPTIMIZERS`."""
+    return _adam() if name == "adam" else getattr(keras.optimizers, OPTIMIZERS[name])
+
+
+@functools.cache
+def _adam() -> Any:
+    """Define the class on use, as its base is Keras'."""
+
+    class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
+        """Keras' Adam, with one op for each variable of a large network instead of twelve passes over the variable.
+
+        This saves a tenth of the update of a Nature CNN. The op rounds differently from Keras' ops. Networks without a
+        large variable keep Keras' ops, the only ones that LiteRT has, so that both runtimes train small networks alike.
+
+        Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980, algorithm 1, in the order of its section 2.
+        """
+
+        def build(self, variables: Sequence[Any]) -> None:
+            """Create the moments of these variables."""
+            super().build(variables)
+            is_large = any(math.prod(variable.shape) >= LARGE for variable in variables)
+            self._in_one_op = is_large and not _only_keras_ops.get()
+
+        def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
+            """Change a variable and its two moments."""
+            if not self._in_one_op:
+                super().update_step(gradient, variable, learning_rate)
+                return
+            index = self._get_variable_index(variable)
+            step = tf.cast(self.iterations + 1, variable.dtype)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=self._momentums[index].value.handle,
+                v=self._velocities[index].value.handle,
+                beta1_power=tf.pow(self.beta_1, step),
+                beta2_power=tf.pow(self.beta_2, step),
+                lr=tf.cast(learning_rate, variable.dtype),
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=self.epsilon,
+                grad=tf.convert_to_tensor(gradient),  # an embedding's gradient is in slices
+            )
+
+    return Adam
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizerParams(Params):
     """The parameters of an optimizer."""
 
-    optimizer: str = param("adam", "by its name in lower case", one_of(OPTIMIZERS, "an optimizer of Keras"))
+    optimizer: str = param("adam", "its name in lower case", one_of(OPTIMIZERS, "an optimizer of Keras"))
     learning_rate: ScheduleLike = param(
         1e-3, "follows `global_step`; in Python also one of Keras' schedules", schedule(at_least=0)
     )
@@ -150,10 +165,13 @@ def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_l
             name,
             value,
         ) from None
-    return function(time, ops=keras.ops)
+    found = function(time, ops=keras.ops)
+    return found if tf.is_tensor(found) else checked_value(name, function, found)
 
 
-def make_optimizer(name: str, learning_rate: Tensor, epsilon: float | None = None) -> Any:
+def make_optimizer(
+    name: str, learning_rate: Tensor, epsilon: float | None = None, momentum: float | None = None
+) -> Any:
     """Make a Keras optimizer.
 
     Args:
@@ -161,17 +179,20 @@ def make_optimizer(name: str, learning_rate: Tensor, epsilon: float | None = Non
         learning_rate: float32 scalar of this update. It is computed in the graph and is not a variable of the
             optimizer, so a resumed run follows its schedule.
         epsilon: added to the divisor of a step; None keeps the optimizer's default.
+        momentum: ``beta_1``, share of the average of gradients that a step keeps; None keeps the optimizer's default.
 
     Raises:
-        ArgumentError: the name is unknown (suggests the nearest), or that optimizer has no epsilon.
+        ArgumentError: the name is unknown (suggests the nearest), or that optimizer has no epsilon or no ``beta_1``.
     """
-    made = OPTIMIZERS[choice("optimizer", name, OPTIMIZERS)]
-    if epsilon is None:
-        return made(lambda: learning_rate)
-    if "epsilon" not in inspect.signature(made).parameters:
-        message = f"optimizer {name!r} has no epsilon, got optimizer_epsilon {epsilon}: leave it out, or set it to null"
-        raise ArgumentError(message, "optimizer_epsilon", epsilon)
-    return made(lambda: learning_rate, epsilon=epsilon)
+    made = optimizer_class(choice("optimizer", name, OPTIMIZERS))
+    given = {"epsilon": ("optimizer_epsilon", epsilon), "beta_1": ("momentum", momentum)}
+    settings = {keyword: value for keyword, (_, value) in given.items() if value is not None}
+    for keyword, value in settings.items():
+        if keyword not in inspect.signature(made).parameters:
+            argument = given[keyword][0]
+            message = f"optimizer {name!r} has no {keyword}, got {argument} {value}: leave it out, or set it to null"
+            raise ArgumentError(message, argument, value)
+    return made(lambda: learning_rate, **settings)
 
 
 def clip_by_global_norm(gradients: Sequence[Tensor], max_norm: float | None) -> tuple[list[Tensor], Tensor]:

@@ -1,4 +1,4 @@
-"""Distributions over returns as quantiles: loss, targets, and parameters.
+"""Distributions over returns as quantiles: loss, targets, parameters, and the spec of learning.
 
 Shapes in comments: B is the batch, A the number of actions, N the number of quantiles, M that of a target.
 
@@ -9,16 +9,19 @@ Munos 2018 (https://arxiv.org/abs/1806.06923).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
-from ...core.protocols import Array
+from ...core.protocols import Array, EstimatorSpec
 from ...core.schedules import Linear, ScheduleLike
+from ...core.tensorflow_import import tf
 from . import losses
+from .distributional import of_action
 from .params import flag, param, real
-from .q_networks import QParams
+from .q_networks import QParams, QTask
+from .train_step import learning_spec, mean_error
 
 Tensor: TypeAlias = Any
 
@@ -43,6 +46,11 @@ def midpoints(count: int) -> Array:
     in the 1-Wasserstein distance.
     """
     return np.asarray((np.arange(count) + 0.5) / count, np.float32)
+
+
+def values(quantiles: Tensor) -> Tensor:
+    """Expected returns: the means over quantiles, the last axis."""
+    return tf.reduce_mean(quantiles, axis=-1)
 
 
 def target(reward: Tensor, discount: Tensor, next_quantiles: Tensor) -> Tensor:
@@ -81,3 +89,36 @@ def quantile_loss(quantiles: Tensor, fractions: Tensor, targets: Tensor, kappa: 
     size = losses.huber(error, kappa) / kappa if kappa else tf.abs(error)
     below = tf.cast(error < 0, tf.float32)
     return tf.reduce_sum(tf.reduce_mean(tf.abs(fractions[..., tf.newaxis] - below) * size, axis=2), axis=1)
+
+
+def learning(
+    task: QTask,
+    params: QuantileParams,
+    mode: str,
+    labels: Mapping[str, Any],
+    variables: Sequence[Any],
+    prediction: tuple[Tensor, Tensor | Array],
+    next_quantiles: Tensor,
+    selector: Tensor,
+) -> EstimatorSpec:
+    """The spec of TRAIN or EVAL. Quantiles are in rows, one for each branch of a transition.
+
+    Args:
+        task: the spaces.
+        params: parameters of learning.
+        mode: TRAIN or EVAL.
+        labels: the batch.
+        variables: trained variables.
+        prediction: quantiles of the observations, float [B * K, n, N], and their fractions, [N] or [B * K, N].
+        next_quantiles: quantiles of the next observations by the target network, [B * K, n, M].
+        selector: quantiles of the next observations whose means select actions, [B * K, n, L].
+    """
+    branches, (quantiles, fractions) = task.branches, prediction
+    next_action = task.best(values(selector), labels["next_observation"])  # [B * K]
+    next_taken = branches.mixture(of_action(next_quantiles, next_action))  # [B, K * M]
+    targets = branches.spread(target(labels["reward"], labels["discount"], next_taken))
+    taken = of_action(quantiles, branches.from_environment(labels["action"]))  # [B * K, N]
+    error = quantile_loss(taken, fractions, targets, params.kappa)
+    loss, priority = mean_error(branches.mean(error), labels), branches.priority(error)
+    metrics = {"q_mean": tf.reduce_mean(values(taken))}
+    return learning_spec(mode, loss, variables, labels, params, td_error=priority, metrics=metrics)

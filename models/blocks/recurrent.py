@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import keras
-import tensorflow as tf
-
 from ...core.errors import ArgumentError
+from ...core.tensorflow_import import keras, tf
 from .lstm import LSTM, State
 from .networks import DenseParams, NetworkParams, dense
 from .params import param, whole

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-import tensorflow as tf
-
 from ...core.checks import number
 from ...core.errors import ArgumentError
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 
@@ -48,41 +47,19 @@ def gae(
     return tf.stop_gradient(_summed_backwards(td_error, kept))
 
 
-def lambda_returns(
-    reward: Tensor, discount: Tensor, truncated: Tensor, value: Tensor, next_value: Tensor, lambda_: float
-) -> Tensor:
+def lambda_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor, lambda_: float) -> Tensor:
     """The lambda-returns, targets of TD(lambda): ``r_t + discount_t ((1 - lambda) V(s_{t+1}) + lambda G)``.
 
-    G is the next row's lambda-return, or ``V(s_{t+1})`` where the episode or the rollout ends. They equal the
-    advantages of :func:`gae` plus the values, if ``next_value`` is the next row's ``value`` within episodes.
-
-    Arguments, shapes and errors are those of :func:`gae`.
+    G is the next row's lambda-return, or ``V(s_{t+1})`` where the episode or the rollout ends. With lambda 1 they are
+    discounted returns. They equal the advantages of :func:`gae` plus the values, if ``next_value`` is the next row's
+    ``value`` within episodes. Arguments, shapes and errors are those of :func:`gae`, without ``value``.
 
     Source: Sutton and Barto 2018, 2nd edition, sections 12.1 and 12.8.
     """
-    return gae(reward, discount, truncated, value, next_value, lambda_) + tf.stop_gradient(value)
-
-
-def discounted_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor) -> Tensor:
-    """Discounted returns, ``G_t = r_t + gamma G_{t+1}`` up to the end of the episode.
-
-    Source: Sutton and Barto 2018, 2nd edition, section 3.3.
-
-    Args:
-        reward: as for :func:`gae`.
-        discount: as for :func:`gae`.
-        truncated: as for :func:`gae`.
-        next_value: value of the rest where an episode was truncated, and after the last row; zeros omit it.
-
-    Returns:
-        float32 [T, N], through which no gradient flows.
-
-    Raises:
-        ValueError: the shapes differ, or T is not static.
-    """
     _check_shapes(reward=reward, discount=discount, truncated=truncated, next_value=next_value)
-    goes_on = tf.pad(1.0 - truncated[:-1], [[0, 1], [0, 0]])
-    return tf.stop_gradient(_summed_backwards(reward + (1.0 - goes_on) * discount * next_value, goes_on * discount))
+    lambda_ = number("lambda_", lambda_, at_least=0, at_most=1)
+    kept = lambda_ * tf.pad(1.0 - truncated[:-1], [[0, 1], [0, 0]])  # share of the next row's return
+    return tf.stop_gradient(_summed_backwards(reward + (1.0 - kept) * discount * next_value, kept * discount))
 
 
 def n_step_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor, n_step: int) -> Tensor:

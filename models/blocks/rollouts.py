@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ... import noise
 from ...core.errors import ArgumentError
 from ...core.spread import varies
+from ...core.tensorflow_import import tf
 
 Tensor: TypeAlias = Any
 
@@ -74,6 +73,7 @@ def over_minibatches(
     *,
     together: int = 1,
     stop_above: tuple[str, float | None] = ("", None),
+    refresh: Callable[[], Mapping[str, Tensor]] | None = None,
 ) -> dict[str, Tensor]:
     """Passes over a rollout in random minibatches, with an update for each.
 
@@ -90,6 +90,8 @@ def over_minibatches(
             ``together - 1``, and so on.
         stop_above: name of a scalar, and the value above which the update that returned it is the last; ``None``
             never stops.
+        refresh: at the beginning of every pass, computes rows [B] that replace those of the same names; ``None``
+            keeps the rollout as it is.
 
     Returns:
         the means of the scalars over the updates, and ``optimizer_steps``, the number of updates.
@@ -108,20 +110,26 @@ def over_minibatches(
     if size == total_rows and epochs == 1:
         return {**update(rollout), "optimizer_steps": tf.constant(1.0)}
 
-    total = epochs * (total_rows // size)
-    groups = total_rows // together
-    orders = tf.concat([noise.permutation(groups) for _ in range(epochs)], axis=0)  # [epochs * groups]
-    if together > 1:
-        orders = orders[:, None] * together + tf.range(together)
-    total = epochs * (total_rows // size)
-    orders = tf.reshape(orders, [total, size])
+    orders = tf.reshape(_shuffled(total_rows, epochs, together), [-1, size])
+    total = orders.shape[0]
 
-    def step(i: Tensor) -> Mapping[str, Tensor]:
+    def begin() -> Callable[[Tensor], Mapping[str, Tensor]]:
+        rows = rollout if refresh is None else {**rollout, **refresh()}
         # Gather, not slice: for LiteRT a slice that begins at i has unknown size, so that it plans memory every time.
-        return update(_gathered(rollout, tf.gather(orders, i)))
+        return lambda i: update(_gathered(rows, tf.gather(orders, i)))
 
-    means, steps = repeated(step, names, total, stop_above=stop_above)
+    if refresh is None:
+        means, steps = repeated(begin(), names, total, stop_above=stop_above)
+    else:
+        means, steps = _repeated_in_passes(begin, names, total, total_rows // size, stop_above)
     return {**means, "optimizer_steps": steps}
+
+
+def _shuffled(count: int, epochs: int, together: int) -> Tensor:
+    """A random order of the rows for each epoch, int32 [epochs * count / together, together]."""
+    groups = count // together
+    orders = tf.concat([noise.permutation(groups) for _ in range(epochs)], axis=0)  # [epochs * groups]
+    return orders[:, None] * together + tf.range(together) if together > 1 else orders
 
 
 def repeated(
@@ -143,21 +151,63 @@ def repeated(
     Returns:
         the means of the scalars over the steps, and the number of steps, float32 scalar.
     """
-    name, limit = stop_above
-    watched = 0 if limit is None else names.index(name)
+    loop = _Loop(names, stop_above)
+    return loop.means(loop.run(step, total, loop.start()))
 
-    def unfinished(i: Tensor, last: Tensor, sums: Tensor) -> Tensor:
-        return i < total if limit is None else tf.logical_and(i < total, last <= limit)
 
-    def body(i: Tensor, last: Tensor, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        scalars = step(i)
-        values = tf.stack([scalars[name] for name in names])
-        return i + 1, values[watched], sums + values
+def _repeated_in_passes(
+    begin: Callable[[], Callable[[Tensor], Mapping[str, Tensor]]],
+    names: Sequence[str],
+    total: int,
+    length: int,
+    stop_above: tuple[str, float | None],
+) -> tuple[dict[str, Tensor], Tensor]:
+    """As :func:`repeated`, in passes of ``length`` steps, each with the step that ``begin`` returns."""
+    loop = _Loop(names, stop_above)
 
-    start = (tf.constant(0), tf.constant(0.0), tf.zeros(len(names)))
-    steps, _, sums = tf.while_loop(unfinished, body, start, parallel_iterations=1)
-    steps = tf.cast(steps, tf.float32)
-    return dict(zip(names, tf.unstack(sums / steps), strict=True)), steps
+    def one_pass(i: Tensor, last: Tensor, sums: Tensor) -> _State:
+        return loop.run(begin(), i + length, (i, last, sums))
+
+    return loop.means(loop.while_below(total, one_pass, loop.start()))
+
+
+_State: TypeAlias = tuple[Any, Any, Any]
+"""Number of the next step, value of the last one that may stop the loop, and sums of the scalars [S]."""
+
+
+class _Loop:
+    """A loop of steps that return the scalars of these names; ``stop_above`` as for :func:`over_minibatches`."""
+
+    def __init__(self, names: Sequence[str], stop_above: tuple[str, float | None]) -> None:
+        name, self._limit = stop_above
+        self._names, self._watched = names, 0 if self._limit is None else names.index(name)
+
+    def start(self) -> _State:
+        return tf.constant(0), tf.constant(0.0), tf.zeros(len(self._names))
+
+    def run(self, step: Callable[[Tensor], Mapping[str, Tensor]], end: Any, state: _State) -> _State:
+        """Run the steps below number ``end``."""
+
+        def body(i: Tensor, last: Tensor, sums: Tensor) -> _State:
+            scalars = step(i)
+            values = tf.stack([scalars[name] for name in self._names])
+            return i + 1, values[self._watched], sums + values
+
+        return self.while_below(end, body, state)
+
+    def while_below(self, end: Any, body: Callable[[Tensor, Tensor, Tensor], _State], state: _State) -> _State:
+        """Repeat ``body`` until the step's number reaches ``end``, or the watched scalar its limit."""
+
+        def unfinished(i: Tensor, last: Tensor, sums: Tensor) -> Tensor:
+            return i < end if self._limit is None else tf.logical_and(i < end, last <= self._limit)
+
+        found: _State = tf.while_loop(unfinished, body, state, parallel_iterations=1)
+        return found
+
+    def means(self, state: _State) -> tuple[dict[str, Tensor], Tensor]:
+        """The means of the scalars over the steps, and the number of steps, float32 scalar."""
+        steps = tf.cast(state[0], tf.float32)
+        return dict(zip(self._names, tf.unstack(state[2] / steps), strict=True)), steps
 
 
 def _gathered(tree: Any, index: Tensor) -> Any:

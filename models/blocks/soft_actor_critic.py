@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-import tensorflow as tf
-
-from ...core.protocols import EstimatorSpec, Modes
+from ...core.protocols import EstimatorSpec, Modes, RunConfig
 from ...core.schedules import ScheduleLike
+from ...core.tensorflow_import import tf
 from .box_actions import flat
 from .critics import CriticEnsemble, TwinCritics, critics_loss
 from .encoders import Sight
+from .lstm import State
 from .networks import DenseParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer
@@ -45,7 +45,7 @@ class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
     hidden: Sequence[int] = param((256, 256), "sizes of the dense layers, of the actor and of each critic", sizes())
     learning_rate: ScheduleLike = 3e-4  # table 1; so are the other defaults
     target_update_rate: float = param(
-        0.005, "share of the way that target critics go in each gradient step", real(above=0, at_most=1)
+        0.005, "share of the way that target critics move in each gradient step", real(above=0, at_most=1)
     )
     updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
 
@@ -56,7 +56,7 @@ def lowest(values: Sequence[Tensor], batch: Batch) -> Tensor:
 
 
 def one_step(batch: Batch, next_value: Tensor) -> Tensor:
-    """Returns [B] from the values [B] after the actions; equation 2. For n-step transitions, n-step returns."""
+    """Returns [..., B] from values [..., B] after the actions; equation 2. For n-step transitions, n-step returns."""
     return batch["reward"] + batch["discount"] * next_value
 
 
@@ -80,6 +80,8 @@ class SoftActorCritic:
         target_value: from each target critic's values of next actions, and the batch, to the values in the targets.
         policy_value: from each critic's values, and the batch, to the values that the policy maximises.
         returns: from the batch and the values after its actions to returns; no gradient flows through it.
+        error: from returns, each critic's values of the batch's actions, and the batch, to the critics' loss and the
+            TD errors [B].
         penalty: from the batch and each critic's values [B] of its actions to a further term of their loss, and
             scalars.
         sight: encoder for policy and critics; its variables are trained with the critics.
@@ -94,6 +96,7 @@ class SoftActorCritic:
     target_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest
     policy_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest
     returns: Callable[[Batch, Tensor], Tensor] = one_step
+    error: Callable[[Tensor, Sequence[Tensor], Batch], tuple[Tensor, Tensor]] = critics_loss
     penalty: Callable[[Batch, Sequence[Tensor]], tuple[Tensor, dict[str, Tensor]]] | None = None
     sight: Sight = Sight()
     target_sight: Sight = Sight()
@@ -103,7 +106,7 @@ class SoftActorCritic:
 
         Args:
             mode: EVAL or TRAIN.
-            batch: from :func:`transitions` or :func:`sequences`.
+            batch: from :meth:`SoftTask.transitions` or :meth:`SoftTask.sequences`.
             labels: have ``global_step`` and ``progress``.
 
         Raises:
@@ -139,7 +142,7 @@ class SoftActorCritic:
         )
         next_value -= self.temperature() * next_log_prob  # equation 3
         q_values = self.policy.taken(partial(self.critics, seen), batch["action"])
-        loss, td_error = critics_loss(self.returns(batch, next_value), q_values, batch)
+        loss, td_error = self.error(self.returns(batch, next_value), q_values, batch)
         scalars = {"q_mean": _mean(tf.add_n(q_values), batch) / len(q_values)}
         if self.penalty is not None:
             penalty, further = self.penalty(batch, q_values)
@@ -150,7 +153,7 @@ class SoftActorCritic:
         """Move the targets, and train the critics for one step.
 
         Args:
-            batch: from :func:`transitions` or :func:`sequences`.
+            batch: from :meth:`SoftTask.transitions` or :meth:`SoftTask.sequences`.
             step: gradient steps of the critics before this one, int64 scalar.
             optimizer: the critics' optimizer.
 
@@ -193,53 +196,76 @@ class SoftActorCritic:
         return {**scalars, **({} if max_norm is None else {"actor_gradient_norm": norm})}
 
 
-def transitions(
-    features: Any, labels: Mapping[str, Any], policy: SoftPolicy, observations: Observations, algorithm: str
-) -> dict[str, Tensor]:
-    """The batch of a ReplayMemory: observations [B, O], masks [B, A] (1: legal), ``SoftPolicy.batch``, the rest [B].
+class SoftTask:
+    """The spaces as the networks see them.
+
+    Args:
+        config: has the spaces.
+        params: name the mask of legal actions.
+        algorithm: for error messages.
 
     Raises:
-        ArgumentError: the batch does not have single transitions.
+        ArgumentError: the observations do not fit a network, or the mask does not fit the actions.
     """
-    check_transitions(labels, algorithm)
-    batch = {
-        "observation": flat(observations.encode(features)),
-        "next_observation": flat(observations.encode(labels["next_observation"])),
-        **policy.batch(labels["action"]),
-    }
-    for name, observation in (("mask", features), ("next_mask", labels["next_observation"])):
-        if (mask := observations.mask(observation)) is not None:
-            batch[name] = tf.cast(mask, tf.float32)  # LiteRT does not split bools
-    return batch | {name: labels[name] for name in ("reward", "discount", "weight") if name in labels}
 
+    def __init__(self, config: RunConfig, params: MaskParams, algorithm: str) -> None:
+        self._observations = Observations(config.observation_space, config.action_space, params.action_mask)
+        self._algorithm = algorithm
+        self.size = math.prod(self._observations.shape)
+        """Size of an encoded observation, O."""
 
-def sequences(
-    features: Any, labels: Mapping[str, Any], policy: SoftPolicy, observations: Observations, algorithm: str
-) -> dict[str, Any]:
-    """The batch of a SequenceMemory, as rows [L * B, ...] of all its timesteps after burn-in.
+    def encode(self, observation: Any) -> Tensor:
+        """float32 [B, O]."""
+        return flat(self._observations.encode(observation))
 
-    It has the keys of :func:`transitions`, but ``sequences`` and ``observations`` [burn_in + L + 1, B, O] in place of
-    single observations. ``share`` [L * B] is a row's weight in means, 0 for padding, and a factor of ``weight``.
+    def predict(self, policy: SoftPolicy, observation: Any, seen: Tensor, state: State | None = None) -> EstimatorSpec:
+        """The spec of PREDICT, from observations and the policy's input."""
+        predictions = policy.predictions(seen, self._observations.masks(observation))
+        return EstimatorSpec(Modes.PREDICT, predictions, exploration=policy.exploration(), state=state)
 
-    Raises:
-        ArgumentError: the batch does not have sequences.
-    """
-    found = Sequences(features, labels, algorithm)
-    observed = rows(found.observations())
-    count, valid = found["reward"].shape[1], labels["valid"]
-    share = valid * (math.prod(valid.shape) / tf.reduce_sum(valid))  # [L, B]
-    batch = {
-        "sequences": found,
-        "observations": tf.reshape(flat(observations.encode(observed)), [-1, count, math.prod(observations.shape)]),
-        **policy.batch(rows(found["action"])),
-        **{name: rows(found[name]) for name in ("reward", "discount")},
-        "share": rows(share),
-        "weight": rows(share * labels.get("weight", 1.0)),
-    }
-    if (mask := observations.mask(observed)) is not None:
-        masks = tf.reshape(tf.cast(mask, tf.float32), [-1, count, mask.shape[-1]])[found.burn_in :]  # [L + 1, B, A]
-        batch |= {"mask": rows(masks[:-1]), "next_mask": rows(masks[1:])}
-    return batch
+    def transitions(self, features: Any, labels: Mapping[str, Any], policy: SoftPolicy) -> dict[str, Tensor]:
+        """The batch of a ReplayMemory: observations [B, O], masks [B, A] (1: legal), the policy's batch, the rest [B].
+
+        Raises:
+            ArgumentError: the batch does not have single transitions.
+        """
+        check_transitions(labels, self._algorithm)
+        following = labels["next_observation"]
+        batch = {
+            "observation": self.encode(features),
+            "next_observation": self.encode(following),
+            **policy.batch(labels["action"]),
+        }
+        for name, observation in (("mask", features), ("next_mask", following)):
+            if (mask := self._observations.mask(observation)) is not None:
+                batch[name] = tf.cast(mask, tf.float32)  # LiteRT does not split bools
+        return batch | {name: labels[name] for name in ("reward", "discount", "weight") if name in labels}
+
+    def sequences(self, features: Any, labels: Mapping[str, Any], policy: SoftPolicy) -> dict[str, Any]:
+        """The batch of a SequenceMemory, as rows [L * B, ...] of all its timesteps after burn-in.
+
+        It has the keys of :meth:`transitions`, but ``sequences`` and ``observations`` [burn_in + L + 1, B, O] in place
+        of single observations. ``share`` [L * B] is a row's weight in means, 0 for padding, and a factor of ``weight``.
+
+        Raises:
+            ArgumentError: the batch does not have sequences.
+        """
+        found = Sequences(features, labels, f"{self._algorithm} with an LSTM")
+        observed = rows(found.observations())
+        count, valid = found["reward"].shape[1], labels["valid"]
+        share = valid * (math.prod(valid.shape) / tf.reduce_sum(valid))  # [L, B]
+        batch = {
+            "sequences": found,
+            "observations": tf.reshape(self.encode(observed), [-1, count, self.size]),
+            **policy.batch(rows(found["action"])),
+            **{name: rows(found[name]) for name in ("reward", "discount")},
+            "share": rows(share),
+            "weight": rows(share * labels.get("weight", 1.0)),
+        }
+        if (mask := self._observations.mask(observed)) is not None:
+            masks = tf.reshape(tf.cast(mask, tf.float32), [-1, count, mask.shape[-1]])[found.burn_in :]  # [L + 1, B, A]
+            batch |= {"mask": rows(masks[:-1]), "next_mask": rows(masks[1:])}
+        return batch
 
 
 def _mean(values: Tensor, batch: Batch) -> Tensor:

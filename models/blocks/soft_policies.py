@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-import keras
-import tensorflow as tf
 from gymnasium import spaces
 
 from ... import explorations, noise
 from ...core.errors import ArgumentError
 from ...core.protocols import Exploration
+from ...core.tensorflow_import import keras, tf
 from .actions import Discrete
 from .box_actions import SquashedBox
 from .distributions import Categorical
@@ -111,9 +110,9 @@ class SquashedPolicy:
         action, log_prob = self._actions.sample(self.described(seen), noise)
         return values(action), log_prob
 
-    def described(self, seen: Tensor) -> dict[str, Tensor]:
-        """``mean`` and ``log_std`` before squashing, [B, A]."""
-        return self._network(seen)
+    def described(self, seen: Tensor, *, training: bool = False) -> dict[str, Tensor]:
+        """``mean`` and ``log_std`` before squashing, [B, A]; ``training`` as for :class:`Network`."""
+        return self._network(seen, training=training)
 
     def taken(self, values: Values, action: Tensor) -> list[Tensor]:
         """The values of actions [B, A]."""
@@ -160,9 +159,9 @@ class StateDependentPolicy(SquashedPolicy):
         """Noise that is a function of the state."""
         return explorations.StateDependent(self._actions.space, self._resample_every, squashed=True)
 
-    def described(self, seen: Tensor) -> dict[str, Tensor]:
+    def described(self, seen: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """Mean and log standard deviation before squashing, marginal over all noise functions."""
-        features = self._network.hidden(seen)
+        features = self._network.hidden(seen, training=training)
         return {**self._network.heads(features), "log_std": marginal_log_std(features, self._log_std.value)}
 
 

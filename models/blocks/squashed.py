@@ -12,9 +12,9 @@ import math
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
 from ...core.protocols import Array
+from ...core.tensorflow_import import tf
 from ...explorations.squashed import NEAREST
 
 Tensor: TypeAlias = Any

@@ -14,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeAlias
 
-import keras
 import numpy as np
-import tensorflow as tf
 
+from ...core.tensorflow_import import keras, tf
 from ...explorations.state_dependent import SMALL
 from .params import Params, flag, optional, param, real, whole
 
@@ -29,11 +28,11 @@ class StateDependentParams(Params):
     """The parameters of state-dependent exploration."""
 
     state_dependent_exploration: bool = param(
-        False, "gSDE: of Box actions, the noise is a function of the state, which is drawn for many timesteps", flag()
+        False, "gSDE, for Box actions: the noise is a function of the state that is drawn for many timesteps", flag()
     )
     sde_resample_every: int | None = param(
         None,
-        "timesteps after which that function is drawn anew; `null`: for each episode",
+        "timesteps after which that function is redrawn; `null`: once per episode",
         optional(whole(at_least=1)),
     )
     sde_log_std: float = param(

@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-import tensorflow as tf
-
 from ...core.errors import ArgumentError
 from ...core.protocols import Modes
+from ...core.tensorflow_import import tf
 from .optimizers import LARGE
 from .params import Params, optional, param, real, whole
 

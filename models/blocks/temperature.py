@@ -6,10 +6,9 @@ import dataclasses
 import math
 from typing import Any, Final, TypeAlias
 
-import keras
 import numpy as np
-import tensorflow as tf
 
+from ...core.tensorflow_import import keras, tf
 from .params import Params, or_word, param, real
 
 Tensor: TypeAlias = Any

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
 from ...core.errors import ArgumentError
 from ...core.protocols import EstimatorSpec, Modes
+from ...core.tensorflow_import import tf
 from .optimizers import OptimizerParams, clip_by_global_norm, learning_rate_at, make_optimizer
 
 Tensor: TypeAlias = Any

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias
 
-import keras
-import tensorflow as tf
+from ...core.tensorflow_import import keras, tf
 
 Tensor: TypeAlias = Any
 

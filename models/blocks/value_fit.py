@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import tensorflow as tf
-
+from ...core.tensorflow_import import tf
 from . import rollouts
 from .actor_critic import ActorCritic
 from .actor_critic_params import AdvantageParams, PolicyParams

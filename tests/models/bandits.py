@@ -28,7 +28,7 @@ class _OneTimestep(gymnasium.Env[Any, Any]):
 
 
 class Sides(_OneTimestep):
-    """Of three actions the first pays 1 for -1, the last for 1."""
+    """Three actions: the first pays 1 for -1, the last for 1."""
 
     observation_space = spaces.Box(-10, 10, (1,))
     action_space = spaces.Discrete(3, start=5)

@@ -82,7 +82,7 @@ class ByHand:
         }
 
     def weights(self, names: list[str]) -> dict[str, Any]:
-        """Those of the actor and of critics by their names."""
+        """Weights of the actor and of critics by their names."""
         named = {"actor/mu/kernel": self.actor[0], "actor/mu/bias": self.actor[1]}
         for name, critic in zip(names, self.critics, strict=True):
             named |= {f"{name}/q_value/kernel": critic[:2], f"{name}/q_value/bias": critic[2]}

@@ -93,13 +93,13 @@ class Model:
         return {_short(name): value for name, value in self.executor.get_weights().items()}
 
     def check(self, expected: Mapping[str, Any], rtol: float = 1e-5, atol: float = 0.0) -> None:
-        """Those named are as expected, in any shape of their size."""
+        """Check that these variables are as expected, in any shape of their size."""
         weights = self.weights
         for name, value in expected.items():
             np.testing.assert_allclose(weights[name].ravel(), np.ravel(value), rtol=rtol, atol=atol, err_msg=name)
 
     def set(self, weights: Mapping[str, Any]) -> None:
-        """Those named, in any shape of their size; all others become zero."""
+        """Set these variables, in any shape of their size; all others become zero."""
         values = self.executor.get_weights()
         unknown = weights.keys() - {_short(name) for name in values}
         assert not unknown, f"{unknown} not in {sorted(map(_short, values))}"
@@ -145,7 +145,7 @@ def traced(
 
 
 def forget_traces() -> None:
-    """What other files' tests have traced is of no use any more."""
+    """Drop what other files' tests have traced."""
     _traced.clear()
 
 

@@ -1,4 +1,4 @@
-"""What DQN may be besides: noisy, Munchausen, with branches, with images in Dicts. One update of each by hand.
+"""Variants of DQN: noisy, Munchausen, with branches, with images in Dicts. One update of each by hand.
 
 Networks are one layer, and observations 0: values of actions are biases.
 """

@@ -42,7 +42,7 @@ BATCH = transitions(
     [(False, [0.225, 0.65, 0.125], "litert"), (True, [0.4375, 0.5, 0.0625], "tensorflow")],
 )
 def test_c51(double: bool, target: Any, runtime: str) -> None:
-    """As in test_c51, with an illegal action between the two, whose return is always the highest."""
+    """The case of test_c51, with an illegal action between the two, whose return is always the highest."""
     online, best = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [1e-6, 1e-6, 1]
     model = made(c51, THREE, {"atoms": 3, "v_min": 0, "v_max": 2, "double": double}, BATCH, runtime)
     model.set(

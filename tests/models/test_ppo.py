@@ -129,6 +129,29 @@ def test_values_are_clipped_where_that_is_asked_for() -> None:
     np.testing.assert_allclose(learner.model.weights["value/head/kernel"], [[1.0], [1.05]], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("recompute", "second"), [(False, ([2, 1], [1, 0])), (True, ([2.025, 1.075], [0.925, 0.025]))])
+def test_advantages_are_recomputed_before_every_pass(recompute: bool, second: tuple[list[float], list[float]]) -> None:
+    """Returns and advantages of the second pass follow from the value that the first has moved, or do not."""
+    rollout = {
+        **ROLLOUT,
+        "next_observation": np.array([[0, 2], [2, 0]], np.float32),
+        "reward": np.array([1, 0], np.float32),
+        "discount": np.full(2, 0.5, np.float32),
+        "terminated": np.zeros(2, np.float32),
+        "truncated": np.ones(2, np.float32),
+    }
+    learner = linear(rollout, normalize_advantages=False, epochs=2, recompute_advantages=recompute)
+    result = learner.train()
+    # Pass 1: values 1, 1 and 2, 2, returns 2, 1: the first kernel and the bias of the value go up by 0.1 / 2. So the
+    # values of pass 2 are 1.1, 1.05 and 2.05, 2.15.
+    returns, advantages = map(np.array, second)
+    assert result["value_loss"] == pytest.approx((0.5 + np.mean((np.array([1.1, 1.05]) - returns) ** 2)) / 2)
+    ascent = np.array([[1.0], [0]]) * TOWARDS / 2
+    logits = POLICY + 0.1 * ascent + 0.1 * ascent.sum(0)
+    ratio = np.exp(logits)[:, 1] / np.exp(logits).sum(1) / TAKEN
+    assert result["policy_loss"] == pytest.approx(-(0.5 + np.mean(ratio * advantages)) / 2, rel=1e-5)
+
+
 def test_a_truncated_episode_bootstraps_from_its_own_last_observation() -> None:
     rollout = {
         **ROLLOUT,
@@ -302,7 +325,7 @@ ENVIRONMENTS = {
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_spaces(name: str, tmp_path: Path) -> None:
-    """What sampled and what learns agree on the probabilities: the ratio is 1 until the policy moves."""
+    """Sampling and learning agree on the probabilities: the ratio is 1 until the policy moves."""
     env: Any = ENVIRONMENTS[name]
     one = agent(tmp_path, epochs=1, minibatch_size=None, log_std=0.3, initializer="he_normal")
     found = learned(one, env, 32)
@@ -354,7 +377,8 @@ def cartpole(model_dir: Path, *timesteps: int) -> list[float]:
     return [facts.loss for facts in notes.facts["after_update"]]
 
 
-def test_both_executors_compute_the_same_in_minibatches() -> None:
+@pytest.mark.parametrize("more", [{}, {"recompute_advantages": True, "max_kl": 1e-4}])
+def test_both_executors_compute_the_same_in_minibatches(more: Mapping[str, Any]) -> None:
     rng = np.random.default_rng(0)
     config = RunConfig(observation_space=OBSERVATIONS, action_space=DISCRETE)
 
@@ -362,6 +386,7 @@ def test_both_executors_compute_the_same_in_minibatches() -> None:
         return {**random_rollout(rng, (8, 2)), "action": rng.integers(-1, 2, (8, 2), np.int32)}
 
     params = {"hidden": (4,), "epochs": 2, "minibatch_size": 8, "entropy_coefficient": 0.01, "max_gradient_norm": 0.5}
+    params |= more
     models = [traced(ppo.model_fn, params, config, rollout(), runtime) for runtime in ("litert", "tensorflow")]
     for step in range(4):
         batch, draws = rollout(), [rng.permutation(16).astype(np.int32) for _ in range(2)]

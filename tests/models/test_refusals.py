@@ -1,4 +1,4 @@
-"""What algorithms refuse: the rules of their parameters, and for each one wrong parameter, space and batch."""
+"""Refusals of algorithms: the rules of their parameters, and for each one wrong parameter, space and batch."""
 
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -38,18 +38,23 @@ ALGORITHMS = [
     Algorithm("c51", "C51", CHOICES, BOX, TRANSITIONS),
     Algorithm("cql", "CQL", CHOICES, BOX, TRANSITIONS),
     Algorithm("cql_sac", "CQL over SAC", BOX, CHOICES, TRANSITIONS),
+    Algorithm("crossq", "CrossQ", BOX, CHOICES, TRANSITIONS),
     Algorithm("ddpg", "DDPG", BOX, CHOICES, TRANSITIONS),
     Algorithm("dqn", "DQN", CHOICES, BITS, TRANSITIONS),
     Algorithm("impala", "IMPALA", CHOICES, BYTES, ROLLOUTS),
     Algorithm("iqn", "IQN", CHOICES, BOX, TRANSITIONS),
+    Algorithm("iql", "IQL", BOX, BITS, TRANSITIONS),
     Algorithm("naf", "NAF", BOX, spaces.MultiDiscrete([2, 2]), TRANSITIONS),
     Algorithm("ppo", "PPO and A2C", CHOICES, None, ROLLOUTS),
+    Algorithm("pqn", "PQN", CHOICES, BOX, ROLLOUTS),
     Algorithm("qr_dqn", "QR-DQN", CHOICES, BOX, TRANSITIONS),
     Algorithm("r2d2", "R2D2", CHOICES, spaces.MultiDiscrete([2, 2]), SEQUENCES),
     Algorithm("rainbow", "Rainbow", CHOICES, BOX, TRANSITIONS),
     Algorithm("redq", "REDQ", BOX, BITS, TRANSITIONS),
     Algorithm("sac", "SAC", BOX, BITS, TRANSITIONS),
     Algorithm("td3", "TD3", BOX, UNBOUNDED, TRANSITIONS),
+    Algorithm("td3_bc", r"TD3\+BC", BOX, UNBOUNDED, TRANSITIONS),
+    Algorithm("tqc", "TQC", BOX, CHOICES, TRANSITIONS),
     Algorithm("trpo", "TRPO", CHOICES, BYTES, ROLLOUTS),
     Algorithm("vpg", "VPG", CHOICES, BYTES, ROLLOUTS),
 ]
@@ -99,10 +104,13 @@ def test_the_batches_of_another_memory_are_refused_before_a_network_sees_them(al
         ("c51", {"v_min": -3e38, "v_max": 3e38}, "v_min"),  # their distance is infinite in float32
         ("cql", {"conservative_weight": -1}, "conservative_weight"),
         ("cql_sac", {"samples": 0}, "samples"),
+        ("crossq", {"policy_delay": 0}, "policy_delay"),
         ("dqn", {"double": "yes"}, "double"),
+        ("iql", {"expectile": 1.1}, "expectile"),
         ("iqn", {"cosines": 0}, "cosines"),
         ("ppo", {"epochs": 2.5}, "epochs"),
         ("ppo", {"log_std": 21}, "log_std"),
+        ("pqn", {"return_lambda": 2}, "return_lambda"),
         ("qr_dqn", {"kappa": -1}, "kappa"),
         ("r2d2", {"rescaling": 0}, "rescaling"),
         ("rainbow", {"distributional": 1}, "distributional"),
@@ -114,6 +122,8 @@ def test_the_batches_of_another_memory_are_refused_before_a_network_sees_them(al
         ("td3", {"smoothing_clip": -0.1}, "smoothing_clip"),
         ("td3", {"critic_learning_rate": -1}, "critic_learning_rate"),
         ("td3", {"exploration": "epsilon_greedy"}, "exploration"),
+        ("td3_bc", {"value_weight": -1}, "value_weight"),
+        ("tqc", {"quantiles": 3, "dropped": 3}, "dropped"),
         ("trpo", {"max_kl": 0}, "max_kl"),
         ("trpo", {"damping": -1}, "damping"),
         ("trpo", {"activation": "softsign"}, "activation"),  # TensorFlow lacks its second derivatives
@@ -126,7 +136,7 @@ def test_rules_of_parameters(algorithm: str, wrong: dict[str, Any], argument: st
     assert (error.argument, error.value) == (argument, wrong[argument])
 
 
-@pytest.mark.parametrize("algorithm", ["cql_sac", "redq", "sac", "td3"])
+@pytest.mark.parametrize("algorithm", ["cql_sac", "redq", "sac", "td3", "tqc"])
 def test_a_batch_that_gradient_steps_cannot_share_is_refused(algorithm: str) -> None:
     labels: dict[str, Any] = {name: tf.zeros(2) for name in ("reward", "discount")}
     labels |= {"action": tf.zeros((2, 1)), "next_observation": features(2), "global_step": tf.constant(0, tf.int64)}

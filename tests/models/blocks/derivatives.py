@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def gradients(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """Of the sum of what ``function`` returns, for each array; None where nothing flows."""
+    """Gradients of the sum of what ``function`` returns, for each array; None where nothing flows."""
     tensors = [tf.constant(array, tf.float32) for array in arrays]
     with tf.GradientTape() as tape:
         tape.watch(tensors)

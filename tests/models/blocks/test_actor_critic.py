@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from axonrl.core.protocols import RunConfig
 from axonrl.errors import ArgumentError
-from axonrl.models.blocks.actions import actions_of
 from axonrl.models.blocks.actor_critic import ActorCritic
 from axonrl.models.blocks.actor_critic_params import ActorCriticParams
-from axonrl.models.blocks.observations import Observations
 
 F32 = np.float32
 LENGTH, COPIES, UNITS = 6, 2, 3
@@ -21,7 +20,7 @@ ENDED = {"terminated": [(1, 0), (4, 1)], "truncated": [(2, 1), (5, 0)]}
 
 
 class Rollout:
-    """Of a network at its initial weights, collected as an Agent does, one timestep after the other."""
+    """Rollout of a network at its initial weights, collected as an Agent does, one timestep after the other."""
 
     def __init__(self, network: ActorCritic, recurrent: bool) -> None:
         rng = np.random.default_rng(0)
@@ -69,11 +68,8 @@ class Rollout:
 def made(shared: bool, lstm: int | None, sequence_length: int = 3) -> tuple[ActorCritic, Rollout]:
     tf.keras.utils.set_random_seed(0)
     params = ActorCriticParams(hidden=(4,), shared=shared, lstm=lstm)
-    observations, actions = (
-        Observations(spaces.Box(-9, 9, (2,)), spaces.Discrete(2)),
-        actions_of(spaces.Discrete(2), "x"),
-    )
-    network = ActorCritic(observations, actions, params, sequence_length)
+    config = RunConfig(observation_space=spaces.Box(-9, 9, (2,)), action_space=spaces.Discrete(2))
+    network = ActorCritic(config, params, "x", sequence_length)
     return network, Rollout(network, lstm is not None)
 
 
@@ -83,7 +79,7 @@ CASES = [(False, UNITS, 3), (True, UNITS, 6), (False, UNITS, 1), (True, None, 1)
 @pytest.mark.parametrize(("shared", "lstm", "sequence_length"), CASES)
 def test_sequences_give_what_acting_gave(shared: bool, lstm: int | None, sequence_length: int) -> None:
     network, rollout = made(shared, lstm, sequence_length)
-    rows = network.rows(rollout.features, rollout.labels, "x", ("log_prob",))
+    rows = network.rows(rollout.features, rollout.labels, ("log_prob",))
     outputs, value, next_value = network.evaluate_with_next(rows)
     for found, expected in ((value, rollout.value), (next_value, rollout.next_value)):
         np.testing.assert_allclose(network.in_time(found, rollout.labels), expected, rtol=1e-5, atol=1e-6)
@@ -92,7 +88,7 @@ def test_sequences_give_what_acting_gave(shared: bool, lstm: int | None, sequenc
         np.testing.assert_allclose(logits, rollout.logits[..., action], rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(network.in_time(rows["log_prob"], rollout.labels), rollout.labels["log_prob"])
     np.testing.assert_array_equal(network.in_time(rows["action"], rollout.labels), rollout.labels["action"])
-    rows = network.rollout(rollout.features, rollout.labels, 0.8, "x")  # it bootstraps from the state after the last
+    rows = network.rollout(rollout.features, rollout.labels, 0.8)  # it bootstraps from the state after the last
     reward, discount = (rollout.labels[name].numpy() for name in ("reward", "discount"))
     expected = np.zeros((LENGTH + 1, COPIES))
     for t in reversed(range(LENGTH)):
@@ -107,7 +103,7 @@ def test_sequences_give_what_acting_gave(shared: bool, lstm: int | None, sequenc
 def test_the_parts_of_a_rollout_may_be_learned_from_alone() -> None:
     """A minibatch of the third and the first of four sequences: each begins with its own state."""
     network, rollout = made(False, UNITS)
-    rows = network.rollout(rollout.features, rollout.labels, 0.8, "x")
+    rows = network.rollout(rollout.features, rollout.labels, 0.8)
     whole, _ = network.evaluate(rows)
     index = tf.constant([6, 7, 8, 0, 1, 2])
     part, _ = network.evaluate(tf.nest.map_structure(lambda values: tf.gather(values, index), rows))
@@ -116,7 +112,7 @@ def test_the_parts_of_a_rollout_may_be_learned_from_alone() -> None:
 
 def test_gradients_go_back_to_the_beginning_of_their_sequence_and_episode() -> None:
     network, rollout = made(False, UNITS)
-    rows = network.rollout(rollout.features, rollout.labels, 0.8, "x")
+    rows = network.rollout(rollout.features, rollout.labels, 0.8)
     with tf.GradientTape() as tape:
         tape.watch(rows["observation"])
         last = network.evaluate(rows)[0]["logits"][5]  # of environment 0, which began an episode at timestep 2
@@ -132,5 +128,5 @@ def test_gradients_go_back_to_the_beginning_of_their_sequence_and_episode() -> N
 def test_sequences_must_divide_the_rollout() -> None:
     network, rollout = made(False, UNITS, 4)
     with pytest.raises(ArgumentError, match="divide the 6 timesteps") as refused:
-        network.rows(rollout.features, rollout.labels, "x")
+        network.rows(rollout.features, rollout.labels)
     assert (refused.value.argument, refused.value.value) == ("sequence_length", 4)

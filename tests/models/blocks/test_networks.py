@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from axonrl.core.initializers import Initializer, supply_draws
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks import networks
 from axonrl.models.blocks.input_tensors import JoinedShape
@@ -79,6 +80,26 @@ def test_unknown_names_are_refused_with_the_nearest(arguments: Any, message: str
 def test_every_name_is_one_of_keras() -> None:
     assert all(callable(keras.activations.get(name)) for name in networks.ACTIVATIONS)
     assert all(callable(keras.initializers.get(name)) for name in networks.INITIALIZERS)
+
+
+@pytest.mark.parametrize("shape", [(64, 96), (5, 3, 8, 40)], ids=str)
+@pytest.mark.parametrize("law", networks.INITIALIZERS)
+def test_initial_values_follow_the_laws_of_keras(law: str, shape: tuple[int, ...]) -> None:
+    """The same distribution for the same shape; the draws are others."""
+    with supply_draws(3) as draws:
+        ours = Initializer(law, 2.0)(shape)
+    theirs = 2 * np.asarray(keras.initializers.get(law)(shape))
+    assert ours.dtype == np.float32
+    assert np.array_equal(draws.made[0](3), ours)
+    at = [0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98, 1]
+    np.testing.assert_allclose(np.quantile(ours, at)[1:-1], np.quantile(theirs, at)[1:-1], atol=0.1 * theirs.std())
+    if law != "orthogonal":  # whose extremes are rare
+        np.testing.assert_allclose(np.abs(ours).max(), np.abs(theirs).max(), rtol=0.15)
+        return
+    flat = ours.reshape(-1, shape[-1]) / 2
+    np.testing.assert_allclose(
+        *(flat @ flat.T, np.eye(64)) if shape == (64, 96) else (flat.T @ flat, np.eye(40)), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("initializer", ["he_normal", "orthogonal", "zeros"])

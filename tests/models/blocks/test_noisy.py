@@ -8,7 +8,8 @@ import tensorflow as tf
 from axonrl import noise
 from axonrl.errors import ArgumentError
 from axonrl.models.blocks.networks import Network
-from axonrl.models.blocks.noisy import NoisyDense, NoisyNetworkParams
+from axonrl.models.blocks.noisy import NoisyNetworkParams
+from axonrl.models.blocks.noisy_dense import NoisyDense
 from axonrl.tests.raising import raised
 
 X = tf.constant([[1.0, 2.0], [0.0, -1.0]])

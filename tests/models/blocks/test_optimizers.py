@@ -69,7 +69,7 @@ def adam_steps(make: Any, shape: tuple[int, ...], count: int) -> list[Any]:
 @pytest.mark.parametrize(("shape", "rtol"), [((optimizers.LARGE - 1,), 0.0), ((2, optimizers.LARGE // 2), 2e-5)])
 def test_adam_is_keras_adam(shape: tuple[int, ...], rtol: float) -> None:
     """Bit by bit where it is small; else in other roundings: 1 - beta_2 is off by 1.3e-5, and steps by half of that."""
-    ours = adam_steps(optimizers.OPTIMIZERS["adam"], shape, 50)
+    ours = adam_steps(optimizers.optimizer_class("adam"), shape, 50)
     theirs = adam_steps(keras.optimizers.Adam, shape, 50)
     assert len(ours) == len(theirs) == 3
     for found, expected in zip(ours, theirs, strict=True):

@@ -8,11 +8,17 @@ import pytest
 import tensorflow as tf
 
 from axonrl.models.blocks import returns
-from axonrl.models.blocks.returns import discounted_returns, n_step_returns
+from axonrl.models.blocks.returns import n_step_returns
 from axonrl.tests.models.blocks.derivatives import gradients
 
 gae: Any = returns.gae  # of arrays that are unpacked
-lambda_returns: Any = returns.lambda_returns
+
+
+def without_value(reward: Any, discount: Any, truncated: Any, value: Any, next_value: Any, lambda_: float) -> Any:
+    return returns.lambda_returns(reward, discount, truncated, next_value, lambda_)
+
+
+lambda_returns: Any = without_value
 
 
 def run(function: Any, arrays: Any, lambda_: float) -> Any:
@@ -28,7 +34,7 @@ NEXT_VALUE = [4.0, 6.0, 8.0, 10.0]
 
 
 def rollout(terminated: Any = (), truncated: Any = (), final_value: float = 0.0) -> Any:
-    """Of one environment, with an episode that ends at these timesteps with a final observation of this value."""
+    """A rollout of one environment: an episode ends at these timesteps with a final observation of this value."""
     ends = {*terminated, *truncated}
     return [
         np.array(column).reshape(4, 1)
@@ -78,19 +84,21 @@ def test_lambda_returns_worked_out_by_hand() -> None:
     assert run(lambda_returns, truncated, 0.5)[:, 0].tolist() == [5.25, 13.0, 6.5, 10.0]
 
 
-def test_discounted_returns_worked_out_by_hand() -> None:
-    def found(arrays: Any) -> Any:
-        reward, discount, truncated, _, next_value = (tf.constant(array, tf.float32) for array in arrays)
-        return discounted_returns(reward, discount, truncated, next_value).numpy()[:, 0].tolist()
-
-    assert found(rollout()) == [4.25, 6.5, 7.0, 10.0]  # as above
-    assert found(rollout(terminated=[1], final_value=99.0)) == [2.5, 3.0, 7.0, 10.0]
-    assert found(rollout(truncated=[1], final_value=20.0)) == [7.5, 13.0, 7.0, 10.0]
-    assert found(rollout(truncated=[3])) == [4.25, 6.5, 7.0, 10.0]
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        (rollout(), [4.25, 6.5, 7.0, 10.0]),
+        (rollout(terminated=[1], final_value=99.0), [2.5, 3.0, 7.0, 10.0]),
+        (rollout(truncated=[1], final_value=20.0), [7.5, 13.0, 7.0, 10.0]),
+        (rollout(truncated=[3]), [4.25, 6.5, 7.0, 10.0]),
+    ],
+)
+def test_with_lambda_1_they_are_discounted_returns(arrays: Any, expected: list[float]) -> None:
+    assert run(lambda_returns, arrays, 1.0)[:, 0].tolist() == expected
 
 
 def random_rollout(length: int, num_envs: int) -> list[Any]:
-    """As a memory yields it and a network values it, float32."""
+    """A rollout as a memory yields it, with values of a network, float32."""
     rng = np.random.default_rng(length)
     shape = (length, num_envs)
     reward, value, final = rng.standard_normal((3, *shape))

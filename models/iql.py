@@ -1,0 +1,157 @@
+"""IQL: implicit Q-learning from recorded episodes, which never values an action that they lack.
+
+Source: Kostrikov, Nair and Levine 2021 (https://arxiv.org/abs/2110.06169), section 4, whose equations are cited below.
+Differences from the paper: docs/algorithms/iql.md.
+
+Shapes in comments: B is the batch, O the size of an encoded observation, A the components of an action or the number of
+Discrete ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from gymnasium import spaces
+
+from ..core.errors import ArgumentError
+from ..core.protocols import EstimatorSpec, Modes, RunConfig
+from ..core.schedules import ScheduleLike
+from ..core.tensorflow_import import tf
+from ..explorations.squashed import is_bounded_box
+from .blocks import losses
+from .blocks.actions import Discrete
+from .blocks.actor_critic import ActorCritic
+from .blocks.actor_critic_params import PolicyNetworkParams
+from .blocks.box_actions import SquashedBox, flat
+from .blocks.critics import TwinCritics, critics_loss
+from .blocks.networks import Network
+from .blocks.observations import Observations
+from .blocks.optimizers import learning_rate_at, make_optimizer
+from .blocks.params import from_params, one_of, param, real, sizes
+from .blocks.targets import update_target
+from .blocks.train_step import check_transitions, mean_error, minimize
+
+Tensor: TypeAlias = Any
+LEAST_LOG_STD = -5.0
+"""Lower bound of the policy's log standard deviation, from the authors' code."""
+LARGEST_WEIGHT = 100.0
+"""Largest weight of an imitated action, from the authors' code."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IQLParams(PolicyNetworkParams):
+    """The parameters of IQL. Policy, value and critics have an optimizer each. Defaults are those for MuJoCo."""
+
+    hidden: Sequence[int] | None = param((256, 256), "sizes of the dense layers of each network", sizes())
+    activation: str = "relu"
+    learning_rate: ScheduleLike = 3e-4
+    expectile: float = param(
+        0.7, "tau: 0.5 values the data's mean action, towards 1 its best one", real(at_least=0, at_most=1)
+    )
+    inverse_temperature: float = param(
+        3.0, "beta: 0 imitates all actions alike, more of it the better ones", real(at_least=0)
+    )
+    target_update_rate: float = param(
+        0.005, "share of the way that target critics go in each update", real(above=0, at_most=1)
+    )
+    box_policy: str = param(
+        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
+    )
+    log_std: float = param(
+        0.0,
+        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
+        real(at_least=-20, at_most=20),
+    )
+
+
+def model_fn(
+    features: Any, labels: Any, mode: str, params: Mapping[str, Any] | IQLParams | None, config: RunConfig
+) -> EstimatorSpec:
+    """IQL, for a ReplayMemory filled in advance.
+
+    Predictions are those of PPO's policy: ``action`` (the likeliest), and ``logits`` float32 [B, A] for Discrete
+    actions, ``mean`` and ``log_std`` float32 [B, ...] for a Box; ``action_mask`` bool [B, A] where observations have a
+    mask. ``loss`` is the critics' loss, ``td_error`` their mean TD error. Metrics: ``value_loss``, ``actor_loss``,
+    ``q_mean`` (of both critics, of the data's actions), ``learning_rate``; with gradient clipping also
+    ``value_gradient_norm``, ``actor_gradient_norm`` and ``critic_gradient_norm`` (before clipping).
+
+    Raises:
+        ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
+            the memory does not yield single transitions, or a parameter is invalid.
+    """
+    params = from_params(IQLParams, params)
+    space = config.action_space
+    if not isinstance(space, spaces.Discrete) and not (isinstance(space, spaces.Box) and is_bounded_box(space)):
+        message = f"IQL needs a bounded Box of floats or a Discrete space as action space, got {space!r}"
+        raise ArgumentError(message, "action_space", space)
+    policy = ActorCritic(config, params, "IQL", critic=False, least_log_std=LEAST_LOG_STD)
+    if mode == Modes.PREDICT:
+        return policy.predict(features, record=())
+
+    check_transitions(labels, "IQL")
+    observations = Observations(config.observation_space, space, params.action_mask)
+    critics, targets, value = _networks(math.prod(observations.shape), space, params)
+    seen, next_seen = (flat(observations.encode(each)) for each in (features, labels["next_observation"]))
+    action = _critic_action(space, labels["action"])
+
+    def values(observation: Tensor) -> Tensor:
+        return value(observation)["value"][:, 0]
+
+    def critic_loss() -> tuple[Tensor, Tensor, Tensor]:
+        q_values = critics(seen, action)
+        target = labels["reward"] + labels["discount"] * values(next_seen)
+        return *critics_loss(target, q_values, labels), tf.reduce_mean(tf.add_n(q_values)) / 2  # equation 6
+
+    if mode == Modes.EVAL:
+        return EstimatorSpec(mode, loss=critic_loss()[0])
+
+    rate, step = params.target_update_rate, labels["global_step"]
+    update_target(critics.variables, targets.variables, step, period=None, rate=rate)
+    train = _Training(labels, params)
+    target_value = tf.stop_gradient(tf.minimum(*targets(seen, action)))
+    error = losses.expectile(target_value - values(seen), params.expectile)  # equation 5
+    value_loss = train.step("value", mean_error(error, labels), value.variables)
+    weight = tf.minimum(tf.exp(params.inverse_temperature * (target_value - values(seen))), LARGEST_WEIGHT)
+    distribution = policy.actions.distribution(policy.evaluate({"observation": features})[0])
+    log_prob = distribution.log_prob(policy.actions.from_environment(labels["action"]))
+    error = -tf.stop_gradient(weight) * log_prob  # equation 7
+    actor_loss = train.step("actor", mean_error(error, labels), policy.variables)
+    loss, td_error, q_mean = critic_loss()
+    train.step("critic", loss, critics.variables)
+    metrics = {"value_loss": value_loss, "actor_loss": actor_loss, "q_mean": q_mean, **train.metrics}
+    return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)
+
+
+def _networks(size: int, space: spaces.Space[Any], params: IQLParams) -> tuple[TwinCritics, TwinCritics, Network]:
+    """The critics, their targets, and the value, for encoded observations of a size."""
+    shape = [size + (int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape or ()))]
+    critics = TwinCritics("critic", shape, params)
+    targets = TwinCritics("target", shape, params, zeros=True)
+    return critics, targets, Network("value", [size], {"value": 1}, params)
+
+
+def _critic_action(space: spaces.Space[Any], action: Tensor) -> Tensor:
+    """Actions as an input of critics, float32 [B, A]: one-hot, or in -1 .. 1."""
+    if isinstance(space, spaces.Discrete):
+        return tf.one_hot(Discrete(space, "IQL").from_environment(action), int(space.n))
+    return SquashedBox(space, "IQL").from_environment(action)
+
+
+class _Training:
+    """The steps of an update, with an optimizer each, and their metrics."""
+
+    def __init__(self, labels: Mapping[str, Any], params: IQLParams) -> None:
+        self._params = params
+        self.metrics = {"learning_rate": learning_rate_at(params.learning_rate, labels)}
+
+    def step(self, name: str, loss: Tensor, variables: Sequence[Any]) -> Tensor:
+        """Minimise a loss, which is returned."""
+        params = self._params
+        optimizer = make_optimizer(params.optimizer, self.metrics["learning_rate"], params.optimizer_epsilon)
+        norm = minimize(loss, variables, optimizer, params.max_gradient_norm)
+        if params.max_gradient_norm is not None:
+            self.metrics[f"{name}_gradient_norm"] = norm
+        return loss
