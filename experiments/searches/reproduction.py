@@ -1,0 +1,239 @@
+"""Results of finished runs in small files, which a repository keeps when the run folders are gone.
+
+Of each seed of an experiment NAME there are two files in a folder of results:
+
+``NAME/seed_N.json``
+    What was run (``experiment``, ``seed``, digest of the ``settings``), with what (``made_with``: versions, commit,
+    machine), how far (``timesteps``, ``updates``, ``seconds``), and what it reached: the results of ``best`` and
+    ``last``, each of ``episodes`` new episodes, and the digest of the last ``weights``.
+``NAME/seed_N.csv``
+    The evaluations during training, and the mean return of the episodes of training since the evaluation before.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from ...core import fields
+from ...core.protocols import Array
+from ...core.text_columns import Column
+from ...run_dir import record
+from ...run_dir.files import make_folders, write_atomically
+from ...run_dir.history import read_columns, read_evaluations
+from ...run_dir.initial_values import digests
+from ...run_dir.starts import read_starts
+from ...run_dir.statistics import interquartile_mean, interval
+from ..config.schema import ExperimentFile
+from ..console import Table
+from ..errors import RunFolderError
+
+_TIANSHOU: Final = "Tianshou, v3, peak of the mean"
+REFERENCES: Final[Mapping[str, tuple[float, str]]] = {
+    "ppo_halfcheetah": (5783.9, _TIANSHOU),
+    "ppo_hopper": (2609.3, _TIANSHOU),
+    "ppo_walker2d": (3588.5, _TIANSHOU),
+    "ppo_ant": (3258.4, _TIANSHOU),
+    "ppo_humanoid": (787.1, _TIANSHOU),
+}
+"""Published returns, with source, version of the environment and statistic. Tianshou's
+(https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the highest point within 1M timesteps of the mean
+over 10 seeds of evaluations every 30,720 timesteps, 10 episodes each, in runs of 3M: more than the mean of the last
+policies, less than that of the best ones."""
+_SIMULATORS: Final = ("mujoco", "box2d", "minatar", "ale-py")
+_NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "tracker", "submit", "matrix"}
+"""Keys of an experiment that do not make another run; the values of params have been put in their places."""
+_RESULT: Final = fields.fields(
+    {
+        "experiment": fields.text,
+        "seed": fields.whole(),
+        "settings": fields.text,
+        "made_with": fields.each(fields.optional(fields.scalar)),
+        **dict.fromkeys(("timesteps", "updates"), fields.whole()),
+        "seconds": fields.number,
+        **dict.fromkeys(("best", "last"), fields.each(fields.number)),
+        "weights": fields.text,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The result of one seed: the content of its JSON file. ``seconds`` are those of training, evaluations included."""
+
+    experiment: str
+    seed: int
+    settings: str
+    made_with: Mapping[str, Any]
+    timesteps: int
+    updates: int
+    seconds: float
+    best: Mapping[str, float]
+    last: Mapping[str, float]
+    weights: str
+
+
+def digest_of_settings(experiment: ExperimentFile) -> str:
+    """A digest of everything in an experiment that its results depend on, but the seed.
+
+    Defaults are left out: a key that experiment files gain later does not change the digests of those without it.
+    """
+    return _digest(experiment.model_dump(mode="json", exclude=_NOT_SETTINGS, exclude_defaults=True))
+
+
+def digest_of_weights(weights: Mapping[str, Array]) -> str:
+    """A digest of weights by name."""
+    return _digest(digests(weights))
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def result_of(
+    folder: Path, experiment: ExperimentFile, agent: Any, best: Mapping[str, float], last: Mapping[str, float]
+) -> Result:
+    """The result of a finished run.
+
+    Args:
+        folder: the run folder.
+        experiment: of all seeds.
+        agent: the Agent of the run folder.
+        best: results of ``Agent.evaluate`` for the best policy kept.
+        last: the same for the last policy.
+
+    Raises:
+        RunFolderError: the folder has no record of a run.
+    """
+    found = record.read(folder)
+    if found is None:
+        raise RunFolderError(folder, f"Run folder {folder} has no {record.FILE}. {record.REMEDY}")
+    simulators = {name: version for name in _SIMULATORS if (version := _version(name))}
+    commits = [start["git_commit"] for start in read_starts(folder)]
+    made_with = {**found.made_with, **simulators, "git_commit": commits[0] if commits else None}
+    return Result(
+        experiment=experiment.name,
+        seed=found.seed,
+        settings=digest_of_settings(experiment),
+        made_with=made_with,
+        timesteps=agent.global_timestep,
+        updates=agent.global_step,
+        seconds=round(float(read_columns(folder).seconds.sum()) / found.num_envs, 1),
+        best=best,
+        last=last,
+        weights=digest_of_weights(agent.get_weights()),
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def write(results: Path, result: Result, run: Path) -> Path:
+    """Write the two files of a seed; returns the JSON file.
+
+    Args:
+        results: the folder of results.
+        result: of the seed.
+        run: its run folder.
+    """
+    path = _path(results, result.experiment, result.seed)
+    make_folders(path.parent)
+    write_atomically(path.with_suffix(".csv"), _curve(run).encode())
+    write_atomically(path, (json.dumps(dataclasses.asdict(result), indent=1) + "\n").encode())
+    return path
+
+
+def read(results: Path, name: str, seed: int) -> Result | None:
+    """Read the result of a seed; None if there is none.
+
+    Raises:
+        ValueError: the file is damaged; names it.
+    """
+    path = _path(results, name, seed)
+    try:
+        value: Any = json.loads(path.read_text(encoding="utf-8"))
+        fields.check("", value, _RESULT)
+        return Result(**value)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}. Remove it to evaluate the run again.") from None
+
+
+def _path(results: Path, name: str, seed: int) -> Path:
+    return results / name / f"seed_{seed}.json"
+
+
+def _curve(run: Path) -> str:
+    """The CSV file of a run: one row for each evaluation during training."""
+    episodes, text = read_columns(run), io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("timesteps", "return_mean", "return_std", "training_return"))
+    before = 0
+    for one in read_evaluations(run):
+        now = one.global_timestep
+        inside = (episodes.global_timestep > before) & (episodes.global_timestep <= now)
+        training = f"{episodes.episode_return[inside].mean():.2f}" if inside.any() else ""
+        rows.writerow((now, f"{one.episode_return_mean:.2f}", f"{one.episode_return_std:.2f}", training))
+        before = now
+    return text.getvalue()
+
+
+def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
+    """The statistics over seeds of the results of an experiment, of which there is at least one, as plain data."""
+    policies = {}
+    for policy in ("best", "last"):
+        returns = [getattr(one, policy)["episode_return_mean"] for one in found]
+        middle = interval(returns, interquartile_mean)
+        policies[policy] = {
+            "returns": returns,
+            "mean": statistics.fmean(returns),
+            "interquartile_mean": middle.value,
+            "interval": [middle.low, middle.high],
+        }
+    reference = REFERENCES.get(name)
+    return {
+        "experiment": name,
+        "seeds": [one.seed for one in found],
+        "timesteps": max(one.timesteps for one in found),
+        "seconds": sum(one.seconds for one in found),
+        "reference": None if reference is None else {"return": reference[0], "source": reference[1]},
+        **policies,
+    }
+
+
+def table(found: Mapping[str, Any]) -> Table:
+    """A :func:`summary` for the terminal: a row for the best policy and one for the last."""
+    policies, reference = ("best", "last"), found["reference"]
+    said = "-" if reference is None else f"{reference['return']:,.0f} ({reference['source']})"
+
+    def texts(name: str) -> list[str]:
+        return [f"{found[policy][name]:,.1f}" for policy in policies]
+
+    bounds = [" to ".join(f"{bound:,.1f}" for bound in found[policy]["interval"]) for policy in policies]
+    each = [", ".join(f"{value:,.0f}" for value in found[policy]["returns"]) for policy in policies]
+    return Table(
+        [
+            Column("policy", policies, whole=True),
+            Column("mean", texts("mean"), right=True, whole=True),
+            Column("interquartile mean", texts("interquartile_mean"), right=True, whole=True),
+            Column("95 % interval", bounds, right=True, whole=True),
+            Column("reference", [said, said], right=True, whole=True),
+            Column("minutes", [f"{found['seconds'] / 60:,.0f}"] * 2, right=True, whole=True),
+            Column("timesteps", [f"{found['timesteps']:,}"] * 2, right=True, whole=True),
+            Column("of each seed", each),
+        ],
+        f"{found['experiment']}, {len(found['seeds'])} seeds",
+    )

@@ -1,0 +1,89 @@
+"""``axonrl reproduce``: results in files, and what of them is not run again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axonrl.experiments.commands import seeds
+from axonrl.experiments.commands.cli import main
+from axonrl.experiments.config.schema import load
+from axonrl.experiments.config.shipped import shipped
+from axonrl.experiments.searches import reproduction
+from axonrl.tests.experiments.made_runs import make_run
+
+EVALUATED = {"episodes": 4.0, "episode_return_mean": 30.0, "episode_return_std": 2.0}
+
+
+class Trained:
+    """An Agent after training."""
+
+    global_timestep, global_step = 60, 7
+
+    def get_weights(self) -> dict[str, Any]:
+        """Two weights."""
+        return {"kernel": [[1.0, 2.0]], "bias": 0.5}
+
+
+def made(results: Path, run: Path, seed: int, *, name: str = "dqn_cartpole", best: float, last: float) -> Path:
+    """The result of a seed of a shipped experiment."""
+    make_run(run, seed, [10, 20, 30, 40, 50, 60], evaluations={30: 25.0, 60: 35.0})
+    experiment = load(shipped()[name])[0]
+    policies = [{**EVALUATED, "episode_return_mean": value} for value in (best, last)]
+    return reproduction.write(results, reproduction.result_of(run, experiment, Trained(), *policies), run)
+
+
+def test_the_files_of_a_seed(tmp_path: Path) -> None:
+    path = made(tmp_path, tmp_path / "run", 100, best=30, last=20)
+    assert path == tmp_path / "dqn_cartpole" / "seed_100.json"
+    # Of six episodes of ten timesteps, three end up to each evaluation.
+    expected = "timesteps,return_mean,return_std,training_return\n30,25.00,0.00,20.00\n60,35.00,0.00,50.00\n"
+    assert path.with_suffix(".csv").read_text() == expected
+    found = json.loads(path.read_text())
+    assert (found["experiment"], found["seed"], found["timesteps"], found["updates"]) == ("dqn_cartpole", 100, 60, 7)
+    assert found["seconds"] == pytest.approx(0.3)  # six episodes of 0.1 seconds, in two copies
+    assert (found["best"]["episode_return_mean"], found["last"]["episode_return_mean"]) == (30, 20)
+    assert len(found["weights"]) == 16
+    again = reproduction.read(tmp_path, "dqn_cartpole", 100)
+    assert again is not None
+    assert again.weights == found["weights"]
+    assert reproduction.read(tmp_path, "dqn_cartpole", 101) is None
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=r"seed_100.json is damaged: experiment is missing"):
+        reproduction.read(tmp_path, "dqn_cartpole", 100)
+
+
+def test_settings_are_what_a_result_depends_on() -> None:
+    def digest(**sets: str) -> str:
+        return reproduction.digest_of_settings(load(shipped()["dqn_cartpole"], sets=sets)[0])
+
+    assert digest() == digest(seed="5") == digest(seeds="[1, 2]") == digest(description="another")
+    assert digest() != digest(**{"train.max_timesteps": "100"})
+
+
+def test_what_has_a_result_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def run(experiment: Any, document: Any, arguments: Any) -> int:
+        asked.append((experiment.seeds, arguments.model_dir, arguments.auto_resume, arguments.jobs))
+        print("a table of many seeds")
+        return 143
+
+    monkeypatch.setattr(seeds, "run", run)
+    results = ("--results", str(tmp_path), "--json")
+    for seed, (best, last) in {3: (30, 20), 4: (50, 30), 5: (40, 10)}.items():
+        made(tmp_path, tmp_path / f"run-{seed}", seed, best=best, last=last)
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "3-5", *results]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not asked
+    assert found["best"] == {"returns": [30, 50, 40], "mean": 40, "interquartile_mean": 40, "interval": [30, 50]}
+    assert (found["last"]["mean"], found["seeds"], found["reference"]) == (20, [3, 4, 5], None)
+    # Another seed, and all of them with other settings; both are stopped.
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "4,6", "--jobs", "2", *results]) == 143
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "3,4", "--timesteps", "1e4", *results]) == 143
+    folder = Path("runs/reproduced/dqn_cartpole")
+    assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None)]
+    assert capsys.readouterr().out == ""
