@@ -1,11 +1,36 @@
-"""Python processes that axonrl starts beside its own."""
+"""Python processes that axonrl starts beside its own, and lines of JSON between them."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
+
+from ..hooks import Hook
+from ..hooks.events import BeginFacts, EndFacts, Session
+
+WARNING: Final = "warning"
+"""For the user."""
+STOP: Final = "stop"
+"""Stop the run; the text is the reason."""
+
+WAIT: Final = "wait"
+"""For the user, and for the waiting process: the end comes later than expected."""
+
+
+class Message(NamedTuple):
+    """One line: ``{"type": "stop", "text": "..."}``."""
+
+    type: str
+    text: str
+
+
+Tell: TypeAlias = Callable[[Message], None]
 
 
 def started(main: Callable[..., object], arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -31,3 +56,60 @@ def started(main: Callable[..., object], arguments: Sequence[str], **options: An
         start_new_session=True,
         **options,
     )
+
+
+def send(process: subprocess.Popen[bytes], **values: Any) -> None:
+    """Write a line of JSON to the standard input of a process; that it has ended is no error."""
+    stdin = cast("IO[bytes]", process.stdin)
+    with contextlib.suppress(OSError, ValueError):
+        stdin.write(json.dumps(values).encode() + b"\n")
+        stdin.flush()
+
+
+class Parent:
+    """The process that started this one and reads its standard output. All else that is printed goes to errors."""
+
+    def __init__(self) -> None:
+        self._file, self._lock = os.dup(1), threading.RLock()
+        sys.stdout.flush()
+        os.dup2(2, 1)
+
+    def tell(self, **values: Any) -> None:
+        """Write a line of JSON; that the reader has ended is no error. From any thread."""
+        data = json.dumps(values, default=str).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self._file, data) :]
+
+
+def parse(line: str) -> Message:
+    """The message of a line. Anything else, from a library for example, is a warning in its own words."""
+    try:
+        return Message(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return Message(WARNING, line)
+
+
+class StopOnRequest(Hook):
+    """Stops a run when another process asks for it: see :data:`STOP`."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        """Why the run was stopped; empty if it was not."""
+        self._session: Session | None = None
+
+    def request_stop(self, reason: str) -> None:
+        """Stop, once it trains. From any thread."""
+        self.reason = reason
+        if self._session is not None:
+            self._session.request_stop(reason)
+
+    def begin(self, session: Session, facts: BeginFacts) -> None:
+        """Stop the session from now on."""
+        self._session = session
+        if self.reason:
+            session.request_stop(self.reason)
+
+    def end(self, session: Session, facts: EndFacts) -> None:
+        """Forget the session."""
+        self._session = None

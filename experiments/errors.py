@@ -69,7 +69,7 @@ class Findings:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """Collect an error that is raised inside; what follows goes on."""
+        """Collect an error that is raised inside, and continue."""
         try:
             yield
         except ExperimentError as error:

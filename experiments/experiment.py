@@ -35,7 +35,7 @@ class Evaluated:
         checkpoint: its number.
         timestep: ``global_timestep`` of the policy.
         update: ``global_step`` of the policy.
-        results: of ``Agent.evaluate``.
+        results: the results of ``Agent.evaluate``.
         exported: where export strategies put it.
     """
 
@@ -135,7 +135,7 @@ class Experiment:
                 kept, or a checkpoint's number.
 
         Returns:
-            The results of ``Agent.evaluate``; errors likewise.
+            The results of ``Agent.evaluate``, which raises the same errors.
         """
         timestep = self.agent.global_timestep if policy == "last" else None
         if isinstance(policy, int) and policy in CheckpointStore(self.agent.model_dir).kept():
@@ -312,7 +312,7 @@ def _noted(folder: Path) -> set[int]:
 
 
 def _note(folder: Path, evaluated: Evaluated) -> None:
-    """Append a row, which is on the disk before anybody is told; a row that a crash has cut short is none."""
+    """Append a row and sync it; a row that a crash has cut short does not count."""
     path = folder / EVALUATED
     begins = not path.exists() or path.stat().st_size == 0
     try:

@@ -28,8 +28,8 @@ class ExportStrategy(Protocol):
         Args:
             agent: has the policy.
             policy: ``"last"``, ``"best"`` or a checkpoint's number.
-            timestep: of the training, at which it acted so.
-            results: of its evaluation.
+            timestep: the timestep of the training, at which it acted so.
+            results: the results of its evaluation.
 
         Returns:
             Where it is; None if it was not exported.
@@ -40,8 +40,8 @@ class LatestExport:
     """Exports every evaluated policy as ``<directory>/timestep-<number>``, and keeps the newest ones.
 
     Args:
-        directory: of the exports; other files in it are left alone.
-        keep: how many.
+        directory: the directory of the exports; other files in it are left alone.
+        keep: the number to keep.
 
     Raises:
         ArgumentError: ``keep`` is below 1.
@@ -52,7 +52,7 @@ class LatestExport:
         self.keep = count("LatestExport(keep)", keep)
 
     def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
-        """Always; then the oldest beyond ``keep`` are removed."""
+        """Export the policy, then remove the oldest exports beyond ``keep``."""
         make_folders(self.directory)
         exported: Path = agent.export(self.directory / f"timestep-{timestep:012d}", policy=policy)
         folders = sorted(path for path in self.directory.iterdir() if _FOLDER.fullmatch(path.name))
@@ -67,7 +67,7 @@ class BestExport:
     What is to be beaten stands in ``<directory>/best.json``, so a process that comes later goes on from there.
 
     Args:
-        directory: of the export.
+        directory: the directory of the export.
         metric: a result of ``Agent.evaluate``, of which more is better.
     """
 
@@ -89,7 +89,7 @@ class BestExport:
             raise CheckpointError(f"{path} is damaged: {error}. Remove it to begin anew.") from error
 
     def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
-        """If it is better.
+        """Export the policy if it is better.
 
         Raises:
             ArgumentError: there is no such result.

@@ -8,12 +8,10 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 RUNS: Final = Path("runs")
 """The default folder of new run folders, in the current directory."""
-Command: TypeAlias = Callable[[argparse.Namespace], int]
-"""Carries out a command; returns the exit code."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -39,30 +37,37 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {what} {value!r}{suggestion(value, action.choices)}")
 
 
-def add_command(
-    commands: Any, name: str, about: str, examples: str, parents: Sequence[argparse.ArgumentParser]
-) -> argparse.ArgumentParser:
-    """Add a command.
+class Command(NamedTuple):
+    """A command of ``axonrl``, which a function of its name carries out: it returns the exit code.
 
     Args:
-        commands: what ``add_subparsers`` returned.
-        name: the command.
+        name: the word.
         about: what it does, in one line that begins with a verb.
+        takes: make parsers whose options it takes too.
         examples: printed below its options.
-        parents: parsers whose options it takes too.
-
-    Returns:
-        Its parser.
+        add: adds its own arguments.
     """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=about,
-        description=f"{about[0].upper()}{about[1:]}.",
-        epilog=examples,
-        parents=parents,
-        formatter_class=HelpFormatter,
-    )
-    return parser
+
+    name: str
+    about: str
+    takes: Sequence[Callable[[], argparse.ArgumentParser]]
+    examples: str = ""
+    add: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def parser(self, commands: Any, module: str) -> argparse.ArgumentParser:
+        """Its parser, added to what ``add_subparsers`` returned; the module of its function is imported when called."""
+        parser: argparse.ArgumentParser = commands.add_parser(
+            self.name,
+            help=self.about,
+            description=f"{self.about[0].upper()}{self.about[1:]}.",
+            epilog=self.examples,
+            parents=[make() for make in self.takes],
+            formatter_class=HelpFormatter,
+        )
+        parser.set_defaults(module=module)
+        if self.add is not None:
+            self.add(parser)
+        return parser
 
 
 def experiment_options() -> argparse.ArgumentParser:
@@ -112,6 +117,21 @@ def debug_option() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return parser
+
+
+ALONE: Final = (debug_option,)
+WITH_JSON: Final = (json_option, debug_option)
+WITH_FILE: Final = (experiment_options, json_option, debug_option)
+
+
+def run_folder(parser: argparse.ArgumentParser) -> None:
+    """The run folder of a command about an existing run."""
+    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+
+
+def policy_choice(parser: Any) -> None:
+    """``--policy``, to a parser or a group."""
+    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
 
 
 def positive(text: str) -> int:

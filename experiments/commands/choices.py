@@ -1,21 +1,20 @@
-"""``axonrl list``, ``new``, ``schema`` and ``completion``: available names, for people, editors and shells."""
+"""``axonrl list``, ``new``, ``schema``, ``cache`` and ``completion``: what there is, for people, editors and shells."""
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
+from ...run_dir import programs
 from ..config.shipped import SHIPPED, shipped
 from ..console import DONE, print_json
 from ..errors import ExperimentError
-from .arguments import Command
 from .completion import script
 
 
-def list_names(arguments: argparse.Namespace) -> int:
+def list(arguments: argparse.Namespace) -> int:
     """Print all names, with one line about each."""
     sections = _names()
     if arguments.json:
@@ -68,7 +67,7 @@ def _names() -> dict[str, dict[str, str]]:
     }
 
 
-def print_schema(arguments: argparse.Namespace) -> int:
+def schema(arguments: argparse.Namespace) -> int:
     """Print the JSON schema of experiment files."""
     from ..config.json_schema import experiment_schema
 
@@ -76,15 +75,26 @@ def print_schema(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def print_completion(arguments: argparse.Namespace) -> int:
+def completion(arguments: argparse.Namespace) -> int:
     """Print the code with which a shell completes ``axonrl``."""
     print(script(arguments.shell), end="")
     return DONE
 
 
-COMMANDS: Final[Mapping[str, Command]] = {
-    "list": list_names,
-    "new": new,
-    "schema": print_schema,
-    "completion": print_completion,
-}
+def cache(arguments: argparse.Namespace) -> int:
+    """List the programs in the cache, most recently used first, or remove all."""
+    found = programs.entries()
+    if arguments.clear:
+        for entry in found:
+            programs.remove(entry.path)
+    listed = [{**entry.described(), "bytes": entry.size, "used": entry.used / 1e9} for entry in found]
+    if arguments.json:
+        print_json({"folder": programs.shared_folder(), "max_bytes": programs.max_bytes(), "entries": listed})
+        return DONE
+    for one in listed:
+        used = datetime.datetime.fromtimestamp(one["used"]).astimezone()
+        print(f"{used:%Y-%m-%d %H:%M}  {one['bytes'] / 2**10:8,.0f} KiB  {one['what']}")
+    size, largest = sum(entry.size for entry in found) / 2**20, programs.max_bytes() / 2**20
+    done = "removed" if arguments.clear else f"of at most {largest:,.0f} MiB"
+    print(f"{len(found)} programs in {programs.shared_folder()}: {size:,.1f} MiB {done}")
+    return DONE

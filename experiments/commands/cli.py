@@ -7,27 +7,30 @@ by SIGINT and SIGTERM, after saving.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from ...version import __version__
 from ..config.shipped import shipped
 from ..console import DONE
 from . import compare, completion, servers, services
 from .arguments import (
+    ALONE,
     RUNS,
+    WITH_FILE,
+    WITH_JSON,
     Command,
     HelpFormatter,
     Parser,
-    add_command,
-    debug_option,
-    experiment_options,
-    json_option,
     natural,
+    policy_choice,
     positive,
+    run_folder,
     share,
 )
 
@@ -45,7 +48,7 @@ exit codes:
   0 done   1 failed   2 invalid command line, experiment file or run folder
   130, 143 stopped by SIGINT (Ctrl-C) or SIGTERM, after saving
 """
-_RUN_EXAMPLES = """\
+_RUN = """\
 examples:
   axonrl run dqn_cartpole
   axonrl run my.yml --seeds 8 --jobs 2
@@ -53,23 +56,28 @@ examples:
   axonrl run my.yml --model-dir runs/second -P learning_rate=1e-3
   axonrl run my.yml --model-dir runs/second --resume --timesteps 2e5
 """
-_CHECK_EXAMPLES = """\
+_CHECK = """\
 examples:
   axonrl check my.yml
   axonrl check dqn_cartpole --set environment.num_envs=8
 """
-_EVALUATE_EXAMPLES = """\
+_CHECK_ENV = """\
+examples:
+  axonrl check-env CartPole-v1
+  axonrl check-env my_package.grid:Grid --episodes 20
+"""
+_EVALUATE = """\
 examples:
   axonrl evaluate runs/dqn_cartpole
   axonrl evaluate runs/dqn_cartpole --policy last --episodes 10 --json
   axonrl evaluate runs/dqn_cartpole --checkpoint 12
 """
-_ENJOY_EXAMPLES = """\
+_ENJOY = """\
 examples:
   axonrl enjoy runs/dqn_cartpole
   axonrl enjoy runs/dqn_cartpole --video cartpole.mp4 --episodes 1
 """
-_RECORD_EXAMPLES = """\
+_RECORD = """\
 examples:
   axonrl record runs/dqn_cartpole expert.npz --episodes 50
   axonrl record runs/dqn_cartpole mixed.npz --timesteps 20000 --epsilon 0.3
@@ -77,7 +85,7 @@ examples:
 Agents learn from such files without an environment:
   axonrl run bc_cartpole -P data=expert.npz
 """
-_EXPORT_EXAMPLES = """\
+_EXPORT = """\
 examples:
   axonrl export runs/dqn_cartpole
   axonrl export runs/dqn_cartpole -o policies/cartpole --policy best
@@ -87,31 +95,37 @@ In Python, without TensorFlow:
   policy = axonrl.policies.Policy.load("policies/cartpole")
   action = policy.act(observation)
 """
-_COMPILE_EXAMPLES = """\
+_COMPILE = """\
 examples:
+  axonrl compile dqn_cartpole
   axonrl compile dqn_cartpole -o compiled --seeds 8
   axonrl compile my.yml -o compiled --seeds 100-109 -P learning_rate=1e-3
 
 In Python, without TensorFlow:
   agent = axonrl.Agent(None, memory=..., compiled="compiled")
 """
-_NEW_EXAMPLES = """\
+_NEW = """\
 examples:
   axonrl new dqn_cartpole
   axonrl new dqn_cartpole experiments/mine.yml
 """
-_SCHEMA_EXAMPLES = """\
+_SCHEMA = """\
 Editors that support JSON schemas complete and check experiment files with it.
 For VS Code's YAML extension:
   axonrl schema > experiment.schema.json
 and as the first line of an experiment file:
   # yaml-language-server: $schema=experiment.schema.json
 """
-_COMPLETION_EXAMPLES = """\
+_COMPLETION = """\
 How to install it:
   bash   eval "$(axonrl completion bash)"        in ~/.bashrc
   zsh    eval "$(axonrl completion zsh)"         in ~/.zshrc, after compinit
   fish   axonrl completion fish | source         in ~/.config/fish/config.fish
+"""
+_REPRODUCE = """\
+examples:
+  axonrl reproduce ppo_hopper                  seeds 100 to 109; what has a result is not run again
+  axonrl reproduce ppo_hopper --seeds 100-102 --jobs 2 --timesteps 3e6 --set name=ppo_hopper_3m
 """
 _FORMATS = frozenset({"litert", "onnx"})
 """Formats of exports."""
@@ -130,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: from argparse, for ``--help`` and for invalid arguments.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser, commands, parsers = command_line()
+    parser, parsers = command_line()
     if completion.VARIABLE in os.environ:
         completion.complete(parser)
     if not argv:
@@ -139,9 +153,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parsed(parser, parsers, argv)
     arguments.command_line = ["axonrl", *argv]
 
-    from .failures import carry_out
+    from .terminal import carry_out
 
-    return carry_out(commands[arguments.command], arguments)
+    return carry_out(_call, arguments)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    """Call the function of a command."""
+    module = importlib.import_module(arguments.module, __package__)
+    code: int = getattr(module, arguments.command.replace("-", "_"))(arguments)
+    return code
 
 
 def _parsed(
@@ -158,8 +179,8 @@ def _parsed(
     return arguments
 
 
-def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapping[str, argparse.ArgumentParser]]:
-    """Build the parser; returns it, the function of each command, and the parser of each command."""
+def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Build the parser; returns it, and the parser of each command."""
     parser = Parser(
         prog="axonrl",
         description="Train reinforcement learning agents. A YAML file describes each experiment.",
@@ -169,43 +190,8 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, Command], Mapp
     version = f"axonrl {__version__}"
     parser.add_argument("--version", action="version", version=version, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
-    experiment, as_json, debug = experiment_options(), json_option(), debug_option()
-    _add_run(add_command(commands, "run", "train, evaluate and report", _RUN_EXAMPLES, [experiment, as_json, debug]))
-    about = "check an experiment file and explain what it does"
-    add_command(commands, "check", about, _CHECK_EXAMPLES, [experiment, as_json, debug])
-    about = "evaluate the agent in a run folder"
-    _add_evaluate(add_command(commands, "evaluate", about, _EVALUATE_EXAMPLES, [as_json, debug]))
-    about = "watch the agent in a run folder, in a window or as videos"
-    _add_enjoy(add_command(commands, "enjoy", about, _ENJOY_EXAMPLES, [debug]))
-    about = "write episodes of the agent in a run folder to a file, to learn from"
-    _add_record(add_command(commands, "record", about, _RECORD_EXAMPLES, [as_json, debug]))
-    about = "export a trained policy, which acts without TensorFlow"
-    export = add_command(commands, "export", about, _EXPORT_EXAMPLES, [debug])
-    export.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
-    export.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
-    export.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
-    formats = "what to write, separated by commas: litert, onnx; default: litert"
-    export.add_argument("--formats", type=_formats, default=("litert",), metavar="FORMATS", help=formats)
-    about = "write an experiment's training program, which trains without TensorFlow"
-    _add_compile(add_command(commands, "compile", about, _COMPILE_EXAMPLES, [experiment, as_json, debug]))
-    compared = compare.add_commands(commands, as_json, debug)
-    about = "list experiments, models, memories, hooks, wrappers and trackers"
-    add_command(commands, "list", about, "", [as_json, debug])
-    new = add_command(commands, "new", "copy a shipped experiment to a file of your own", _NEW_EXAMPLES, [debug])
-    new.add_argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (see axonrl list)")
-    new.add_argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create; default: NAME.yml")
-    add_command(commands, "schema", "print the JSON schema of experiment files", _SCHEMA_EXAMPLES, [debug])
-    about = "print a shell-completion script"
-    shells = add_command(commands, "completion", about, _COMPLETION_EXAMPLES, [debug])
-    shells.add_argument("shell", choices=completion.SHELLS, help="the shell")
-    local = dict.fromkeys(("run", "check", "evaluate", "enjoy", "record", "export", "compile"), _training)
-    info = dict.fromkeys(("list", "new", "schema", "completion"), _listing)
-    remote = servers.add_commands(commands, experiment, as_json, debug)
-    service, inner = services.add_service(commands, as_json, debug)
-    parsers = {**commands.choices, **{f"service {name}": parser for name, parser in inner.items()}}
-    serve = services.add_serve(commands, debug)
-    parsers["serve"] = commands.choices["serve"]
-    return parser, {**local, **compared, **info, **remote, **service, **serve}, parsers
+    parsers = {one.name: one.parser(commands, module) for module, several in COMMANDS.items() for one in several}
+    return parser, parsers | services.add_commands(commands)
 
 
 def _formats(text: str) -> tuple[str, ...]:
@@ -213,19 +199,6 @@ def _formats(text: str) -> tuple[str, ...]:
     if not {*found} <= _FORMATS:
         raise argparse.ArgumentTypeError(f"must be some of litert, onnx, separated by commas; got {text!r}")
     return found
-
-
-def _training(arguments: argparse.Namespace) -> int:
-    from . import single_run
-
-    with single_run.where_the_run_began(arguments):
-        return single_run.COMMANDS[arguments.command](arguments)
-
-
-def _listing(arguments: argparse.Namespace) -> int:
-    from . import choices
-
-    return choices.COMMANDS[arguments.command](arguments)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -252,15 +225,31 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=positive, metavar="N", help=about)
 
 
+def _add_reproduce(parser: argparse.ArgumentParser) -> None:
+    about = "how many run at the same time; default: the number of processors"
+    parser.add_argument("--jobs", type=positive, metavar="N", help=about)
+    about = "the folder of results, in which NAME/seed_N.json and .csv are written; default: docs/results"
+    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("docs", "results"), help=about)
+
+
 def _add_compile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", required=True, help="the folder to write")
+    about = "the folder to write; default: the cache, where runs of built-in models look for it"
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help=about)
+
+
+def _add_check_env(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="an id of Gymnasium, or module:Class")
+    parser.add_argument("--episodes", type=positive, metavar="N", default=5, help="random episodes; default: 5")
+    parser.add_argument("--seed", type=natural, metavar="N", default=0, help="of episodes and actions; default: 0")
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    run_folder(parser)
     parser.add_argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment")
+    about = "act as in training instead of greedily, or not; default: as in the experiment"
+    parser.add_argument("--explore", action=argparse.BooleanOptionalAction, default=None, help=about)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    policy_choice(which)
     which.add_argument(
         "--checkpoint",
         type=_checkpoint,
@@ -275,9 +264,9 @@ def _checkpoint(text: str) -> int | str:
 
 
 def _add_enjoy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    run_folder(parser)
     parser.add_argument("--episodes", type=positive, metavar="N", default=3, help="how many; default: 3")
-    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    policy_choice(parser)
     parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
     parser.add_argument(
         "--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"
@@ -285,7 +274,7 @@ def _add_enjoy(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_record(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    run_folder(parser)
     parser.add_argument(
         "output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced"
     )
@@ -294,5 +283,68 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     many.add_argument("--timesteps", type=positive, metavar="N", help="how many; the last episode is cut")
     about = "probability of a random action, in 0 .. 1; default: 0, the greedy policy"
     parser.add_argument("--epsilon", type=share, metavar="P", default=0.0, help=about)
-    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+    policy_choice(parser)
     parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    run_folder(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
+    policy_choice(parser)
+    formats = "what to write, separated by commas: litert, onnx; default: litert"
+    parser.add_argument("--formats", type=_formats, default=("litert",), metavar="FORMATS", help=formats)
+
+
+def _add_new(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (see axonrl list)")
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create; default: NAME.yml")
+
+
+def _add_clear(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clear", action="store_true", help="remove all")
+
+
+def _add_shell(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=completion.SHELLS, help="the shell")
+
+
+COMMANDS: Final = {
+    ".single_run": (
+        Command("run", "train, evaluate and report", WITH_FILE, _RUN, _add_run),
+        Command("check", "check an experiment file and explain what it does", WITH_FILE, _CHECK),
+        Command("evaluate", "evaluate the agent in a run folder", WITH_JSON, _EVALUATE, _add_evaluate),
+        Command("enjoy", "watch the agent in a run folder, in a window or as videos", ALONE, _ENJOY, _add_enjoy),
+        Command(
+            "record",
+            "write episodes of the agent in a run folder to a file, to learn from",
+            WITH_JSON,
+            _RECORD,
+            _add_record,
+        ),
+        Command("export", "export a trained policy, which acts without TensorFlow", ALONE, _EXPORT, _add_export),
+        Command(
+            "compile",
+            "write an experiment's training program, which trains without TensorFlow",
+            WITH_FILE,
+            _COMPILE,
+            _add_compile,
+        ),
+    ),
+    ".environment": (
+        Command("check-env", "check an environment with random actions", WITH_JSON, _CHECK_ENV, _add_check_env),
+    ),
+    ".reproduce": (
+        Command("reproduce", "run ten seeds, and keep their results in files", WITH_FILE, _REPRODUCE, _add_reproduce),
+    ),
+    ".compare": compare.COMMANDS,
+    ".choices": (
+        Command("list", "list experiments, models, memories, hooks, wrappers and trackers", WITH_JSON),
+        Command("new", "copy a shipped experiment to a file of your own", ALONE, _NEW, _add_new),
+        Command("schema", "print the JSON schema of experiment files", ALONE, _SCHEMA),
+        Command("cache", "list the programs in the cache, or remove them", WITH_JSON, "", _add_clear),
+        Command("completion", "print a shell-completion script", ALONE, _COMPLETION, _add_shell),
+    ),
+    "..polyaxon.runs": servers.COMMANDS,
+    ".sync": (servers.SYNC,),
+}
+"""By the modules whose functions carry them out."""

@@ -5,69 +5,67 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from ..console import DONE, print_json, print_table, say
 from ..errors import RunFolderError
-from .arguments import RUNS, Command, add_command, finite
+from .arguments import RUNS, WITH_JSON, Command, finite
 
 if TYPE_CHECKING:
-    from ..comparison.run_digest import Curve, Run
-    from ..comparison.tables import Column
+    from ..comparison.run_digest import Curve, RunDigest
+    from ..comparison.tables import Compared
     from ..console import Table
 
-_LS_EXAMPLES = """\
+_LS = """\
 examples:
   axonrl ls
   axonrl ls runs/pole experiments/runs --json
 """
-_COMPARE_EXAMPLES = """\
+_COMPARE = """\
 examples:
   axonrl compare runs/dqn_cartpole runs/ppo_cartpole
   axonrl compare runs/pole/seed-0 runs/pole/seed-1
 """
-_REPORT_EXAMPLES = """\
+_REPORT = """\
 examples:
   axonrl report runs
   axonrl report runs/dqn runs/ppo -o pole.html --reach 195,475
 """
 
 
-def add_commands(commands: Any, as_json: argparse.ArgumentParser, debug: argparse.ArgumentParser) -> dict[str, Command]:
-    """Add the commands to the command line.
-
-    Args:
-        commands: what ``add_subparsers`` returned.
-        as_json: the option of commands that can print JSON.
-        debug: the option of all commands.
-
-    Returns:
-        What carries each of them out.
-    """
-    ls = add_command(commands, "ls", "list runs, with their results", _LS_EXAMPLES, [as_json, debug])
+def _add_folders(parser: argparse.ArgumentParser) -> None:
     about = "a run folder, or a folder that holds some; default: runs"
-    ls.add_argument("runs", metavar="FOLDER", nargs="*", type=Path, help=about)
-    about = "compare runs: their results, and the settings that differ"
-    compare = add_command(commands, "compare", about, _COMPARE_EXAMPLES, [as_json, debug])
+    parser.add_argument("runs", metavar="FOLDER", nargs="*", type=Path, help=about)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
     about = "a run folder, or a folder that holds some: those that differ only in the seed are one column"
-    compare.add_argument("runs", metavar="RUN", nargs="+", type=Path, help=about)
-    about = "write a report about runs: a web page, with its pictures beside it"
-    report = add_command(commands, "report", about, _REPORT_EXAMPLES, [as_json, debug])
-    report.add_argument(
-        "runs", metavar="FOLDER", nargs="+", type=Path, help="a run folder, or a folder that holds some"
-    )
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help=about)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    about = "a run folder, or a folder that holds some"
+    parser.add_argument("runs", metavar="FOLDER", nargs="+", type=Path, help=about)
     about = "the page to write; default: report.html; one that exists is replaced"
-    report.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help=about)
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help=about)
     about = "returns for which to tell how soon they were reached; default: four between the lowest and the highest"
-    report.add_argument("--reach", metavar="R,R", type=_returns, default=[], help=about)
-    return {"ls": ls_runs, "compare": compare_runs, "report": write_report}
+    parser.add_argument("--reach", metavar="R,R", type=_returns, default=[], help=about)
+
+
+COMMANDS: Final = (
+    Command("ls", "list runs, with their results", WITH_JSON, _LS, _add_folders),
+    Command("compare", "compare runs: their results, and the settings that differ", WITH_JSON, _COMPARE, _add_columns),
+    Command(
+        "report", "write a report about runs: a web page, with its pictures beside it", WITH_JSON, _REPORT, _add_report
+    ),
+)
 
 
 def _returns(text: str) -> list[float]:
     return [finite(part) for part in text.split(",")]
 
 
-def ls_runs(arguments: argparse.Namespace) -> int:
+def ls(arguments: argparse.Namespace) -> int:
     """List runs."""
     from ..comparison.run_digest import read_run
     from ..comparison.run_folders import common_folder, run_folders
@@ -87,7 +85,7 @@ def ls_runs(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def compare_runs(arguments: argparse.Namespace) -> int:
+def compare(arguments: argparse.Namespace) -> int:
     """Show a column for each group."""
     from ..comparison.tables import common_of, comparison, comparison_table
 
@@ -101,20 +99,19 @@ def compare_runs(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _columns(folder: Path) -> list[Column]:
+def _columns(folder: Path) -> list[Compared]:
     """The groups of a folder."""
     from ..comparison.groups import grouped
-    from ..comparison.tables import Column
+    from ..comparison.tables import Compared
 
     groups = [group for groups in grouped(_read([folder])).values() for group in groups]
-    return [Column(folder, group, len(groups) == 1) for group in groups]
+    return [Compared(folder, group, len(groups) == 1) for group in groups]
 
 
-def write_report(arguments: argparse.Namespace) -> int:
+def report(arguments: argparse.Namespace) -> int:
     """Write the page and its pictures."""
     from ..comparison.groups import grouped
-    from ..comparison.output import check_output
-    from ..comparison.page import write
+    from ..comparison.page import check_output, write
     from ..comparison.study import study
     from ..comparison.tables import run_json
 
@@ -133,7 +130,7 @@ def write_report(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _read(folders: Sequence[Path]) -> list[tuple[Run, Curve]]:
+def _read(folders: Sequence[Path]) -> list[tuple[RunDigest, Curve]]:
     """Read the runs in these folders; warns of damaged ones."""
     from ..comparison.run_digest import read_run
     from ..comparison.run_folders import run_folders
@@ -151,7 +148,7 @@ def _print_table(common: Path | None, table: Table) -> None:
     print_table(table)
 
 
-def _tell_problem(run: Run) -> None:
+def _tell_problem(run: RunDigest) -> None:
     if run.problem:
         say(f"warning: {run.problem}")
 

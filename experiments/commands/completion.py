@@ -68,11 +68,11 @@ def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """The keys of the schema, and those that the file on the command line sets."""
+    from ...core.yaml_text import flat
     from ..config.files import read
     from ..config.includes import with_includes
     from ..config.schema import ExperimentFile
     from ..config.sections import keys_of
-    from ..config.values import flat
 
     keys = dict.fromkeys(key for key in keys_of(ExperimentFile) if key not in ("params", "include"))
     try:

@@ -8,12 +8,11 @@ from typing import Any
 
 from ..config import schema
 from ..config.files import Document
-from ..config.modules import folders
+from ..config.modules import folders, make_importable
 from ..config.schema import ExperimentFile
 from ..config.shipped import experiment_file
 from ..errors import Findings
 from ..running import components
-from .user_modules import make_importable
 
 
 def load(arguments: argparse.Namespace) -> tuple[ExperimentFile, Document]:

@@ -18,9 +18,9 @@ from ..running.signals import StopOnSignal
 from ..searches.companion import Companion
 from ..searches.display import RunsView
 from ..searches.early_stopping import Rules
+from ..searches.metrics import Watch
 from ..searches.pool import Pool, shared_machine
 from ..searches.runs import COUNT, FAILING, Runs
-from ..searches.trial_metrics import Watch
 from ..searches.worker import Task
 from .arguments import RUNS
 
@@ -35,7 +35,7 @@ def folder_of(name: str, arguments: argparse.Namespace, file: str = records.EXPE
     """Choose the folder, created if it is new and not given; and whether it is resumed.
 
     Args:
-        name: of the experiment.
+        name: the name of the experiment.
         arguments: the command line.
         file: by which such a folder is known.
 
@@ -78,7 +78,7 @@ class Start:
     """A start of many runs.
 
     Args:
-        runs: of which.
+        runs: the runs.
         document: the file.
         arguments: the command line.
         resume: are they resumed?
@@ -128,9 +128,9 @@ class Start:
         """Make the pool of processes.
 
         Args:
-            jobs: how many run at a time.
-            metric: what is compared.
-            rules: of early stopping, in a search; None for runs that are to be the same as alone.
+            jobs: the number that run at a time.
+            metric: the compared metric.
+            rules: the rules of early stopping, in a search; None for runs that are to be the same as alone.
         """
         runs, files, command = self.runs, self.document.files, self.arguments.command_line
         folder = str(runs.folder.absolute())

@@ -8,7 +8,6 @@ import functools
 import time
 from pathlib import Path
 
-from ...core.tensorflow_import import load_tensorflow
 from ..config.files import Document
 from ..config.schema import ExperimentFile, load
 from ..console import DONE, print_json, print_rows, print_table, say
@@ -48,7 +47,6 @@ def run(experiment: ExperimentFile, document: Document, arguments: argparse.Name
 def check(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Check everything possible before the first trial, and explain what will run."""
     space = _checked(experiment, document, arguments)
-    load_tensorflow()
     folder = records.next_folder(RUNS, experiment.name)
     found = runner.check(experiment.model_copy(update={"seeds": None}), document, folder)
     preflight.check_points(space, document, functools.partial(_open, document, arguments))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from ...core.errors import NotCompilableError
-from ...core.tensorflow_import import load_tensorflow
 from ...policies import compiled
 from ...run_dir.learning_curves import CURVES
 from ...run_dir.provenance import processors
@@ -33,7 +32,7 @@ from ..tracking.trackers import choices, disabled_by
 from . import multi_run
 from .arguments import RUNS
 from .experiment_file import load
-from .failures import carry_out
+from .terminal import carry_out
 
 NOT_COMPILABLE: Final = 3
 """Exit code of the process that compiles: those that train are to load TensorFlow."""
@@ -143,7 +142,7 @@ def _without_weights(runs: Seeds, seeds: Sequence[int]) -> list[int]:
 
 
 def compile_main(arguments: Sequence[str]) -> int:
-    """Compile for :func:`_compile`, in a process of its own. Prints why a model cannot be compiled."""
+    """Compile for :func:`_compile`, in a separate process. Prints why a model cannot be compiled."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     values = json.loads(arguments[0])
     values |= {"command_line": [], "params": [tuple(one) for one in values["params"]]}
@@ -162,7 +161,6 @@ def _compile_here(arguments: argparse.Namespace) -> int:
     from ...estimators.compilation import add_seeds
 
     experiment, document = load(arguments)
-    load_tensorflow()
     if (Path(arguments.directory) / compiled.FILE).is_file():
         add_seeds(arguments.directory, arguments.seeds)
         return DONE

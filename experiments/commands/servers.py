@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from .arguments import Command, add_command
+from .arguments import ALONE, WITH_JSON, Command, debug_option, experiment_options
 
-_SUBMIT_EXAMPLES = """\
+_SUBMIT = """\
 examples:
   axonrl submit my.yml --project me/rl -P learning_rate=1e-3
   axonrl submit my.yml --dry-run
 The server is the host of the file's tracker, or else POLYAXON_HOST.
 A token is read from POLYAXON_AUTH_TOKEN.
 """
-_RUN_EXAMPLES = """\
+_RUN = """\
 The server is the one in the run's address, or else POLYAXON_HOST.
 A token is read from POLYAXON_AUTH_TOKEN.
 """
-_SYNC_EXAMPLES = """\
+_SYNC = """\
 examples:
   axonrl sync runs/dqn_cartpole --host https://polyaxon.example.com
   POLYAXON_HOST=https://polyaxon.example.com axonrl sync runs/*
@@ -31,45 +31,28 @@ It is safe to sync a run again.
 """
 
 
-def add_commands(
-    commands: Any, experiment: argparse.ArgumentParser, as_json: argparse.ArgumentParser, debug: argparse.ArgumentParser
-) -> dict[str, Command]:
-    """Add the commands to the command line.
+def _add_submit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", metavar="OWNER/NAME", help="the project; default: that of the file's tracker")
+    parser.add_argument("--dry-run", action="store_true", help="print the Polyaxon operation instead of submitting it")
 
-    Args:
-        commands: what ``add_subparsers`` returned.
-        experiment: the options of commands that take an experiment file.
-        as_json: the option of commands that can print JSON.
-        debug: the option of all commands.
 
-    Returns:
-        What carries each of them out.
-    """
-    about = "run an experiment on a Polyaxon server"
-    submit = add_command(commands, "submit", about, _SUBMIT_EXAMPLES, [experiment, debug])
-    submit.add_argument("--project", metavar="OWNER/NAME", help="the project; default: that of the file's tracker")
-    submit.add_argument("--dry-run", action="store_true", help="print the Polyaxon operation instead of submitting it")
-    run = argparse.ArgumentParser(add_help=False)
-    run.add_argument("run", metavar="RUN", help="OWNER/PROJECT/UUID, or the address that axonrl submit printed")
-    add_command(commands, "status", "show the status of a run on a server", _RUN_EXAMPLES, [run, as_json, debug])
-    add_command(commands, "logs", "print the log of a run on a server", _RUN_EXAMPLES, [run, debug])
-    add_command(commands, "stop", "stop a run on a server", _RUN_EXAMPLES, [run, debug])
-    about = "upload finished or interrupted runs to their tracking servers"
-    sync = add_command(commands, "sync", about, _SYNC_EXAMPLES, [debug])
-    sync.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a run folder")
-    server = sync.add_argument_group("Polyaxon server; default: the host of the run's tracker, or POLYAXON_HOST")
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="OWNER/PROJECT/UUID, or the address that axonrl submit printed")
+
+
+def _add_sync(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a run folder")
+    server = parser.add_argument_group("Polyaxon server; default: the host of the run's tracker, or POLYAXON_HOST")
     server.add_argument("--host", metavar="URL", help="its address")
     server.add_argument("--project", metavar="OWNER/NAME", help="the project; created if it is missing")
-    return {**dict.fromkeys(("submit", "status", "logs", "stop"), _remote), "sync": _sync}
 
 
-def _remote(arguments: argparse.Namespace) -> int:
-    from ..polyaxon import runs
-
-    return int(getattr(runs, arguments.command)(arguments))
-
-
-def _sync(arguments: argparse.Namespace) -> int:
-    from .sync import sync_all
-
-    return sync_all(arguments.runs, arguments.host, arguments.project)
+COMMANDS: Final = (
+    Command(
+        "submit", "run an experiment on a Polyaxon server", (experiment_options, debug_option), _SUBMIT, _add_submit
+    ),
+    Command("status", "show the status of a run on a server", WITH_JSON, _RUN, _add_run),
+    Command("logs", "print the log of a run on a server", ALONE, _RUN, _add_run),
+    Command("stop", "stop a run on a server", ALONE, _RUN, _add_run),
+)
+SYNC: Final = Command("sync", "upload finished or interrupted runs to their tracking servers", ALONE, _SYNC, _add_sync)

@@ -6,7 +6,6 @@ Help loads nothing but this; what the commands do is in serving/commands/, whose
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib
 import os
 import re
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..console import USAGE, say
-from .arguments import Command, add_command, positive
+from .arguments import Command, debug_option, json_option, positive
 
 DATA: Final = "AXONRL_DATA"
 DATABASE: Final = "AXONRL_DATABASE"
@@ -34,26 +33,19 @@ examples:
   axonrl serve --host 0.0.0.0 --port 443 --tls-cert cert.pem --tls-key key.pem
 When it is ready, the first line of standard output is its address. Logs go to standard error.
 """
+_MODULE: Final = ".services"
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def add_service(
-    commands: Any, as_json: argparse.ArgumentParser, debug: argparse.ArgumentParser
-) -> tuple[dict[str, Command], dict[str, argparse.ArgumentParser]]:
-    """Add ``axonrl service`` to the command line.
+def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
+    """Add ``axonrl service`` and ``serve`` to what ``add_subparsers`` returned; returns the parsers of all commands."""
+    service = Command("service", "manage the accounts and agents of an HTTP service", (), _EXAMPLES)
+    parser = service.parser(commands, _MODULE)
+    inner = parser.add_subparsers(dest="service_command", required=True, metavar="COMMAND", title="commands")
 
-    Args:
-        commands: what ``add_subparsers`` returned.
-        as_json: the option of commands that can print JSON.
-        debug: the option of all commands.
+    def add(name: str, about: str) -> argparse.ArgumentParser:
+        return Command(name, about, (data_options, json_option, debug_option)).parser(inner, _MODULE)
 
-    Returns:
-        What carries it out, and the parsers of its own commands.
-    """
-    about = "manage the accounts and agents of an HTTP service"
-    service = add_command(commands, "service", about, _EXAMPLES, [])
-    inner = service.add_subparsers(dest="service_command", required=True, metavar="COMMAND", title="commands")
-    add = functools.partial(_add, inner, [data_options(), as_json, debug])
     _add_users(add)
     _add_tokens(add)
     about = "list agents, of all users or of one"
@@ -65,13 +57,13 @@ def add_service(
     audit = add("audit", "show who did what")
     audit.add_argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
     _add_folders(add)
-    return {"service": _service}, inner.choices
-
-
-def add_serve(commands: Any, debug: argparse.ArgumentParser) -> dict[str, Command]:
-    """Add ``axonrl serve`` to the command line; the arguments are those of :func:`add_service`."""
     about = "host agents for environments that ask over HTTP"
-    serve = add_command(commands, "serve", about, _SERVE_EXAMPLES, [data_options(), debug])
+    serve = Command("serve", about, (data_options, debug_option), _SERVE_EXAMPLES, _add_serve)
+    found = {"service": parser, **{f"service {name}": one for name, one in inner.choices.items()}}
+    return {**found, "serve": serve.parser(commands, _MODULE)}
+
+
+def _add_serve(serve: argparse.ArgumentParser) -> None:
     where = serve.add_argument_group("where it listens")
     where.add_argument("--host", metavar="HOST", help="default: 127.0.0.1; others need TLS or a proxy")
     where.add_argument("--port", type=int, metavar="PORT", help="default: 8000; 0: a free one")
@@ -89,7 +81,6 @@ def add_serve(commands: Any, debug: argparse.ArgumentParser) -> dict[str, Comman
     serve.add_argument("--set", metavar="PATH=VALUE", action="append", help=about)
     serve.add_argument("--migrate", action="store_true", help="bring an older PostgreSQL database up to date")
     serve.add_argument("--grace", type=float, metavar="SECONDS", help="to save everything after a signal; default: 30")
-    return {"serve": _serve}
 
 
 def data_options() -> argparse.ArgumentParser:
@@ -102,10 +93,6 @@ def data_options() -> argparse.ArgumentParser:
     about = f"postgresql://USER@HOST/NAME; default: {DATABASE}, or service.db in the data folder"
     group.add_argument("--database", metavar="URL", default=os.environ.get(DATABASE) or None, help=about)
     return parser
-
-
-def _add(commands: Any, parents: list[argparse.ArgumentParser], name: str, about: str) -> argparse.ArgumentParser:
-    return add_command(commands, name, about, "", parents)
 
 
 def _add_users(add: Any) -> None:
@@ -194,11 +181,13 @@ def _quota(text: str) -> tuple[str, int | None]:
         raise argparse.ArgumentTypeError(f"must be KEY=INTEGER or KEY=default, got {text!r}") from None
 
 
-def _service(arguments: argparse.Namespace) -> int:
+def service(arguments: argparse.Namespace) -> int:
+    """Manage accounts and agents; refused where the packages of a service are missing."""
     return _carried_out("service", arguments)
 
 
-def _serve(arguments: argparse.Namespace) -> int:
+def serve(arguments: argparse.Namespace) -> int:
+    """Host agents; refused likewise."""
     return _carried_out("serve", arguments)
 
 

@@ -4,51 +4,54 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from ...core.tensorflow_import import load_tensorflow
 from ...hooks.events import EpisodeStats, Session
 from ...run_dir import record as run_record
 from ...run_dir.learning_curve import CURVE
+from ..config.modules import make_importable_for
 from ..config.seeds import listed
 from ..config.shipped import experiment_file
 from ..console import DONE, TERMINATED, print_json, print_rows, say
 from ..errors import ExperimentError
 from ..running import folder as records
-from ..running import reevaluation, runner, viewer
+from ..running import runner, trained_agent
 from ..running.explain import rows as explained_rows
 from ..running.report import Result, evaluation_rows
 from ..running.report import rows as result_rows
 from ..running.signals import StopOnSignal
 from . import multi_run, search, seeds
-from .arguments import RUNS, Command
+from .arguments import RUNS
 from .experiment_file import load
-from .failures import failed
-from .user_modules import make_importable_for
+from .terminal import failed
 
 
-@contextlib.contextmanager
-def where_the_run_began(arguments: argparse.Namespace) -> Iterator[None]:
-    """Work in the folder where the command's run began; the command's own paths stay valid."""
-    folder = _existing(arguments)
-    if folder is None:
-        yield
-        return
-    given: dict[str, Any] = vars(arguments)
-    paths: dict[str, Any] = {name: path.absolute() for name, path in given.items() if isinstance(path, Path)}
-    if arguments.command == "run":
-        paths["file"] = str(experiment_file(arguments.file).absolute())
-    with records.where_it_began(folder) as there:
-        if there != folder:
-            given.update({**paths, "model_dir": there})
-        yield
+def where_the_run_began(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Have a command work in the folder where its run began; the command's own paths stay valid."""
+
+    @functools.wraps(command)
+    def carried_out(arguments: argparse.Namespace) -> int:
+        folder = _existing(arguments)
+        if folder is None:
+            return command(arguments)
+        given: dict[str, Any] = vars(arguments)
+        paths: dict[str, Any] = {name: path.absolute() for name, path in given.items() if isinstance(path, Path)}
+        if arguments.command == "run":
+            paths["file"] = str(experiment_file(arguments.file).absolute())
+        with records.where_it_began(folder) as there:
+            if there != folder:
+                given.update({**paths, "model_dir": there})
+            return command(arguments)
+
+    return carried_out
 
 
 def _existing(arguments: argparse.Namespace) -> Path | None:
     """The existing folder of the command's run, or runs; None for a new one."""
-    given: Path | None = getattr(arguments, "model_dir", None)
+    given: Path | None = arguments.model_dir
     if arguments.command != "run":
         return given
     if not (arguments.resume or arguments.auto_resume):
@@ -60,6 +63,7 @@ def _existing(arguments: argparse.Namespace) -> Path | None:
     return given
 
 
+@where_the_run_began
 def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate and report."""
     experiment, document = load(arguments)
@@ -74,7 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
     with StopOnSignal() as signals:
         try:
             say(f"{'Resuming' if resume else 'Running'} {experiment.name} in {folder}")
-            load_tensorflow()
             result = runner.run(
                 experiment,
                 document,
@@ -108,7 +111,6 @@ def check(arguments: argparse.Namespace) -> int:
     experiment, document = load(arguments)
     if experiment.matrix is not None:
         return search.check(experiment, document, arguments)
-    load_tensorflow()
     found = runner.check(experiment, document, records.next_folder(RUNS, experiment.name))
     if arguments.json:
         print_json(found)
@@ -118,14 +120,14 @@ def check(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+@where_the_run_began
 def evaluate(arguments: argparse.Namespace) -> int:
     """Evaluate the agent in a run folder."""
     records.read_experiment(arguments.model_dir)
     make_importable_for(arguments.model_dir)
     if arguments.checkpoint is not None:
         return _evaluate_checkpoint(arguments)
-    load_tensorflow()
-    results = runner.evaluate(arguments.model_dir, arguments.episodes, arguments.policy)
+    results = trained_agent.evaluate(arguments.model_dir, arguments.episodes, arguments.policy, arguments.explore)
     if arguments.json:
         print_json(results)
         return DONE
@@ -137,9 +139,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 def _evaluate_checkpoint(arguments: argparse.Namespace) -> int:
     checkpoint, number = arguments.checkpoint, arguments.episodes
-    reevaluation.need_checkpoint(arguments.model_dir, checkpoint)
-    load_tensorflow()
-    results, recorded, repeated = reevaluation.evaluate_checkpoint(arguments.model_dir, checkpoint, number)
+    trained_agent.need_checkpoint(arguments.model_dir, checkpoint)
+    results, recorded, repeated = trained_agent.evaluate_checkpoint(arguments.model_dir, checkpoint, number)
     if not repeated and number is None:
         made = "The training evaluated this policy in an environment that a Python program made."
         say(f"{'The training did not evaluate this policy.' if recorded is None else made} These are other episodes.")
@@ -154,16 +155,16 @@ def _evaluate_checkpoint(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+@where_the_run_began
 def enjoy(arguments: argparse.Namespace) -> int:
     """Show episodes of the agent in a run folder."""
     folder, video = arguments.model_dir, arguments.video
     records.read_experiment(folder)
-    paths = None if video is None else viewer.video_paths(video, arguments.episodes)
+    paths = None if video is None else trained_agent.video_paths(video, arguments.episodes)
     if paths is None:
-        viewer.need_display()
+        trained_agent.need_display()
     make_importable_for(folder)
-    load_tensorflow()
-    results = viewer.enjoy(folder, arguments.episodes, arguments.policy, arguments.seed, paths, _tell_episode)
+    results = trained_agent.enjoy(folder, arguments.episodes, arguments.policy, arguments.seed, paths, _tell_episode)
     for path in paths or ():
         print(f"video: {path}")
     if arguments.episodes > 1:
@@ -171,13 +172,13 @@ def enjoy(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+@where_the_run_began
 def record(arguments: argparse.Namespace) -> int:
     """Write episodes of the agent in a run folder to a file."""
     records.read_experiment(arguments.model_dir)
     make_importable_for(arguments.model_dir)
-    load_tensorflow()
-    names = ("episodes", "timesteps", "epsilon", "seed", "policy")
-    results = runner.record(arguments.model_dir, arguments.output, **{name: getattr(arguments, name) for name in names})
+    given = {name: getattr(arguments, name) for name in ("episodes", "timesteps", "epsilon", "seed", "policy")}
+    results = trained_agent.record(arguments.model_dir, arguments.output, **given)
     if arguments.json:
         print_json(results)
         return DONE
@@ -189,7 +190,6 @@ def record(arguments: argparse.Namespace) -> int:
 def compile(arguments: argparse.Namespace) -> int:
     """Write an experiment's training program."""
     experiment, document = load(arguments)
-    load_tensorflow()
     chosen = listed(experiment.seeds or 1, experiment.seed)
     compiled = runner.compile_experiment(experiment, document, arguments.output, chosen)
     if arguments.json:
@@ -205,18 +205,18 @@ def _tell_episode(session: Session, stats: EpisodeStats) -> None:
     )
 
 
+@where_the_run_began
 def export(arguments: argparse.Namespace) -> int:
     """Export the policy of a run."""
     from ...estimators.export import check_target
 
     folder: Path = arguments.model_dir
     records.read_experiment(folder)
-    run_record.read(folder)  # what is damaged shows before TensorFlow is loaded
+    run_record.read(folder)  # what is damaged shows first
     target = arguments.output or folder / "exported"
     check_target(target)
     make_importable_for(folder)
-    load_tensorflow()
-    print(runner.export(folder, target, arguments.policy, arguments.formats))
+    print(trained_agent.export(folder, target, arguments.policy, arguments.formats))
     return DONE
 
 
@@ -235,14 +235,3 @@ def _what_is_left(folder: Path, began: bool, arguments: argparse.Namespace) -> s
     if (folder / records.EXPERIMENT).is_file():
         return f"Saved in {folder}. Continue with: {multi_run.resume_command(folder, arguments)}"
     return f"Its folder {folder} is missing." if began else "It had not started; nothing was saved."
-
-
-COMMANDS: Final[Mapping[str, Command]] = {
-    "run": run,
-    "check": check,
-    "evaluate": evaluate,
-    "enjoy": enjoy,
-    "record": record,
-    "export": export,
-    "compile": compile,
-}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ...core.errors import message_of
+from ..config.modules import make_importable_for
 from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
@@ -17,7 +19,11 @@ from ..tracking.follower import LOCK, complete, explained
 from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
 from ..tracking.trackers import StopRequestedError, Tracker, choices, make_trackers, make_writers
-from .user_modules import make_importable_for
+
+
+def sync(arguments: argparse.Namespace) -> int:
+    """Upload runs to their servers."""
+    return sync_all(arguments.runs, arguments.host, arguments.project)
 
 
 def sync_all(folders: Sequence[Path], host: str | None = None, project: str | None = None) -> int:
@@ -26,7 +32,7 @@ def sync_all(folders: Sequence[Path], host: str | None = None, project: str | No
     Args:
         folders: the run folders; the folder of many seeds, or of a search, stands for theirs.
         host: the Polyaxon server's address; None for the one of the run's experiment or of the environment.
-        project: the project there, likewise.
+        project: the project there; None as for the host.
 
     Returns:
         The exit code: 2 if a folder cannot be synced, else 1 if a tracker is not up to date.
@@ -44,7 +50,7 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
     code = DONE
     try:
         with where_it_began(folder) as run:
-            synced = sync(run, host, project)
+            synced = sync_run(run, host, project)
         for name, trouble in synced:
             if trouble:
                 code = FAILED
@@ -64,13 +70,13 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
     return code
 
 
-def sync(folder: Path, host: str | None = None, project: str | None = None) -> list[tuple[str, str]]:
+def sync_run(folder: Path, host: str | None = None, project: str | None = None) -> list[tuple[str, str]]:
     """Bring the trackers of a run up to date with its journal; that of a Python program's run is made from its history.
 
     Args:
         folder: the run folder.
         host: see :func:`sync_all`; checked.
-        project: likewise.
+        project: as for :func:`sync_all`; checked.
 
     Returns:
         The name of each tracker and what went wrong with it, if anything.

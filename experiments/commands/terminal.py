@@ -1,21 +1,68 @@
-"""The log and warnings on the terminal: one line each, wrapped to its width."""
+"""Commands at a terminal: the log, warnings and errors as lines of its width, and an exit code."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import io
 import logging
+import os
 import shutil
 import sys
 import textwrap
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from ...core.errors import is_expected, message_of
 from ...hooks.progress import packed
 from ...hooks.status import SEPARATOR
-from ..console import tell
+from ..console import FAILED, INTERRUPTED, USAGE, say, tell
+from ..errors import ExperimentError
 
 _INDENT: Final = " " * len("12:00:00 ")
+
+
+def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Run a command.
+
+    Args:
+        command: what to run.
+        arguments: its arguments.
+
+    Returns:
+        The exit code.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without the sign ± must not fail a finished training
+    with messages():
+        try:
+            return command(arguments)
+        except KeyboardInterrupt:
+            say("Stopped by Ctrl-C.")
+            return INTERRUPTED
+        except BrokenPipeError:  # the reader of our output, head for example, has ended
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        except Exception as error:
+            return failed(error, arguments)
+        finally:
+            try:
+                sys.stderr.flush()
+            except OSError:  # Python would try again at its end, and return 120
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
+    """Print an error; returns the exit code."""
+    if arguments.debug:
+        traceback.print_exception(error)
+    for one in error.errors if isinstance(error, ExperimentError) else [error]:
+        say(f"error: {message_of(one)}{'' if is_expected(one) else '; --debug prints the traceback'}")
+    if remark:
+        say(remark)
+    return USAGE if isinstance(error, ExperimentError) else FAILED
 
 
 @contextlib.contextmanager

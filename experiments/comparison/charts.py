@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.text_columns import told_apart
-from .colours import CHARTS, METHODS, NAMES, OTHERS
-from .study import Result, Study
+from .study import GroupResult, Study
+from .style import CHARTS, METHODS, NAMES, OTHERS
 
 WIDE, NARROW, PICTURE = "wide", "narrow", "picture"
 _WIDTHS: Final = {WIDE: 9.6, NARROW: 4.4, PICTURE: 8.0}
@@ -157,7 +157,7 @@ def in_thousands(value: float) -> str:
     return f"{value:g}"
 
 
-def ranks(results: Sequence[Result], number: int) -> list[int]:
+def ranks(results: Sequence[GroupResult], number: int) -> list[int]:
     """The fraction that each result is in, from 0 for the lowest; results may be in any order."""
     values = np.array([-np.inf if result.final is None else result.final.value for result in results])
     place = np.empty(len(values), int)

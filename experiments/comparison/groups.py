@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from .run_digest import EMPTY, FINISHED, Curve, Run
+from .run_digest import EMPTY, FINISHED, Curve, RunDigest
 from .run_folders import common_folder, short_path
 
 ABSENT: Final = "-"
 """Stands for a setting that a run lacks."""
 ENOUGH: Final = 0.95
-"""The share of its group's timesteps that a run must have to count, unless it finished by a rule of its own."""
+"""The share of its group's timesteps that a run must have to count, unless it finished."""
 _PREFIXES: Final = ("agent.params.", "agent.", "environment.kwargs.", "environment.", "config.", "train.")
 _MAX_IN_LABEL: Final = 3
 _MAX_SHOWN: Final = 60
@@ -26,7 +26,7 @@ _DIGITS: Final = (4, 8)
 class Entry:
     """A run within its group."""
 
-    run: Run
+    run: RunDigest
     curve: Curve
     left_out: str = ""
     """Why it does not count in statistics; empty if it does."""
@@ -40,8 +40,8 @@ class Group:
     entries: Sequence[Entry]
 
     @property
-    def runs(self) -> list[Run]:
-        """All of them."""
+    def runs(self) -> list[RunDigest]:
+        """All runs, those included that do not count."""
         return [entry.run for entry in self.entries]
 
     @property
@@ -51,12 +51,12 @@ class Group:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Theirs."""
+        """The settings that its runs share."""
         return self.entries[0].run.settings
 
     @property
     def algorithm(self) -> str:
-        """Theirs."""
+        """The algorithm of its runs."""
         return self.entries[0].run.algorithm
 
     @property
@@ -70,9 +70,9 @@ class Group:
         return _is_evaluated(self.entries)
 
 
-def grouped(found: Iterable[tuple[Run, Curve]]) -> dict[str, list[Group]]:
+def grouped(found: Iterable[tuple[RunDigest, Curve]]) -> dict[str, list[Group]]:
     """The groups of each environment, in the order of their first runs; runs with a problem are in none."""
-    same: dict[Hashable, list[tuple[Run, Curve]]] = {}
+    same: dict[Hashable, list[tuple[RunDigest, Curve]]] = {}
     for run, curve in found:
         if not run.problem and run.status != EMPTY:
             same.setdefault((run.environment, frozen(run.settings)), []).append((run, curve))
@@ -145,7 +145,7 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
     return {key: name if count[name] == 1 else key for key, name in short.items()}
 
 
-def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
+def _entries(members: Sequence[tuple[RunDigest, Curve]]) -> list[Entry]:
     """Runs that count: each seed once, and only if finished or as long as the others."""
     longest = max(run.timesteps for run, _ in members)
     seen: set[int | None] = set()
@@ -167,7 +167,7 @@ def _entries(members: Sequence[tuple[Run, Curve]]) -> list[Entry]:
 def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
     """The settings that differ, and the algorithm if there are several; the first run's folder if much differs."""
     first = [entries[0].run for entries in groups]
-    algorithms: dict[str, list[Run]] = {}
+    algorithms: dict[str, list[RunDigest]] = {}
     for run in first:
         algorithms.setdefault(run.algorithm, []).append(run)
     labels = dict(zip((run.folder for run in first), _folder_names(first), strict=True))
@@ -187,7 +187,7 @@ def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
     return _unique(named)
 
 
-def _folder_names(runs: Sequence[Run]) -> list[str]:
+def _folder_names(runs: Sequence[RunDigest]) -> list[str]:
     """The folder of each, or that of all its seeds, within the folder that holds all."""
     folders = [run.folder.resolve() for run in runs]
     folders = [

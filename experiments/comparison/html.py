@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from ...run_dir.statistics import Interval
-from .colours import METHODS
+from .style import METHODS
 from .tables import number
 
 DASH = "\N{EN DASH}"
@@ -35,10 +35,10 @@ def table(heads: Sequence[str], rows: Iterable[Row], *, about: str, left: Sequen
     """A table that scrolls where it is wider than the page.
 
     Args:
-        heads: of the columns.
-        rows: of the table.
-        about: what it is, for who cannot see it.
-        left: columns of texts, by number; the first one always is.
+        heads: the heads of the columns.
+        rows: the rows of the table.
+        about: the text that a screen reader says for it.
+        left: the columns of texts, by number; the first one always is.
     """
 
     def kind(column: int) -> str:

@@ -6,21 +6,22 @@ import datetime
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from ...run_dir.files import make_folders, why_unwritable, write_atomically
 from ...run_dir.learning_curve import CURVE
 from ...run_dir.statistics import ENOUGH
 from ...version import __version__
+from ..errors import ExperimentError
 from . import charts, html, parallel
 from .charts import Chart
 from .groups import short_names
 from .html import Html, Row, dashed
-from .output import write_all
-from .run_digest import Run
+from .run_digest import RunDigest
 from .run_folders import common_folder, short_path
 from .study import SHOWN, Study, across
 from .style import stylesheet
@@ -47,12 +48,25 @@ between groups whose intervals overlap much.</p>
 """
 
 
-def write(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> list[Path]:
+def check_output(path: Path) -> None:
+    """Refuse, before any work, a page that could not be written.
+
+    Raises:
+        ExperimentError: its path is a folder, or its folder cannot be written; says why.
+    """
+    if path.is_dir():
+        raise ExperimentError(str(path), f"is a folder; give the file to write, such as {path / 'report.html'}")
+    why = why_unwritable(path.absolute().parent)
+    if why:
+        raise ExperimentError(str(path), f"the report cannot be written here: {why}; choose another file with -o")
+
+
+def write(path: Path, studies: Sequence[Study], runs: Sequence[RunDigest]) -> list[Path]:
     """Write the page and its pictures.
 
     Args:
-        path: of the page; an existing one is replaced.
-        studies: of each environment, at least one.
+        path: the path of the page; an existing one is replaced.
+        studies: one study for each environment, at least one.
         runs: all of them, with those that are damaged.
 
     Returns:
@@ -77,6 +91,24 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> list[Pat
     return list(pictures)
 
 
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Write files into one folder, in this order; where one cannot be written, no new one is left.
+
+    Raises:
+        CheckpointError, OSError: as the operating system reports it.
+    """
+    make_folders(next(iter(files)).absolute().parent)
+    new: list[Path] = []
+    try:
+        for file, content in files.items():
+            new += [] if file.exists() else [file]
+            write_atomically(file, content)
+    except BaseException:
+        for file in new:
+            file.unlink(missing_ok=True)
+        raise
+
+
 def _charts(path: Path, study: Study) -> dict[str, Chart]:
     name = f"{path.stem}-{re.sub(r'[^A-Za-z0-9.-]+', '-', study.environment)}"
     found = {}
@@ -93,7 +125,7 @@ def _charts(path: Path, study: Study) -> dict[str, Chart]:
     return found
 
 
-def _head(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> str:
+def _head(path: Path, studies: Sequence[Study], runs: Sequence[RunDigest]) -> str:
     groups = sum(len(study.results) for study in studies)
     statuses = Counter(run.status for run in runs)
     facts = {
@@ -109,7 +141,7 @@ def _head(path: Path, studies: Sequence[Study], runs: Sequence[Run]) -> str:
     return f'{head}\n<ul class="facts">{items}</ul>{_problems(studies, runs)}'
 
 
-def _problems(studies: Sequence[Study], runs: Sequence[Run]) -> str:
+def _problems(studies: Sequence[Study], runs: Sequence[RunDigest]) -> str:
     """Runs that cannot be shown, and runs that do not count."""
     common = common_folder([run.folder for run in runs])
     wrong = [f"<b>{run.status}</b> {escape(run.problem)}" for run in runs if run.problem]
@@ -264,7 +296,7 @@ def _across(studies: Sequence[Study]) -> str:
     return f'<h2>All environments together</h2><p class="quiet">{about}</p>{table}'
 
 
-def _runs(path: Path, runs: Sequence[Run]) -> str:
+def _runs(path: Path, runs: Sequence[RunDigest]) -> str:
     heads = ("run", "environment", "algorithm", "seed", "status", "best", "final", "timesteps", "age", "curve")
     rows, common = [], common_folder([run.folder for run in runs])
     for run in runs:

@@ -13,9 +13,9 @@ import numpy as np
 from ...core.text_columns import shortened
 from ..running.folder import is_search
 from .charts import PICTURE, Draw, in_thousands, ranks
-from .colours import RANKS, TEXT
 from .groups import ABSENT, differences, short_names
-from .study import Result, Study
+from .study import GroupResult, Study
+from .style import RANKS, TEXT
 
 MANY: Final = 6
 """The number of groups from which they count as a search."""
@@ -35,7 +35,7 @@ class Axis(NamedTuple):
     ticks: Sequence[tuple[float, str]]
 
 
-def searched(study: Study) -> list[Result]:
+def searched(study: Study) -> list[GroupResult]:
     """The groups of a search: those of the most frequent algorithm, if they are many; else none."""
     known = [result for result in study.comparable if result.final is not None]
     count = Counter(result.group.algorithm for result in known)
@@ -43,7 +43,7 @@ def searched(study: Study) -> list[Result]:
     return [result for result in known if result.group.algorithm == algorithm] if number >= MANY else []
 
 
-def axes_of(results: Sequence[Result]) -> list[Axis]:
+def axes_of(results: Sequence[GroupResult]) -> list[Axis]:
     """The axes of searched settings, at most seven: those that differ within a search, or outside of any."""
     differing, found = differences([result.group.settings for result in results]), []
     searches: dict[Path | None, list[Mapping[str, Any]]] = {}
@@ -63,7 +63,7 @@ def axes_of(results: Sequence[Result]) -> list[Axis]:
     return found[:_MAX_AXES]
 
 
-def parallel(results: Sequence[Result]) -> Draw:
+def parallel(results: Sequence[GroupResult]) -> Draw:
     """Draw a search: a line for each group, coloured by its final return."""
     values = [result.final.value for result in results if result.final is not None]
     axes_found = [*axes_of(results), _numbers("final return", values, logarithmic=False)]

@@ -33,7 +33,7 @@ _STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILE
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class RunDigest:
     """A run as its folder records it; None for what is unknown.
 
     ``best_return`` is that of the best evaluation, ``final_return`` that of the last one: the one at the run's end, if
@@ -100,7 +100,7 @@ class Curve:
 NO_CURVE: Final = Curve(np.zeros(0), np.zeros(0), {})
 
 
-def read_run(folder: Path) -> tuple[Run, Curve]:
+def read_run(folder: Path) -> tuple[RunDigest, Curve]:
     """Read a run and its curve; the curve of a damaged folder is empty."""
     problems: list[str] = []
     described = _described(folder, problems)
@@ -116,7 +116,7 @@ def read_run(folder: Path) -> tuple[Run, Curve]:
         if status == FINISHED or timesteps:
             _need_columns(folder, problems)
             status = DAMAGED if problems else status
-    run = Run(
+    run = RunDigest(
         folder,
         status,
         _told(problems, status),

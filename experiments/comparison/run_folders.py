@@ -48,7 +48,7 @@ def common_folder(folders: Sequence[Path]) -> Path | None:
 
 
 def short_path(folder: Path, common: Path | None) -> str:
-    """A folder within that one."""
+    """The path of a folder within the common one, if there is one."""
     return str(folder if common is None else folder.relative_to(common))
 
 
@@ -77,5 +77,5 @@ def _is_other(folder: Path) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """seed-9 before seed-10."""
+    """A key that sorts seed-9 before seed-10."""
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.split(r"([0-9]+)", name)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ...core.registry import BUILT_IN
+from ...core.yaml_text import flat
 from ...run_dir import record
 from ...serving.catalogue import parameters
 from ..config import files
@@ -38,14 +39,14 @@ def described_by(folder: Path, found: record.RunRecord | None) -> Described:
     file: Mapping[str, Any] = {}
     if (folder / EXPERIMENT).is_file():
         file = files.read(folder / EXPERIMENT).values
-    settings = dict(_flat({key: value for key, value in file.items() if key not in _NOT_SETTINGS}))
+    settings = dict(flat({key: value for key, value in file.items() if key not in _NOT_SETTINGS}, whole_lists=True))
     if found is None:
         seed = file.get("seed")
         return Described(False, seed if isinstance(seed, int) else None, settings=_without_empty(settings))
     for key, value in _recorded(found).items():
         if value is not None:
             settings = {name: kept for name, kept in settings.items() if not f"{name}.".startswith(f"{key}.")}
-            settings.update(_flat(value, key))
+            settings.update(flat(value, key, whole_lists=True))
     unrecorded = _unrecorded(found, is_file=bool(file))
     return Described(True, found.seed, found.num_envs, _without_empty(settings), unrecorded)
 
@@ -91,16 +92,3 @@ def _unrecorded(found: record.RunRecord, *, is_file: bool) -> tuple[str, ...]:
     if found.model_fn is None and not found.code:
         code.append("agent.model_fn")
     return (*params, *environment, *memory, *code)
-
-
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and the values that they lead to; a list of plain values is one value."""
-    if isinstance(value, dict) and value:
-        items: Any = value.items()
-    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        items = enumerate(value)
-    else:
-        yield path, value
-        return
-    for key, item in items:
-        yield from _flat(item, f"{path}.{key}" if path else str(key))

@@ -13,8 +13,16 @@ from ...core.protocols import Array
 from ...core.spread import varies
 from ...run_dir.learning_curve import POINTS, smoothing_window
 from ...run_dir.learning_curves import connected, window_means_of
-from ...run_dir.reliability import probability_of_improvement, stratified_interval
-from ...run_dir.statistics import Interval, are_few, intervals, mean
+from ...run_dir.statistics import (
+    Interval,
+    are_few,
+    interquartile_mean,
+    interval,
+    intervals,
+    mean,
+    probability_of_improvement,
+    stratified_interval,
+)
 from .groups import Entry, Group, differences, frozen
 
 SHOWN: Final = 8
@@ -35,7 +43,7 @@ class Band:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class GroupResult:
     """The results of a group. ``final`` is the interquartile mean of its runs' final returns."""
 
     group: Group
@@ -60,7 +68,7 @@ class Study:
     """An environment's groups, the best first; those that were not evaluated after all others."""
 
     environment: str
-    results: Sequence[Result]
+    results: Sequence[GroupResult]
     differing: Mapping[str, Sequence[str]]
     """The settings in which the groups differ, with the value of each."""
     improvement: Mapping[tuple[str, str], Interval]
@@ -79,12 +87,12 @@ class Study:
         return f"{what}; those of {', '.join(training)}, of the last 100 episodes of training" if training else what
 
     @property
-    def comparable(self) -> Sequence[Result]:
+    def comparable(self) -> Sequence[GroupResult]:
         """Groups with final returns of one kind: without the unevaluated ones if others were evaluated."""
         return [one for one in self.results if one.group.is_evaluated == self.results[0].group.is_evaluated]
 
     @property
-    def shown(self) -> Sequence[Result]:
+    def shown(self) -> Sequence[GroupResult]:
         """Groups that are drawn in colours."""
         return self.results[:SHOWN]
 
@@ -98,17 +106,17 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
     """
     finals = {group.label: [_final(entry, group.is_evaluated) for entry in group.counted] for group in groups}
-    middle = {label: stratified_interval([found]) if found else None for label, found in finals.items()}
+    middle = {label: interval(found, interquartile_mean) if found else None for label, found in finals.items()}
     ordered = sorted(groups, key=lambda group: (not group.is_evaluated, -_value(middle[group.label])))
     smooth = {group.label: _smoothed(group) for group in groups}
     reach = reach or _returns_to_reach([curves for _, curves in smooth.values()])
     drawn = {group.label for group in ordered[:SHOWN]}
     results = [
-        Result(
+        GroupResult(
             group,
             finals[group.label],
             middle[group.label],
-            stratified_interval([finals[group.label]], mean) if finals[group.label] else None,
+            interval(finals[group.label], mean) if finals[group.label] else None,
             max((entry.run.best_return for entry in group.counted if entry.run.best_return is not None), default=None),
             _median([run.timesteps_per_second for run in group.runs if run.timesteps_per_second is not None]),
             _band(*smooth[group.label], sure=group.label in drawn),
@@ -152,7 +160,7 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
     }
 
 
-def _method(result: Result) -> str:
+def _method(result: GroupResult) -> str:
     settings = result.group.settings
     return frozen({key: value for key, value in settings.items() if not key.startswith("environment.")})
 
@@ -214,7 +222,7 @@ def _reached(grid: Array, curves: Array, value: float) -> tuple[int, float | Non
     return int(np.isfinite(when).sum()), middle if np.isfinite(middle) else None
 
 
-def _improvement(results: Sequence[Result]) -> dict[tuple[str, str], Interval]:
+def _improvement(results: Sequence[GroupResult]) -> dict[tuple[str, str], Interval]:
     """Compare groups of two runs or more, with returns of one kind: of one run it is 0 or 1, and looks certain."""
     return {
         (ours.group.label, theirs.group.label): probability_of_improvement([ours.finals], [theirs.finals])

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...core.text_columns import HEADING
-from ...core.text_columns import Column as Texts
+from ...core.text_columns import HEADING, Column
 from ..config.seeds import seed_ranges
 from ..console import Table
 from .groups import Group, differences, short_names
-from .run_digest import Run
+from .run_digest import RunDigest
 from .run_folders import common_folder, short_path
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
@@ -39,7 +38,7 @@ def age(seconds: float | None) -> str:
     return f"{int(seconds // size)} {name}"
 
 
-def runs_table(runs: Sequence[Run], common: Path | None) -> Table:
+def runs_table(runs: Sequence[RunDigest], common: Path | None) -> Table:
     """A row for each run, whose path is within ``common``."""
     columns: dict[str, list[str]] = {
         "run": [short_path(run.folder, common) for run in runs],
@@ -51,10 +50,10 @@ def runs_table(runs: Sequence[Run], common: Path | None) -> Table:
         "timesteps": [f"{run.timesteps:,}" for run in runs],
         "age": [age(run.age) for run in runs],
     }
-    return Table([Texts(name, texts, name not in _LEFT, name in _WHOLE) for name, texts in columns.items()])
+    return Table([Column(name, texts, name not in _LEFT, name in _WHOLE) for name, texts in columns.items()])
 
 
-def run_json(run: Run) -> dict[str, Any]:
+def run_json(run: RunDigest) -> dict[str, Any]:
     """A run as plain data."""
     names = ("folder", "status", "problem", "environment", "algorithm", "seed", "episodes", "timesteps")
     measured = ("best_return", "final_return", "final_episodes", "training_return", "timesteps_per_second")
@@ -62,7 +61,7 @@ def run_json(run: Run) -> dict[str, Any]:
     return {**{name: getattr(run, name) for name in (*names, *measured)}, "started": started, "age_seconds": run.age}
 
 
-class Column(NamedTuple):
+class Compared(NamedTuple):
     """A group of a folder that was given; ``alone`` if the folder has no other."""
 
     folder: Path
@@ -77,13 +76,13 @@ class Column(NamedTuple):
         return folder if self.alone else f"{folder}: {self.group.label}"
 
 
-def common_of(columns: Sequence[Column]) -> Path | None:
+def common_of(columns: Sequence[Compared]) -> Path | None:
     """The folder that all columns are of, or that holds theirs; None if there is none."""
     folders = [column.folder for column in columns]
     return folders[0] if len(folders) > len(set(folders)) == 1 else common_folder(folders)
 
 
-def comparison(columns: Sequence[Column]) -> dict[str, Any]:
+def comparison(columns: Sequence[Compared]) -> dict[str, Any]:
     """The results of each column, and the settings that differ, as plain data."""
     settings = [column.group.settings for column in columns]
     return {
@@ -106,7 +105,7 @@ def comparison(columns: Sequence[Column]) -> dict[str, Any]:
     }
 
 
-def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
+def comparison_table(columns: Sequence[Compared], common: Path | None) -> Table:
     """A column for each group, whose folder is within ``common``: its results, then the settings that differ."""
     found = comparison(columns)["columns"]
     groups = [column.group for column in columns]
@@ -126,10 +125,10 @@ def comparison_table(columns: Sequence[Column], common: Path | None) -> Table:
     differing = differences([group.settings for group in groups])
     names = short_names(differing)
     lines = [*rows.items(), *((names[key], texts) for key, texts in differing.items())]
-    heads = Texts("", [label for label, _ in lines], least=HEADING)
+    heads = Column("", [label for label, _ in lines], least=HEADING)
     cells = zip(columns, zip(*(texts for _, texts in lines), strict=True), strict=True)
     return Table(
-        [heads, *(Texts(column.name(common), texts, right=True) for column, texts in cells)],
+        [heads, *(Column(column.name(common), texts, right=True) for column, texts in cells)],
         above=len(rows),
         across=True,
     )

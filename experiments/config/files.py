@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ...core import yaml_text
 from ...core.checks import nearest
-from ...core.yaml_text import Keys, Place, dotted, show
+from ...core.yaml_text import Keys, Place, dotted, item, show
 from ..errors import ExperimentError, Findings
 from . import foreign
 
@@ -107,18 +107,3 @@ def parse_value(text: str, source: str, path: Keys) -> Any:
     for fault in sorted(parsed.faults, key=lambda fault: fault.line or 0):  # an option has no lines
         raise ExperimentError(source, fault.message, key=fault.key)
     return parsed.value
-
-
-def item(value: Any, part: str | int) -> Any:
-    """The value at a key or an index; None where there is none."""
-    if isinstance(value, Mapping):
-        return value.get(str(part))
-    return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
-
-
-def nested(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
-    """A value and all those in it, with their keys."""
-    yield at, value
-    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in items:
-        yield from nested(one, (*at, key))

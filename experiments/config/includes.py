@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...core.yaml_text import MAX_VALUES, Keys, Place, show
+from ...core.yaml_text import MAX_VALUES, Keys, Place, nested, show
 from ..errors import ExperimentError, Findings
-from .files import Document, nested, read
+from .files import Document, read
 from .shipped import shipped
 
 KEY: Final = "include"

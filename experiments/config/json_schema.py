@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ...core import registry
-from ...core.protocols import RUNTIMES, RunConfig
+from ...core.protocols import CACHES, RUNTIMES, RunConfig
 from ...distributed.settings import ACTOR_RUNTIMES, BACKENDS, PLACEMENTS, Settings
 from ...estimators.limits import Plan
 from . import secrets
@@ -28,6 +28,7 @@ _ELSEWHERE: Final = {"type": "string", "pattern": ":"}
 _ABOUT: Final = ("title", "description", "default")
 _CHOICES: Final = {
     "runtime": RUNTIMES,
+    "cache": CACHES,
     "backend": BACKENDS,
     "placement": PLACEMENTS,
     "actor_runtime": ACTOR_RUNTIMES,

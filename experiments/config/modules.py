@@ -1,15 +1,18 @@
-"""The user's modules that an experiment names: each lies beside the file that names it."""
+"""The user's modules that an experiment names: each lies beside the file that names it, and becomes importable."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ...core.yaml_text import Keys
-from ..errors import Findings
-from .files import Document, nested
+from ...core.errors import CheckpointError
+from ...core.yaml_text import Keys, nested
+from ...run_dir.starts import read_starts
+from ..errors import Findings, RunFolderError
+from .files import Document
 from .shipped import SHIPPED
 
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*)(?:\.\w+)*:[A-Za-z_][\w.]*")
@@ -28,6 +31,23 @@ def folders(document: Document) -> list[Path]:
     if len(found) > 1:
         _refuse_ambiguous(document, found)
     return found
+
+
+def make_importable(folders: Iterable[Path]) -> None:
+    """Make modules in these folders importable, and those in the current one, after installed ones."""
+    for path in (*(folder.absolute() for folder in folders), Path.cwd()):
+        if path != SHIPPED and str(path) not in sys.path:
+            sys.path.append(str(path))
+
+
+def make_importable_for(run_folder: Path) -> None:
+    """Make the modules of an existing run importable: those beside its experiment file and its includes."""
+    try:
+        starts = read_starts(run_folder)
+    except CheckpointError as error:
+        raise RunFolderError(run_folder, str(error)) from error
+    files = [str(file or "") for start in starts for file in (start.get("file"), *(start.get("included") or ()))]
+    make_importable(Path(file).parent for file in files)
 
 
 def _refuse_ambiguous(document: Document, found: list[Path]) -> None:

@@ -17,13 +17,13 @@ from pydantic import BeforeValidator, Field
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import RunConfig
-from ...core.yaml_text import Keys
+from ...core.yaml_text import Keys, nested
 from ...distributed.settings import Settings
 from ...estimators.limits import Plan
 from ..errors import ExperimentError, Findings
 from . import secrets
 from .declared import Param, declared_params
-from .files import Document, nested, read
+from .files import Document, read
 from .includes import KEY as INCLUDE
 from .includes import with_includes
 from .sections import Count, Named, Section, number_of, validate
@@ -96,10 +96,12 @@ class Learn(Section):
 
 
 class Evaluate(Section):
-    """The greedy episodes after training."""
+    """The episodes after training."""
 
     episodes: Count = 100
     """The number of episodes."""
+    explore: bool = False
+    """Whether the behaviour policy acts, as in training, instead of the greedy one."""
     policy: Literal["best", "last"] = "last"
     """The best policy, kept by an evaluation hook (the default with such a hook), or the last one."""
 
@@ -167,31 +169,12 @@ def load(
         ExperimentError: the file or an option is invalid. What can be judged is, and told at once.
     """
     findings, params = Findings(), params or {}
-    try:
-        document = read(path, findings)
-        if INCLUDE in document.values:
-            document = with_includes(document, findings)
-        if sets:
-            document = override(document, sets, findings)
-    except ExperimentError as error:
-        findings.add(error)
-        findings.raise_all()
-        raise
+    document = _read(path, sets or {}, findings)
     secrets.refuse(document, document.values, findings, params)
     if INCLUDE in document.values:
         message = "cannot be set on the command line; write a file that includes both"
         findings.add(document.error((INCLUDE,), message))
-    declared = declared_params(document, params, findings)
-    section = document.values.get("params")
-    values = dict.fromkeys(section) if isinstance(section, dict) else {}
-    values |= {name: param.default for name, param in declared.items()}
-    raw: dict[str, Any] = {
-        key: replace(value, (key,), values, document, findings) if _refers(value) else value
-        for key, value in document.values.items()
-        if key not in ("params", INCLUDE)
-    }
-    raw["params"] = {name: param.model_dump() for name, param in declared.items()}
-    raw.setdefault("name", path.stem)
+    raw = {"name": path.stem, **_resolved(document, params, findings)}
     _expand(raw)
     secrets.refuse(document, raw, findings, {})
     given = {key: raw[key] for key in _OWNERS if isinstance(raw.get(key), dict)}
@@ -209,6 +192,38 @@ def load(
     return experiment, document
 
 
+def _read(path: Path, sets: Mapping[str, str], findings: Findings) -> Document:
+    """The file with its includes and ``--set``; ``ExperimentError``, with the findings, if it cannot be read."""
+    try:
+        document = read(path, findings)
+        if INCLUDE in document.values:
+            document = with_includes(document, findings)
+        return override(document, sets, findings) if sets else document
+    except ExperimentError as error:
+        findings.add(error)
+        findings.raise_all()
+        raise
+
+
+def _resolved(document: Document, params: Mapping[str, str], findings: Findings) -> dict[str, Any]:
+    """The values of a document with every ``${name}`` replaced."""
+    declared = declared_params(document, params, findings)
+    section = document.values.get("params")
+    values = dict.fromkeys(section) if isinstance(section, dict) else {}
+    values |= {name: param.default for name, param in declared.items()}
+    found = {
+        key: replace(value, (key,), values, document, findings) if _refers(value) else value
+        for key, value in document.values.items()
+        if key not in ("params", INCLUDE)
+    }
+    return {**found, "params": {name: param.model_dump() for name, param in declared.items()}}
+
+
+def _refers(value: Any) -> bool:
+    """Is there a ``${name}`` in it?"""
+    return any(isinstance(one, str) and "${" in one for _, one in nested(value, ()))
+
+
 def _check_together(experiment: ExperimentFile, document: Document, sets: Mapping[str, str]) -> None:
     """Refuse values that contradict each other; ``ExperimentError``."""
     if experiment.evaluate and experiment.evaluate.policy == "best" and not _keeps_best(experiment):
@@ -224,11 +239,6 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
         listed = seed_ranges(experiment.seeds)
         message = f"is where a number of seeds begins, and these are listed: {listed}; leave it out"
         raise document.error(("seed",), message)
-
-
-def _refers(value: Any) -> bool:
-    """Is there a ``${name}`` in it?"""
-    return any(isinstance(one, str) and "${" in one for _, one in nested(value, ()))
 
 
 def _expand(raw: dict[str, Any]) -> None:
@@ -299,7 +309,7 @@ def attempt(
         at: the keys of the section.
         arguments: what is in it.
         document: for the lines of errors.
-        names: of the arguments that there are; None where they have been checked.
+        names: the names of the arguments that there are; None where they have been checked.
     """
     findings, made = Findings(), None
     left = {name: value for name, value in arguments.items() if names is None or name in names}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ...core.yaml_text import Keys, Place, scalar
+from ...core.yaml_text import Keys, Place, nested, scalar
 from ..errors import Findings
-from .files import Document, nested
+from .files import Document
 
 KEY: Final = re.compile(
     "token|passw|passphrase|secret|credential|authorization|(api|access|private).?key", re.IGNORECASE
@@ -41,7 +41,7 @@ def refuse(document: Document, values: Mapping[str, Any], findings: Findings, gi
 
     Args:
         document: where the values come from.
-        values: of the whole file.
+        values: the values of the whole file.
         findings: the errors so far.
         given: ``-P``: names of params to texts.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ...core.yaml_text import MAX_DEPTH, Keys, Place, dotted, show
@@ -18,7 +19,7 @@ _REFERENCE = re.compile(r"\$\{([^}]*)(\}?)")
 
 def override(document: Document, sets: Mapping[str, str], findings: Findings) -> Document:
     """The document with the values of ``--set path.to.key=value``; ``findings`` collects what is wrong with them."""
-    values: Any = _copy(document.values)
+    values: Any = copy.deepcopy(document.values)
     places = dict(document.places)
     for name, text in sets.items():
         source = f"--set {name}" if is_hidden(name, text) else f"--set {name}={text}"
@@ -61,17 +62,11 @@ def _key(values: Any, part: str, path: Keys, source: str) -> str | int:
     raise ExperimentError(source, message, key=dotted(path))
 
 
-def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
-
-
 def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
     """Replace ``${name}`` at any depth; where that fails, the value stays.
 
     Args:
-        value: of the document.
+        value: a value of the document.
         path: its keys.
         params: names to values; an invalid param, about which there is an error already, is None.
         document: for errors.
@@ -114,17 +109,6 @@ def _replaced(value: str, path: Keys, params: Mapping[str, Any], document: Docum
         if length > MAX_TEXT:
             raise document.error(path, f"more than {MAX_TEXT} characters with the values of its params: {show(value)}")
     return "".join([*pieces, value[end:]])
-
-
-def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted paths and the scalars (and empty collections) that they lead to."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    empty = True
-    for key, item in items:
-        empty = False
-        yield from flat(item, f"{path}.{key}" if path else str(key))
-    if empty:
-        yield path, value
 
 
 def _text(value: Any) -> str:

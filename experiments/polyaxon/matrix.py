@@ -1,17 +1,39 @@
-"""The section ``matrix`` of an experiment, checked by Polyaxon itself, with errors that name the line."""
+"""The section ``matrix`` of an experiment, checked by Polyaxon's schema and beyond, with errors that name the line."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from ...core.yaml_text import Keys, show
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..errors import ExperimentError, Findings
 from . import metrics
-from .matrix_values import AT, check_values
+from .metrics import AT
+
+WITH_METRIC: Final = ("hyperband", "bayes", "tpe")
+"""Kinds of matrix that compare a metric of the user's choice."""
+_COUNTS: Final = ("numRuns", "numInitialRuns", "maxIterations", "concurrency")
+_OTHER_SPELLING: Final = {
+    re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): name
+    for name in ("numRuns", "numInitialRuns", "maxIterations", "earlyStopping", "utilityFunction")
+}
+"""Polyaxon's client takes these too; one spelling is enough."""
+_SPACE, _DIST, _NORMAL = ("start", "stop", "num"), ("low", "high"), ("loc", "scale")
+MOST_VALUES: Final = 100_000
+FORMS: Final[Mapping[str, Sequence[str]]] = {
+    "range": ("start", "stop", "step"),
+    **dict.fromkeys(("linspace", "logspace", "geomspace"), _SPACE),
+    **dict.fromkeys(("uniform", "loguniform"), _DIST),
+    **dict.fromkeys(("quniform", "qloguniform"), (*_DIST, "q")),
+    **dict.fromkeys(("normal", "lognormal"), _NORMAL),
+    **dict.fromkeys(("qnormal", "qlognormal"), (*_NORMAL, "q")),
+}
+"""Names of the numbers that each kind of param takes."""
+_MORE: Final = {"logspace": ("base",)}
 
 
 def check_matrix(
@@ -44,7 +66,7 @@ def check_matrix(
             )
 
     findings, made = Findings(), None
-    check_values(matrix, document, findings)
+    _check_values(matrix, document, findings)
     try:
         made = _made(matrix, document)
     except ExperimentError as error:
@@ -98,3 +120,121 @@ def _error(details: Any, matrix: Mapping[str, Any], document: Document) -> Exper
         message = f"must be one of {', '.join(choices)}, got {show(tag)}"
         return document.error((*place, "kind"), message, name=tag, choices=choices)
     return document.error(place, f"Polyaxon refuses it: {details['msg'].removeprefix('Value error, ')}")
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def _check_values(matrix: Mapping[str, Any], document: Document, findings: Findings) -> None:
+    """Collect errors in values that Polyaxon's schema accepts or explains badly, each with its line."""
+    kind = matrix.get("kind")
+    for name, other in _OTHER_SPELLING.items():
+        if name in matrix:
+            findings.add(document.error((*AT, name), "unknown key", name=name, choices=[other]))
+    for name in _COUNTS:
+        value = matrix.get(name)
+        if value is not None and not (_is_whole(value) and value >= 1):
+            findings.add(document.error((*AT, name), f"must be a whole number of at least 1, got {show(value)}"))
+    if matrix.get("params") == {}:
+        findings.add(document.error((*AT, "params"), "must name at least one declared param, got none"))
+    if kind == "mapping" and matrix.get("values") == []:
+        findings.add(document.error((*AT, "values"), "must have at least one point, as in {name: 1}, got none"))
+    if matrix.get("metric") is not None:
+        _check_metric(matrix["metric"], kind, document, findings)
+    params = matrix.get("params")
+    for name, param in params.items() if isinstance(params, Mapping) else ():
+        given = param.get("value") if isinstance(param, Mapping) else None
+        if given is not None and (why := next(_complaints(param.get("kind"), given), "")):
+            findings.add(document.error((*AT, "params", name, "value"), f"{why}, got {_told(given)}"))
+
+
+def _check_metric(metric: Any, kind: Any, document: Document, findings: Findings) -> None:
+    at = (*AT, "metric")
+    if kind in ("grid", "random", "mapping"):
+        message = (
+            f"only {', '.join(WITH_METRIC)} have a metric of your choice; {kind} compares the return: that of the final"
+            " evaluation, or of the last 100 episodes where there is none. Leave it out"
+        )
+        findings.add(document.error(at, message))
+    elif not isinstance(metric, Mapping) or not isinstance(metric.get("name", ""), str):
+        message = f"must be {{name: ..., optimization: maximize}}, or minimize, got {show(metric)}"
+        findings.add(document.error(at, message))
+    elif metric.get("optimization", "maximize") not in ("maximize", "minimize"):
+        message = f"must be maximize or minimize, got {show(metric['optimization'])}"
+        findings.add(document.error((*at, "optimization"), message))
+
+
+def _complaints(kind: Any, value: Any) -> Iterator[str]:
+    """Requirements that the value of a param violates; the first one counts."""
+    if kind in ("choice", "pchoice") and value == []:
+        yield "must have at least one value"
+    if kind == "pchoice" and not _adds_up(value):
+        yield "must be a list of [value, probability], with probabilities that add up to 1"
+    if kind in FORMS:
+        numbers = _numbers(kind, value)
+        if numbers is None:
+            yield f"must be the numbers [{', '.join(FORMS[kind])}]"
+        else:
+            yield from _of_numbers(kind, numbers)
+
+
+def _of_numbers(kind: str, numbers: Mapping[str, float]) -> Iterator[str]:
+    first, second, *_ = FORMS[kind]
+    if first == "loc":
+        if numbers["scale"] < 0:
+            yield "scale must not be negative"
+    elif not numbers[first] < numbers[second]:
+        yield f"{second} must be above {first}"
+    for name in ("step", "q"):
+        if numbers.get(name, 1) <= 0:
+            yield f"{name} must be above 0"
+    if not (_is_whole(number := numbers.get("num", 1)) and number >= 1):
+        yield "num must be a whole number of at least 1"
+    if (count := _count(numbers)) > MOST_VALUES:
+        yield f"at most {MOST_VALUES:,} values can be listed, and these are {count:,.0f}: use a kind that is drawn"
+    if kind == "geomspace" and numbers["start"] * numbers["stop"] <= 0:
+        yield "start and stop must both be above 0, or both below"
+
+
+def _count(numbers: Mapping[str, float]) -> float:
+    """The number of values that a range or a space lists."""
+    if numbers.get("step", 0) > 0:
+        return (numbers["stop"] - numbers["start"]) / numbers["step"]
+    return numbers.get("num", 0)
+
+
+def _adds_up(value: Any) -> bool:
+    try:
+        return math.isclose(math.fsum(share for _, share in value), 1)
+    except (TypeError, ValueError):
+        return False
+
+
+def _numbers(kind: str, value: Any) -> dict[str, float] | None:
+    """The numbers of a value by their names; None where it is not those. It may be a list, a mapping, or ``1:2:3``."""
+    names = FORMS[kind]
+    known = (*names, *_MORE.get(kind, ()))
+    if isinstance(value, str):
+        value = value.split(":")
+    if isinstance(value, list):
+        value = dict(zip(known, value, strict=False)) if len(value) <= len(known) else None
+    if not isinstance(value, Mapping) or not {*names} <= value.keys() <= {*known, "size"}:
+        return None
+    try:
+        return {name: _number(value[name]) for name in value}
+    except (TypeError, ValueError):
+        return None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return int(value) if isinstance(value, str) and value.strip().isdigit() else float(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+
+
+def _told(value: Any) -> str:
+    return f"[{', '.join(map(_told, value))}]" if isinstance(value, list) else show(value)

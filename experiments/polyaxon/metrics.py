@@ -24,7 +24,8 @@ FINAL: Final = "final_episode_"
 RESULTS: Final = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
 RULE: Final = "metric_early_stopping"
 """The kind of a rule of early stopping that has a metric."""
-_AT: Final[Keys] = ("matrix",)
+AT: Final[Keys] = ("matrix",)
+"""The section of a search."""
 _EVALUATED: Final = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
 _TIME: Final = (
     *("timesteps_per_second", "updates_per_second", "environment_share", "acting_share", "learning_share"),
@@ -41,12 +42,12 @@ def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
     """The metrics that a valid matrix names, with their keys."""
     rules = matrix.get("earlyStopping") or []
     found: list[tuple[Keys, str]] = [
-        ((*_AT, "earlyStopping", index, "metric"), str(rule["metric"]))
+        ((*AT, "earlyStopping", index, "metric"), str(rule["metric"]))
         for index, rule in enumerate(rules)
         if rule["kind"] == RULE
     ]
     if matrix.get("metric"):
-        found.insert(0, ((*_AT, "metric", "name"), compared(matrix)))
+        found.insert(0, ((*AT, "metric", "name"), compared(matrix)))
     return found
 
 

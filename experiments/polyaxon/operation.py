@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ...core.yaml_text import to_yaml
 from ...version import __version__
 from ..config.declared import declared_params
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..config.submission import Resources, Submit
-from ..config.yaml_writer import to_yaml
 from ..errors import Findings
 from .matrix import check_matrix
 from .metrics import on_server
@@ -31,7 +31,7 @@ def operation(experiment: ExperimentFile, document: Document, params: Mapping[st
 
     Args:
         experiment: as :func:`axonrl.experiments.config.schema.load` returns it.
-        document: likewise.
+        document: as it returns it.
         params: those of ``-P``.
 
     Returns:

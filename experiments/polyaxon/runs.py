@@ -50,10 +50,10 @@ class Target:
 
 def submit(arguments: argparse.Namespace) -> int:
     """Create a run of an experiment on a server, and print the address of its page."""
+    from ...core.yaml_text import to_yaml
     from ..config.modules import folders
     from ..config.schema import load
     from ..config.shipped import experiment_file
-    from ..config.yaml_writer import to_yaml
     from .operation import operation
 
     params = dict(arguments.params)

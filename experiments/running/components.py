@@ -14,15 +14,15 @@ from typing import Any, Final
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import Memory, ModelFn
-from ...core.yaml_text import Keys
+from ...core.yaml_text import Keys, item
 from ...hooks.progress import ProgressHook
 from ...serving.catalogue import parameters
-from ..config.files import Document, item
+from ..config.files import Document
 from ..config.schema import AgentSection, Environment, ExperimentFile, attempt
 from ..config.sections import Named, Section, validate
 from ..config.trackers import Tracker
 from ..errors import Findings
-from ..tracking.journal import Group
+from ..tracking.journal import RunGroup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Member:
     """
 
     compiled: Path | None
-    group: Group
+    group: RunGroup
     name: str
     """The name of the run at trackers."""
 
@@ -166,10 +166,10 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
     """Check a section by its kind: environment, agent, memory, hook, wrapper or tracker.
 
     Args:
-        kind: of the section.
+        kind: the kind of the section.
         part: the section.
         at: its keys, for errors.
-        document: likewise.
+        document: for the lines of errors.
         sound: False where a value in it is known to be wrong, and only names can be judged.
     """
     match kind:

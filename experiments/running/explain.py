@@ -151,16 +151,18 @@ class EarlyEnd:
 
 def early_ends(experiment: ExperimentFile, memory: Memory) -> list[EarlyEnd]:
     """Schedules of a built-in model's params that end at 0 before the last update, or in the first half of the run."""
-    train = experiment.train
-    if train is None or experiment.learn is not None:  # updates of both count
+    train, is_known = experiment.train, experiment.agent.model_fn in registry.BUILT_IN["model_fn"]
+    given = experiment.agent.params.items() if is_known else ()
+    scheduled = {name: one for name, one in given if isinstance(one, Mapping) and name not in _OVER_TIMESTEPS}
+    if not scheduled or train is None or experiment.learn is not None:  # updates of both count
         return []
     when = _updates(train, memory, experiment.environment.num_envs, train.schedule)
     first, every, updates = when["first_update_at"], when["timesteps_per_update"], when["updates"]
-    if experiment.agent.model_fn not in registry.BUILT_IN["model_fn"] or first is None or every is None or not updates:
+    if first is None or every is None or not updates:
         return []
     ends: dict[tuple[float, int], list[str]] = {}
-    for name, value in experiment.agent.params.items():
-        end = _end(value, updates) if name not in _OVER_TIMESTEPS else None
+    for name, value in scheduled.items():
+        end = _end(value, updates)
         if end is not None and (end[1] < updates if end[0] == 0 else end[1] < updates / 2):
             ends.setdefault(end, []).append(name)
     return [
@@ -169,10 +171,8 @@ def early_ends(experiment: ExperimentFile, memory: Memory) -> list[EarlyEnd]:
     ]
 
 
-def _end(value: Any, updates: int) -> tuple[float, int] | None:
-    """The last value of a schedule, and the update from which it has it; None if it has none, or is no schedule."""
-    if not isinstance(value, Mapping):
-        return None
+def _end(value: Mapping[str, Any], updates: int) -> tuple[float, int] | None:
+    """The last value of a schedule, and the update from which it has it; None if it has none."""
     schedule = schedules.make_schedule(value)
     scale = updates if schedules.follows_run(schedule) else 1
     match schedule:

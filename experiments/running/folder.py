@@ -14,15 +14,13 @@ from typing import Any, Final
 
 from ...core.checks import did_you_mean
 from ...core.errors import CheckpointError
-from ...core.yaml_text import show
+from ...core.yaml_text import flat, show, to_yaml
 from ...run_dir import record
 from ...run_dir.checkpoints import CheckpointStore
 from ...run_dir.files import make_folders, replacing, write_file
 from ...run_dir.generators import draw_seed
 from ...run_dir.starts import began_in
 from ..config.schema import AgentSection, Environment, Evaluate, ExperimentFile, load
-from ..config.values import flat
-from ..config.yaml_writer import to_yaml
 from ..errors import ChangedExperimentError, RunFolderError
 
 EXPERIMENT: Final = "experiment.yml"
@@ -83,7 +81,7 @@ def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
     """Refuse to resume where nothing is to be resumed, and to start where something is.
 
     Args:
-        folder: of a run, or of many of them.
+        folder: the folder of a run, or of many of them.
         resume: continue what is there.
         file: the experiment that is to be there.
 
@@ -203,7 +201,7 @@ def where_it_began(folder: Path) -> Iterator[Path]:
     """Work in the folder where a run began, so that relative paths in its experiment mean what they meant there.
 
     Args:
-        folder: of a run, or of many of them.
+        folder: the folder of a run, or of many of them.
 
     Yields:
         The folder as it is called from there.
@@ -280,7 +278,7 @@ def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     """The keys in which two experiments differ, with both values, except those that may change."""
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
-    may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # it may go on in the environment
+    may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # training may follow in the environment
     if before.distributed is not None or after.distributed is not None:  # a cluster redistributes what is stored
         may = (*may, "environment.num_envs")
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in may)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...run_dir.history import read_episodes
 from ...run_dir.learning_curve import learning_curve
 from ..config.schema import ExperimentFile
+from ..polyaxon.metrics import RESULTS
 
 WINDOW: Final = 100
 """Episodes in the mean training return."""
@@ -35,11 +36,11 @@ class Result:
     evaluation: Mapping[str, float] | None = None
     stopped: str = ""
 
-    def as_outputs(self) -> dict[str, float]:
-        """Its numbers by name; those of the final evaluation begin with ``final_``."""
-        own = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
-        evaluation = {f"final_{name}": value for name, value in (self.evaluation or {}).items()}
-        return {**{name: getattr(self, name) for name in own}, **evaluation}
+
+def outputs_of(found: Any) -> dict[str, float]:
+    """The known numbers of a result or an outcome, by name; those of the final evaluation begin with ``final_``."""
+    own = {name: value for name in RESULTS if (value := getattr(found, name, None)) is not None}
+    return own | {f"final_{name}": value for name, value in (found.evaluation or {}).items()}
 
 
 def draw(folder: Path, experiment: ExperimentFile, evaluation: Mapping[str, float] | None) -> None:

@@ -1,4 +1,4 @@
-"""Running an experiment: training, evaluation, and the report."""
+"""Running an experiment: checks, compilation, training and evaluation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ...hooks.history import HistoryHook
 from ...run_dir.checkpoints import BEGINNING, CheckpointStore
 from ...run_dir.starts import add_start
 from ..config.files import Document
-from ..config.schema import Evaluate, ExperimentFile
-from ..errors import RunFolderError
+from ..config.schema import ExperimentFile
 from ..tracking.producer import Tracking, tracked
 from . import folder as records
-from .components import Member, Parts, environment_of, opened, recipe_for
+from .components import Member, Parts, opened, recipe_for
 from .explain import early_ends, explanation
-from .report import Result, draw
+from .report import Result, draw, outputs_of
+from .trained_agent import evaluated
 
 logger = logging.getLogger("axonrl")
 
@@ -53,14 +53,16 @@ def check(experiment: ExperimentFile, document: Document, folder: Path) -> dict[
     return explanation(experiment, agent.memory, summary, folder)
 
 
-def compile_experiment(experiment: ExperimentFile, document: Document, directory: Path, seeds: Sequence[int]) -> Path:
+def compile_experiment(
+    experiment: ExperimentFile, document: Document, directory: Path | None, seeds: Sequence[int]
+) -> Path:
     """Write an experiment's training program, with initial weights for some seeds.
 
     Args:
         experiment: what to compile.
         document: where it came from, for errors that name a line.
-        directory: where to.
-        seeds: of runs.
+        directory: the folder to write; None for the cache, where its runs look for it.
+        seeds: seeds of runs.
 
     Returns:
         The directory.
@@ -70,7 +72,7 @@ def compile_experiment(experiment: ExperimentFile, document: Document, directory
         ValueError, CheckpointError: from ``Agent.compile``; a hook of the experiment needs TensorFlow.
     """
     with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
-        if any(isinstance(hook, EvaluationHook) and hook.runs_eval for hook in parts.hooks):
+        if directory is not None and any(isinstance(hook, EvaluationHook) and hook.runs_eval for hook in parts.hooks):
             raise NotCompilableError(
                 f"{experiment.name} cannot be compiled: eval_batches of its evaluation hook need TensorFlow"
             )
@@ -100,7 +102,7 @@ def run(
         command: the command line, for the record.
         hooks: further hooks, called before those of the experiment.
         stopped: asked after training for the reason, if it was stopped from outside. Then nothing is evaluated.
-        member: of a run that is one of many.
+        member: given for a run that is one of many.
 
     Returns:
         The results.
@@ -183,110 +185,11 @@ def _run(
     tracking.stopped = bool(result.stopped)
     if not result.stopped and experiment.evaluate is not None:
         wanted = experiment.evaluate
-        result = dataclasses.replace(result, evaluation=evaluated(agent, experiment, wanted.episodes, wanted.policy))
-    tracking.outputs(result.as_outputs())
-    return result
-
-
-def evaluate(folder: Path, episodes: int | None = None, policy: str | None = None) -> dict[str, float]:
-    """Evaluate the agent in a run folder, in its experiment's environment.
-
-    Args:
-        folder: the run folder.
-        episodes: how many; None for the experiment's number.
-        policy: ``"best"`` or ``"last"``; None for the experiment's.
-
-    Returns:
-        The results of ``Agent.evaluate``.
-
-    Raises:
-        ExperimentError: the folder is not a run folder, or has no checkpoint.
-        ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.evaluate``.
-    """
-    experiment, agent = trained(folder)
-    usual = experiment.evaluate or Evaluate()
-    return evaluated(agent, experiment, episodes or usual.episodes, policy or usual.policy)
-
-
-def trained(folder: Path) -> tuple[ExperimentFile, Any]:
-    """The experiment and the Agent of a run folder.
-
-    Raises:
-        ExperimentError: the folder is not a run folder, or has no checkpoint.
-        ValueError, RuntimeError: from ``Agent``.
-    """
-    from ...estimators.agent import Agent
-
-    experiment = records.read_experiment(folder)
-    if CheckpointStore(folder).newest() is None:
-        message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
-        raise RunFolderError(folder, message)
-    return experiment, Agent(None, model_dir=folder)
-
-
-def export(folder: Path, directory: Path, policy: str | None = None, formats: Sequence[str] = ("litert",)) -> Path:
-    """Export the agent in a run folder.
-
-    Args:
-        folder: the run folder.
-        directory: where to.
-        policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
-        formats: ``"litert"``, ``"onnx"``, or both.
-
-    Returns:
-        The directory.
-
-    Raises:
-        ExperimentError: the folder has no checkpoint.
-        ValueError, CheckpointError: from ``Agent.export``.
-    """
-    experiment, agent = trained(folder)
-    exported: Path = agent.export(
-        directory, policy=policy or (experiment.evaluate or Evaluate()).policy, formats=formats
-    )
-    return exported
-
-
-def record(
-    folder: Path,
-    file: Path,
-    *,
-    episodes: int | None = None,
-    timesteps: int | None = None,
-    epsilon: float = 0.0,
-    seed: int | None = None,
-    policy: str | None = None,
-) -> dict[str, float]:
-    """Write episodes of the agent in a run folder to a file, in one copy of its experiment's environment.
-
-    Args:
-        folder: the run folder.
-        file: where to.
-        episodes: how many; or ``timesteps``.
-        timesteps: how many in all.
-        epsilon: the probability of a random action.
-        seed: of the episodes; None for the run's.
-        policy: ``"best"`` or ``"last"``; None for the experiment's.
-
-    Returns:
-        The results of ``Agent.record``.
-
-    Raises:
-        ExperimentError: the folder is not a run folder, or has no checkpoint.
-        ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.record``.
-    """
-    experiment, agent = trained(folder)
-    with environment_of(experiment.environment, 1) as env:
-        results: dict[str, float] = agent.record(
-            file,
-            env,
-            episodes,
-            timesteps=timesteps,
-            epsilon=epsilon,
-            seed=seed,
-            policy=policy or (experiment.evaluate or Evaluate()).policy,
+        result = dataclasses.replace(
+            result, evaluation=evaluated(agent, experiment, wanted.episodes, wanted.policy, wanted.explore)
         )
-    return results
+    tracking.outputs(outputs_of(result))
+    return result
 
 
 def agent_of(experiment: ExperimentFile, parts: Parts, folder: Path) -> Any:
@@ -299,12 +202,3 @@ def agent_of(experiment: ExperimentFile, parts: Parts, folder: Path) -> Any:
     warm = None if start is None else WarmStart(start.run, start.variables, start.policy)
     params = experiment.agent.params or None
     return Agent(parts.model_fn, parts.memory, folder, config, params, warm_start=warm, compiled=parts.compiled)
-
-
-def evaluated(agent: Any, experiment: ExperimentFile, episodes: int, policy: str | int) -> dict[str, float]:
-    """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
-    from ...estimators.evaluation import COPIES
-
-    with environment_of(experiment.environment, min(COPIES, episodes)) as env:
-        results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy)
-    return results

@@ -22,18 +22,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, TextIO, TypeAlias, cast
+from typing import IO, Any, Final, TypeAlias, cast
 
 from ...core.errors import message_of
 from ...run_dir.learning_curve import CURVE, caption
 from ...run_dir.learning_curves import CURVES, learning_curves
-from ..child_process import started
+from ..child_process import Message, Parent, send, started
 from ..config.schema import ExperimentFile, load
 from ..config.seeds import seed_ranges
 from ..console import say
 from ..running.report import draw
 from ..tracking.journal import ENDED, JOURNAL, TrackedRun
-from ..tracking.messages import Message
 from .runs import FINISHED, Outcome, Runs
 
 TROUBLE: Final = "trouble"
@@ -46,11 +45,11 @@ Listener: TypeAlias = Callable[[int, Message], None]
 
 
 class Companion:
-    """The process, seen from the one that starts the runs. It starts when it is first told something.
+    """The process, seen from the one that starts the runs. It starts with the first message.
 
     Args:
-        runs: of which.
-        draws: draw the learning curve of each that finishes; a picture costs as much as a short run.
+        runs: the runs.
+        draws: draw the learning curve of each run that finishes; a picture costs as much as a short run.
     """
 
     def __init__(self, runs: Runs, *, draws: bool) -> None:
@@ -66,11 +65,11 @@ class Companion:
         """Gets all messages but troubles, in another thread."""
 
     def began(self, number: int) -> None:
-        """Tell it that a run has begun to train."""
+        """Report that a run has begun to train."""
         self._write(run=number)
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        """Tell it that a run has ended."""
+        """Report that a run has ended."""
         self._ended.add(number)
         self._write(run=number, status=outcome.status, evaluation=outcome.evaluation, draws=self._draws)
 
@@ -106,10 +105,7 @@ class Companion:
             self._process = started(main, arguments, stderr=subprocess.DEVNULL, env=variables)
             self._reader = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
             self._reader.start()
-        stdin = cast("IO[bytes]", self._process.stdin)
-        with contextlib.suppress(OSError):  # its end is reported later
-            stdin.write(json.dumps(values).encode() + b"\n")
-            stdin.flush()
+        send(self._process, **values)  # its end is reported later
 
     def _listen(self, output: IO[bytes]) -> None:
         with output:
@@ -127,9 +123,12 @@ class Companion:
 
 def main(arguments: Sequence[str]) -> None:
     """Accompany runs; the arguments are their folder, the experiment in it, and what a run is called."""
-    out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no message
-    folder, noun = Path(arguments[0]), arguments[2]
-    runs = _Followed(folder, load(folder / arguments[1])[0], noun, functools.partial(_tell, out, threading.Lock()))
+    parent, folder, noun = Parent(), Path(arguments[0]), arguments[2]
+
+    def tell(run: int | None, message: Message) -> None:
+        parent.tell(run=run, **message._asdict())
+
+    runs = _Followed(folder, load(folder / arguments[1])[0], noun, tell)
     for line in sys.stdin:
         value = json.loads(line)
         if "finished" in value:
@@ -144,19 +143,14 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(0)  # without waiting for the thread of a tracker that hangs
 
 
-def _tell(out: TextIO, lock: threading.Lock, run: int | None, message: Message) -> None:
-    with lock, contextlib.suppress(OSError):
-        print(json.dumps({"run": run, **message._asdict()}), file=out, flush=True)
-
-
 class _Followed:
     """The runs, seen from the companion.
 
     Args:
-        folder: of all of them.
-        experiment: theirs.
+        folder: the folder of all runs.
+        experiment: the experiment of all runs.
         noun: with which the names of run folders begin.
-        tell: gets what there is to say of a run.
+        tell: gets messages about a run.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class RunsView:
     """Shows runs while it is open: on a terminal, or as plain lines.
 
     Args:
-        runs: of which.
+        runs: the runs.
         console: rich's console to write to; None for standard error.
         clock: returns seconds; for tests.
     """

@@ -1,26 +1,28 @@
-"""Metrics of trials. Their names are in :mod:`..polyaxon.metrics`."""
+"""Metrics of trials, read from their results and journals. Their names are in :mod:`..polyaxon.metrics`."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ..polyaxon.metrics import FINAL, RESULTS, RETURN
+from ..polyaxon.metrics import FINAL, RETURN
+from ..running.report import outputs_of
 from ..tracking.journal import TrackedRun
-from .runs import FINISHED, Outcome
+from .early_stopping import Rules
+from .runs import FINISHED, Outcome, Runs
 
 
 @dataclasses.dataclass(frozen=True)
 class Unknown:
-    """A metric that a trial does not have.
+    """A metric that a trial lacks.
 
     Args:
-        name: of the metric.
-        trial: its number.
-        found: those that it has, the most similar name first.
+        name: its name.
+        trial: the number of the trial.
+        found: the metrics of the trial, the most similar name first.
     """
 
     name: str
@@ -57,9 +59,8 @@ def measured(name: str, outcome: Outcome, folder: Path) -> float | None:
     is_finished = outcome.status == FINISHED
     if name == RETURN and is_finished:
         return outcome.episode_return
-    known = _results(outcome)
-    if name in known:
-        return known[name]
+    if (known := outputs_of(outcome).get(name)) is not None:
+        return float(known)
     run = read(folder)
     last = {point.name: point.value for point in run.points}
     if is_finished:
@@ -71,7 +72,60 @@ def measured(name: str, outcome: Outcome, folder: Path) -> float | None:
     return last.get(name)
 
 
-def _results(outcome: Outcome) -> Mapping[str, float]:
-    own = {name: getattr(outcome, name, None) for name in RESULTS}
-    evaluation = {f"final_{name}": value for name, value in (outcome.evaluation or {}).items()}
-    return {name: float(value) for name, value in {**own, **evaluation}.items() if value is not None}
+class Watch:
+    """Reads the journals of trials that run.
+
+    Args:
+        runs: the runs.
+        rules: the rules of early stopping.
+        metric: the compared metric.
+    """
+
+    def __init__(self, runs: Runs, rules: Rules, metric: str) -> None:
+        self._folder_of, self.rules = runs.run_folder, rules
+        self._unseen = {metric, *rules.metrics} - {RETURN}
+        """Metrics of which no trial has had a value."""
+        self.unknown: Unknown | None = None
+        """A metric that a trial should have had and lacks."""
+        self._runs: dict[int, TrackedRun] = {}
+        for trial, outcome in runs.outcomes.items():  # of an earlier start
+            if outcome.timesteps is not None:
+                self.began(trial)
+                self.ended(trial)
+
+    def began(self, trial: int) -> None:
+        """Read the journal of this trial from now on."""
+        if self.rules.metrics and trial not in self._runs:
+            self._runs[trial] = TrackedRun(self._folder_of(trial))
+
+    def ended(self, trial: int) -> None:
+        """Read the last values of a trial."""
+        self._read(trial)
+        if self._unseen:
+            run = self._runs.get(trial) or read(self._folder_of(trial))
+            found = {RETURN, *run.outputs, *(point.name for point in run.points)}
+            self._unseen -= found
+            for name in sorted(self._unseen):
+                self.unknown = self.unknown or unknown(name, trial, found)
+
+    def judge(self, running: Sequence[int]) -> tuple[dict[int, str], str]:
+        """The trials to stop, with the reasons; and the reason to end the search, or nothing."""
+        stopped: dict[int, str] = {}
+        for trial in running:
+            self._read(trial)
+        for metric in sorted(self.rules.metrics):
+            series = {trial: self._values(run, metric) for trial, run in self._runs.items()}
+            stopped |= self.rules.stopped(metric, series, running)
+            if why := self.rules.end_by_metric(metric, series):
+                return stopped, why
+        return stopped, ""
+
+    def _read(self, trial: int) -> None:
+        if trial in self._runs:
+            with contextlib.suppress(OSError):  # it has not begun to write
+                self._runs[trial].read()
+
+    def _values(self, run: TrackedRun, metric: str) -> list[float]:
+        if metric in run.outputs:  # a result of the whole run
+            return [float(run.outputs[metric])]
+        return [point.value for point in run.points if point.name == metric]

@@ -14,13 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final, cast
 
 from ...run_dir.provenance import processors
-from ..child_process import started
-from ..tracking.messages import STOP, Message
+from ..child_process import STOP, Message, send, started
 from . import worker
 from .companion import Companion
 from .display import RunsView
+from .metrics import Watch
 from .runs import EARLY, FAILED, FAILING, KILLED, OUTPUT, STOPPED, Outcome, Runs
-from .trial_metrics import Watch
 
 TICK_SECS: Final = 0.2
 """Seconds between two looks at silent processes."""
@@ -33,12 +32,12 @@ class Pool:
     """Runs seeds or trials; ``request_stop`` ends all of them.
 
     Args:
-        runs: of which.
-        task: what the processes are told.
-        jobs: how many run at a time.
+        runs: the runs.
+        task: the common part of all runs, for the processes.
+        jobs: the number that run at a time.
         watch: ends some of them early.
         view: shows them.
-        companion: is told how they go.
+        companion: hears of their beginnings and ends.
         variables: the environment of the processes.
     """
 
@@ -73,7 +72,7 @@ class Pool:
         """Run these, and record the outcome of each.
 
         Args:
-            numbers: which.
+            numbers: their numbers.
             programs: the compiled programs that may serve each.
 
         Raises:
@@ -262,10 +261,7 @@ class _Worker:
 
     def write(self, **values: Any) -> None:
         """Write a line to it; that it has ended is no error."""
-        with contextlib.suppress(OSError, ValueError):
-            stdin = cast("IO[bytes]", self.popen.stdin)
-            stdin.write(json.dumps(values).encode() + b"\n")
-            stdin.flush()
+        send(self.popen, **values)
 
     def wait(self, seconds: float) -> None:
         """Wait a moment for its end, which follows that of its output."""

@@ -18,6 +18,7 @@ from ..config.schema import ExperimentFile
 from ..config.seeds import listed
 from ..errors import ExperimentError, Findings
 from ..polyaxon import metrics
+from ..polyaxon.metrics import AT
 from ..tracking.trackers import disabled_by
 from .runs import Point
 from .space import GRID, HYPERBAND, MAPPING, Space
@@ -25,7 +26,6 @@ from .strategies import minimizes, most_points, resources
 
 MOST: Final = 200
 """Points that are tried at most."""
-_AT: Final[Keys] = ("matrix",)
 
 
 def check_journals(experiment: ExperimentFile, document: Document) -> None:
@@ -59,7 +59,7 @@ def _placed(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str
     """Points, with the keys of their values in the file."""
     rows = space.kind == MAPPING
     return [
-        (point, {name: (*_AT, "values", index, name) if rows else (*_AT, "params", name) for name in point})
+        (point, {name: (*AT, "values", index, name) if rows else (*AT, "params", name) for name in point})
         for index, point in enumerate(points)
     ]
 
@@ -79,7 +79,7 @@ def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     for index in range(number):
         chosen = {name: values[index % len(values)] for name, values in values_of.items()}
         point = {**drawn, **{name: value for name, (_, value) in chosen.items()}, **lengths[index % len(lengths)]}
-        places: dict[str, Keys] = {name: (*_AT, "params", name) for name in drawn}
+        places: dict[str, Keys] = {name: (*AT, "params", name) for name in drawn}
         found.append((point, {**places, **{name: at for name, (at, _) in chosen.items()}}))
     return found
 
@@ -105,7 +105,7 @@ def _try(point: Point, places: Mapping[str, Keys], document: Document, attempt: 
             message = f"{show(point[due[0]])} cannot be used: {what}"
             raise document.error(places[due[0]], message) from error
         values = ", ".join(f"{name}: {show(value)}" for name, value in point.items())
-        raise document.error(_AT, f"the point {{{values}}} cannot be used: {what}") from error
+        raise document.error(AT, f"the point {{{values}}} cannot be used: {what}") from error
 
 
 def _passes(attempt: Callable[[Point], object], point: Point) -> bool:

@@ -28,20 +28,20 @@ NOT_SEEN: Final = {
     *("name", "description", "seed", "seeds", "params", "learn", "train", "evaluate", "hooks", "tracker", "submit"),
     "matrix",
 }
-"""Keys that a model function does not see."""
+"""ProgramKeys that a model function does not see."""
 ON_THE_HOST: Final = ("size", "discount")
 """Arguments of a memory that do not change the shapes of its batches, unless it is a rollout."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Keys:
+class ProgramKeys:
     """The programs that a trial may take."""
 
     family: str = ""
     own: str = ""
 
 
-def keys(experiment: ExperimentFile) -> Keys:
+def keys(experiment: ExperimentFile) -> ProgramKeys:
     """Both keys of an experiment."""
     values = experiment.model_dump(exclude=NOT_SEEN)
     memory = values["agent"]["memory"]
@@ -49,7 +49,7 @@ def keys(experiment: ExperimentFile) -> Keys:
         memory |= dict.fromkeys(_open(memory), None)
     own = _digest(values)
     values["agent"]["params"] = free_params.family(values["agent"]["params"])
-    return Keys(_digest([values, "family"]), own)
+    return ProgramKeys(_digest([values, "family"]), own)
 
 
 class Sharing:
@@ -61,7 +61,7 @@ class Sharing:
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        self._keys: dict[int, Keys] = {}
+        self._keys: dict[int, ProgramKeys] = {}
 
     def of(self, trials: Sequence[int]) -> dict[int, list[str]]:
         """The programs of each trial, within the folder of the search, as far as others need them too.
@@ -82,11 +82,11 @@ class Sharing:
             for trial, one in found.items()
         }
 
-    def _of_point(self, point: int) -> Keys:
+    def _of_point(self, point: int) -> ProgramKeys:
         try:
             return keys(run_experiment(self._search.folder / Search.file, self._search.points[point], 0)[0])
         except ExperimentError:
-            return Keys()
+            return ProgramKeys()
 
     def _is_shared(self, name: str, users: Counter[str]) -> bool:
         """Does another trial need this program, or is it there? Else compiling it would be for nothing."""

@@ -80,10 +80,10 @@ class Runs(abc.ABC):
     """The runs of one experiment, by number.
 
     Args:
-        folder: of all of them.
-        name: of the experiment.
+        folder: the folder of all of them.
+        name: the name of the experiment.
         identity: 32 hexadecimal digits, the same for all of them.
-        seeds: of all of them.
+        seeds: the seeds of all of them.
     """
 
     noun: ClassVar[str]

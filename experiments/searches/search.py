@@ -14,13 +14,12 @@ from typing import Any, Final
 
 from ...core import fields
 from ...core.checks import flag
-from ...core.yaml_text import show
+from ...core.yaml_text import flat, show
 from ...run_dir.files import make_folders
 from ...run_dir.generators import draw_seed
 from ..config.files import Document
 from ..config.schema import ExperimentFile, load
 from ..config.seeds import listed
-from ..config.values import flat
 from ..errors import RunFolderError
 from ..polyaxon.metrics import compared
 from ..running import folder as records
@@ -52,10 +51,10 @@ class Search(Runs):
     """A search and its trials.
 
     Args:
-        folder: of the search.
+        folder: the folder of the search.
         identity: 32 hexadecimal digits, the same for all of them.
         seeds: each point is run with all of them.
-        seed: of draws.
+        seed: the seed of draws.
     """
 
     noun, file, results = "trial", records.SEARCH, "search.json"
@@ -170,7 +169,7 @@ def refused_changes(folder: Path, first: Mapping[str, Any], last: Mapping[str, A
     """The keys that keep a trial from being resumed with other values, each with both values.
 
     Args:
-        folder: of the search.
+        folder: the folder of the search.
         first: the trial's values, as far as they change.
         last: those that it is to be resumed with.
 

@@ -24,10 +24,10 @@ class Seeds(Runs):
     """The runs of an experiment with many seeds; the number of each is its seed.
 
     Args:
-        folder: of all of them.
+        folder: the folder of all of them.
         experiment: resolved, with ``seeds``.
         identity: 32 hexadecimal digits, the same for all of them.
-        outcomes: of the seeds that ended before.
+        outcomes: the outcomes of the seeds that ended before.
         not_compiled: why there is no compiled program; empty if there is one, or may be.
     """
 
@@ -83,7 +83,7 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Seeds:
     """Create the folder, or check that its runs may be resumed; record the experiment in it.
 
     Args:
-        folder: of the runs.
+        folder: the folder of the runs.
         experiment: what to run; without ``seeds`` only where it is resumed.
         resume: continue those that have not finished. Seeds that are new are added.
 

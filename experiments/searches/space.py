@@ -15,6 +15,7 @@ from ..config.declared import typed
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..polyaxon.matrix import check_matrix
+from ..polyaxon.metrics import AT
 from .runs import Point
 
 GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
@@ -61,7 +62,6 @@ _MANAGERS: Final = {
     BAYES: ("bayesian_optimization", "BayesSearchManager"),
     TPE: ("tpe", "TPEManager"),
 }
-_AT: Final[Keys] = ("matrix",)
 
 
 class Space:
@@ -85,7 +85,7 @@ class Space:
         self.seed: int | None = getattr(self.config, "seed", None)
         """The seed of draws; to be set if the matrix has none."""
         if (wanted := matrix.get("numRuns") or 0) > MOST_POINTS:
-            raise document.error((*_AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
+            raise document.error((*AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
         if self.kind == HYPERBAND:
             self._check_hyperband(matrix)
 
@@ -99,7 +99,7 @@ class Space:
         """The params whose values the matrix lists: each value, and where it is in the file."""
         found: dict[str, list[tuple[Keys, Any]]] = {}
         for name, param in (getattr(self.config, "params", None) or {}).items():
-            at = (*_AT, "params", name)
+            at = (*AT, "params", name)
             if param.kind in ("choice", "pchoice"):
                 values = [(value[0] if param.kind == "pchoice" else value) for value in param.value]
                 places: list[Keys] = [(*at, "value", index) for index in range(len(values))]
@@ -148,7 +148,7 @@ class Space:
         return [{name: self._typed(name, value) for name, value in point.items()} for point in points]
 
     def _typed(self, name: str, value: Any, at: Keys = ()) -> Any:
-        at = at or (*_AT, "params", name)
+        at = at or (*AT, "params", name)
         value = value.item() if hasattr(value, "item") else value
         kind = self._declared[name].type
         if isinstance(value, float) and not math.isfinite(value):
@@ -171,17 +171,17 @@ class Space:
         number = self.size() or 0
         if min(number, self.config.num_runs or number) > MOST_POINTS:
             message = f"has {number:,} points, and at most {MOST_POINTS:,} can be run; use numRuns, or random"
-            raise self._document.error(_AT, message)
+            raise self._document.error(AT, message)
 
     def _check_hyperband(self, matrix: Mapping[str, Any]) -> None:
         name, params = str(self.config.resource.name), matrix["params"]
         if name not in self._declared:
             message = f"no param {name!r} is declared under 'params'"
-            raise self._document.error((*_AT, "resource", "name"), message, name=name, choices=self._declared)
+            raise self._document.error((*AT, "resource", "name"), message, name=name, choices=self._declared)
         if name in params:
-            raise self._document.error((*_AT, "params", name), "is the resource, which hyperband sets itself")
+            raise self._document.error((*AT, "params", name), "is the resource, which hyperband sets itself")
         if not self.config.eta > 1:
-            raise self._document.error((*_AT, "eta"), f"must be above 1, got {self.config.eta}")
+            raise self._document.error((*AT, "eta"), f"must be above 1, got {self.config.eta}")
         self.config.set_tuning_params()
         most = max(self.config.get_num_runs(bracket=bracket) for bracket in range(self.config.s_max + 1))
         if most > MOST_POINTS:
@@ -189,7 +189,7 @@ class Space:
                 f"gives {most:,} trials at first, and at most {MOST_POINTS:,} can be run; count the resource in larger"
                 ' units, as in train: {max_timesteps: "${thousands}e3"}, or use a larger eta'
             )
-            raise self._document.error((*_AT, "maxIterations"), message)
+            raise self._document.error((*AT, "maxIterations"), message)
 
 
 def _hypertune(module: str) -> Any:
@@ -217,12 +217,12 @@ def _check(matrix: Mapping[str, Any], document: Document) -> None:
     kind, params = matrix.get("kind"), matrix.get("params")
     if kind == "iterative":
         message = f"'iterative' needs a tuner on a server; axonrl run takes {', '.join(KINDS)}"
-        raise document.error((*_AT, "kind"), message)
+        raise document.error((*AT, "kind"), message)
     for name in REQUIRED.get(str(kind), ()):
         if matrix.get(name) is None:
-            raise document.error((*_AT, name), "this key is required")
+            raise document.error((*AT, name), "this key is required")
     for name, one in params.items() if isinstance(params, Mapping) else ():
         takes, given = TAKES.get(str(kind), ()), one.get("kind") if isinstance(one, Mapping) else None
         if takes and isinstance(given, str) and given in (*LISTED, *DRAWN, *DATES) and given not in takes:
             message = f"{kind} takes {', '.join(takes)}, got {given}"
-            raise document.error((*_AT, "params", name, "kind"), message)
+            raise document.error((*AT, "params", name, "kind"), message)

@@ -30,7 +30,7 @@ class Next:
         points: their values.
         resumed: their numbers, where they are points that exist and now continue with these values.
         iteration: as in :class:`Batch`.
-        bracket: likewise.
+        bracket: as in :class:`Batch`.
     """
 
     points: Sequence[Point]
@@ -48,7 +48,7 @@ def following(
         space: the matrix.
         batches: what has run, all of it.
         points: all of them, by number.
-        metrics: of those that have one.
+        metrics: the metrics of those that have one.
 
     Returns:
         It, or None at the end.

@@ -32,12 +32,11 @@ from typing import Any, Final
 from filelock import FileLock
 
 from ...core.errors import ArgumentError, NotCompilableError, message_of
-from ...core.tensorflow_import import load_tensorflow
-from ...hooks import Hook
 from ...hooks.events import BeginFacts, EndFacts, Session
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
 from ...policies import compiled
+from ..child_process import Parent, StopOnRequest
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..errors import ExperimentError, RunFolderError
@@ -46,7 +45,7 @@ from ..running import runner
 from ..running.components import Member
 from ..running.report import final_return
 from ..running.signals import StopOnSignal
-from ..tracking.journal import Group
+from ..tracking.journal import RunGroup
 from .metrics import measured
 from .runs import FAILED, FINISHED, OUTPUT, STOPPED, Outcome, run_experiment
 
@@ -61,12 +60,12 @@ class Task:
     """The common part of all runs of a worker.
 
     Args:
-        folder: of the runs.
+        folder: the folder of the runs.
         file: the experiment, in the folder.
         noun: with which the names of run folders begin.
-        name: of the experiment.
-        identity: of the group as which the runs are tracked.
-        metric: what is compared.
+        name: the name of the experiment.
+        identity: the identity of the group as which the runs are tracked.
+        metric: the compared metric.
         seeds: all of them, with which shared programs are compiled.
         files: the experiment file of the user and those that it includes, for the record.
         command: the command line, for the record.
@@ -96,7 +95,7 @@ class Request:
 def main(arguments: Sequence[str]) -> None:
     """Serve requests; the argument is a :class:`Task` as JSON."""
     task = Task(**json.loads(arguments[0]))
-    teller = _teller()
+    parent = _parent()
     with StopOnSignal() as signals, contextlib.suppress(KeyboardInterrupt):
         inbox = Inbox(signals)
         threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
@@ -104,8 +103,8 @@ def main(arguments: Sequence[str]) -> None:
         while (given := inbox.next()) is not None:
             request, asked = given
             _redirect(Path(task.folder, OUTPUT, f"{task.noun}-{request.run}.txt"))
-            outcome = attempted(functools.partial(run, task, request, teller, signals, asked), signals)
-            teller.tell(outcome=dataclasses.asdict(outcome))
+            outcome = attempted(functools.partial(run, task, request, parent, signals, asked), signals)
+            parent.tell(outcome=dataclasses.asdict(outcome))
             gc.collect()  # a memory of transitions may be in a circle
             if is_first:  # what is loaded now stays loaded: to look through it took 40 ms after each run
                 gc.freeze()
@@ -156,30 +155,6 @@ def _listen(inbox: Inbox) -> None:
         inbox.take(lines)
 
 
-class StopOnRequest(Hook):
-    """Stops the run when the process that started this one asks for it."""
-
-    def __init__(self) -> None:
-        self.reason = ""
-        self._session: Session | None = None
-
-    def request_stop(self, reason: str) -> None:
-        """Stop, once it trains. Called from another thread."""
-        self.reason = reason
-        if self._session is not None:
-            self._session.request_stop(reason)
-
-    def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop the session from now on."""
-        self._session = session
-        if self.reason:
-            session.request_stop(self.reason)
-
-    def end(self, session: Session, facts: EndFacts) -> None:
-        """Forget the session."""
-        self._session = None
-
-
 def _redirect(path: Path) -> None:
     with path.open("ab", buffering=0) as file:
         sys.stdout.flush()
@@ -205,7 +180,7 @@ def attempted(attempt: Callable[[], Outcome], signals: StopOnSignal) -> Outcome:
         return Outcome(FAILED, message=message_of(error))
 
 
-def run(task: Task, request: Request, teller: Teller, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:
+def run(task: Task, request: Request, parent: Parent, signals: StopOnSignal, asked: StopOnRequest) -> Outcome:
     """Start a run, or continue it; errors as for :func:`axonrl.experiments.running.runner.run`."""
     experiment, document = run_experiment(Path(task.folder, task.file), request.point, request.seed)
     document = Document(task.files[0], document.values, document.places, tuple(task.files[1:]))
@@ -214,17 +189,15 @@ def run(task: Task, request: Request, teller: Teller, signals: StopOnSignal, ask
     if resume:
         _wait_for_writer(folder)
     program = program_for(task, request.programs, experiment, document)
-    if program is None:
-        load_tensorflow()
     result = runner.run(
         experiment,
         document,
         folder,
         resume=resume,
         command=task.command,
-        hooks=[signals, asked, _Progress(teller)],
+        hooks=[signals, asked, _Progress(parent)],
         stopped=lambda: asked.reason if signals.received is None else f"{signals.name} received",
-        member=Member(program, Group(task.name, task.identity), f"{task.name}-{task.noun}-{request.run}"),
+        member=Member(program, RunGroup(task.name, task.identity), f"{task.name}-{task.noun}-{request.run}"),
     )
     evaluation = result.evaluation
     outcome = Outcome(
@@ -241,7 +214,7 @@ def run(task: Task, request: Request, teller: Teller, signals: StopOnSignal, ask
 
 
 def _wait_for_writer(folder: Path) -> None:
-    """Wait, not for ever, while another process writes to a run."""
+    """Wait, for at most a minute, while another process writes to a run."""
     until = time.monotonic() + WAIT_SECS
     while time.monotonic() < until:
         with contextlib.suppress(RunFolderError), records.only_writer(folder, ""):
@@ -272,7 +245,6 @@ def _compiled(task: Task, place: Path, experiment: ExperimentFile, document: Doc
             return place
         if refused.is_file():
             return None
-        load_tensorflow()
         try:
             return runner.compile_experiment(experiment, document, place, task.seeds)
         except NotCompilableError as error:
@@ -283,64 +255,45 @@ def _compiled(task: Task, place: Path, experiment: ExperimentFile, document: Doc
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
-class Teller:
-    """Writes lines to the process that started this one.
-
-    Args:
-        file: descriptor of a file to write to.
-    """
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def tell(self, **values: Any) -> None:
-        """Write a line; a reader that has ended is no error."""
-        with contextlib.suppress(OSError):
-            data = json.dumps(values, default=str).encode() + b"\n"
-            while data:
-                data = data[os.write(self._file, data) :]
-
-
-def _teller() -> Teller:
-    """Tell lines on the original standard output; everything else that is printed goes to standard error."""
-    teller = Teller(os.dup(1))
-    os.dup2(2, 1)
+def _parent() -> Parent:
+    """The process that started this one; it gets the warnings of the log."""
+    parent = Parent()
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(_Warnings(teller))
-    return teller
+    logging.getLogger("axonrl").addHandler(_Warnings(parent))
+    return parent
 
 
 class _Warnings(logging.Handler):
     """Tells warnings, which nobody would see in the log of a run."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, parent: Parent) -> None:
         super().__init__(logging.WARNING)
-        self._teller = teller
+        self._parent = parent
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it."""
-        self._teller.tell(warning=self.format(record))
+        """Send the warning."""
+        self._parent.tell(warning=self.format(record))
 
 
 class _Progress(ProgressHook):
     """Tells the status; takes the place of the hook that shows it on a terminal."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, parent: Parent) -> None:
         super().__init__(STATUS_SECS)
-        self._teller = teller
+        self._parent = parent
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Start measuring."""
         StatusHook.begin(self, session, facts)
-        self._teller.tell(began=True)
+        self._parent.tell(began=True)
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Tell the final status."""
         self._report_last(session)
 
     def _show(self, session: Session, line: str) -> None:
-        self._teller.tell(line=line, share=self._done(session))
+        self._parent.tell(line=line, share=self._done(session))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tracking: a run is recorded as it happens, and trackers are brought up to date by a process of its own.
+"""Tracking: a run is recorded as it happens, and another process brings trackers up to date.
 
 The training process appends lines to the journal in the run folder and does nothing else (:mod:`.producer`,
 :mod:`.journal`). Another process follows the journal (:mod:`.follower`): it writes the trackers' files in the run

@@ -1,12 +1,11 @@
 """The process that follows a run's journal and keeps its trackers up to date.
 
 It is started by the process that trains, and ends soon after it: when standard input has a line or ends. Standard
-output carries its messages: see messages.py.
+output carries its messages: see child_process.py.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -19,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from ...core.errors import message_of, place_of
+from ..child_process import STOP, WAIT, WARNING, Message, Parent, Tell
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
-from .messages import STOP, WAIT, WARNING, Message, Tell, write
 from .trackers import Choice, StopRequestedError, Tracker, Writer, make_trackers, make_writers
 
 LOCAL_SECS: Final = 2.0
@@ -294,8 +293,11 @@ def main(arguments: Sequence[str]) -> None:
     chosen = [Choice(*one) for one in json.loads(arguments[2])]
     ended = threading.Event()
     threading.Thread(target=_wait_for_end, args=(ended,), daemon=True).start()
-    out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is not a message
-    tell = functools.partial(write, out)
+    parent = Parent()
+
+    def tell(message: Message) -> None:
+        parent.tell(**message._asdict())
+
     logging.getLogger("axonrl").addHandler(_Relay(tell))
     with FileLock(str(folder / LOCK)):  # the follower of a run that was just killed may still be busy
         follow(folder, chosen, ended, tell, seconds)

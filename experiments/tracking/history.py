@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ...hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Timings
+from ...hooks.events import BeginFacts, EpisodeStats, EvaluationFacts, Timings
 from ...run_dir.files import replacing, write_file
 from ...run_dir.history import Evaluation, read_episodes, read_evaluations
 from ...run_dir.starts import read_starts
@@ -86,7 +86,6 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         session.global_episode = getattr(facts, "episode", session.global_episode)
         entries.time += seconds
         tell(session, facts)
-    hook.end(session, EndFacts("", None, 0.0))
     entries.status(SUCCEEDED)
     with replacing(folder / JOURNAL) as temporary:
         write_file(temporary, entries.lines)

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ...core.protocols import State
 from ...hooks import Hook
-from ...hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
+from ...hooks.events import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ...hooks.measures import Scalars, evaluation_values
 from ...run_dir import final
 
@@ -33,7 +33,7 @@ KILLED: Final = "the process ended without a status; it was probably killed"
 _log = logging.getLogger("axonrl")
 
 
-class Group(NamedTuple):
+class RunGroup(NamedTuple):
     """Runs that belong together, such as those of many seeds: their name, and 32 hexadecimal digits for them alone."""
 
     name: str
@@ -158,31 +158,19 @@ class JournalHook(Hook):
     ``global_timestep``, unless there were updates without timesteps.
 
     Args:
-        journal: where to.
+        journal: the target.
         every_steps: updates between two lines on updates; fewer where ten times as many timesteps are taken.
     """
 
     def __init__(self, journal: Entries, every_steps: int) -> None:
         self._journal = journal
         self._scalars = Scalars(every_steps)
-        self._session: Session | None = None
-        self.stop_reason = ""
-        """Why the run was stopped from outside; empty if it was not."""
-
-    def request_stop(self, reason: str) -> None:
-        """Stop the run, once it trains. May be called from any thread."""
-        self.stop_reason = reason
-        if self._session is not None:
-            self._session.request_stop(reason)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Void measurements after the point from which the run continues."""
         self._journal.write(cut=session.position, update=session.global_step, episode=session.global_episode)
         self._journal.status(RUNNING)
         self._scalars.start(session)
-        self._session = session
-        if self.stop_reason:
-            session.request_stop(self.stop_reason)
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Write the loss, the metrics and the rates, when they are due."""
@@ -196,10 +184,6 @@ class JournalHook(Hook):
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
         """Write the results; also those of an evaluation that a later hook makes in its ``end``."""
         self._write(session, evaluation_values(facts))
-
-    def end(self, session: Session, facts: EndFacts) -> None:
-        """Forget the session."""
-        self._session = None
 
     def state_dict(self) -> State:
         """The state of the scalars."""
@@ -218,7 +202,7 @@ class JournalHandler(logging.Handler):
     """Writes the log of axonrl into the journal.
 
     Args:
-        journal: where to.
+        journal: the target.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -250,7 +234,7 @@ class TrackedRun:
         """The run's identity, the same in every session and for every tracker: 32 hexadecimal digits."""
         self.name = ""
         self.description = ""
-        self.group: Group | None = None
+        self.group: RunGroup | None = None
         """The group of the run; None for a run of its own."""
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
@@ -335,5 +319,5 @@ class TrackedRun:
         run = entry["run"]
         self.uuid, self.name, self.description = run["uuid"], run["name"], run["description"]
         self.inputs = dict(run["inputs"])
-        self.group = Group(**run["group"]) if "group" in run else None
+        self.group = RunGroup(**run["group"]) if "group" in run else None
         self.starts += 1

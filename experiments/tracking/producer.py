@@ -15,9 +15,10 @@ from typing import IO, Any, Final
 
 from ...core.errors import message_of
 from ...core.protocols import RunConfig
-from ..child_process import started
+from ...core.yaml_text import flat
+from ...hooks import Hook
+from ..child_process import STOP, WAIT, StopOnRequest, parse, started
 from ..config.schema import ExperimentFile
-from ..config.values import flat
 from .follower import EXIT_SECS, PREPARE_SECS, main
 from .journal import (
     CREATED,
@@ -27,13 +28,12 @@ from .journal import (
     RESUMING,
     STOPPED,
     SUCCEEDED,
-    Group,
     Journal,
     JournalHandler,
     JournalHook,
+    RunGroup,
     TrackedRun,
 )
-from .messages import STOP, WAIT, parse
 from .trackers import Choice, choices, disabled_by, run_id
 
 MARGIN_SECS: Final = 1.5
@@ -46,21 +46,21 @@ class Tracking:
 
     Args:
         journal: where it is recorded; None where tracking is disabled.
-        hook: records the training in the journal.
+        hooks: record the training in the journal.
     """
 
-    def __init__(self, journal: Journal | None = None, hook: JournalHook | None = None) -> None:
-        self._journal = journal
-        self.hooks = [] if hook is None else [hook]
+    def __init__(self, journal: Journal | None = None, hooks: Sequence[Hook] = ()) -> None:
+        self._journal, self._stop = journal, StopOnRequest()
+        self.hooks = [] if journal is None else [*hooks, self._stop]
         """Hooks for ``Agent.train``."""
-        self._hook = hook
+        self.request_stop = self._stop.request_stop
         self.stopped = False
         """Was the run stopped from outside? Otherwise it has succeeded, unless it raises."""
 
     @property
     def stop_reason(self) -> str:
         """Why a tracker stopped the run; empty if none did."""
-        return "" if self._hook is None else self._hook.stop_reason
+        return self._stop.reason
 
     def outputs(self, values: Mapping[str, Any]) -> None:
         """Record the run's results."""
@@ -69,14 +69,16 @@ class Tracking:
 
 
 @contextlib.contextmanager
-def tracked(folder: Path, experiment: ExperimentFile, group: Group | None = None, name: str = "") -> Iterator[Tracking]:
+def tracked(
+    folder: Path, experiment: ExperimentFile, group: RunGroup | None = None, name: str = ""
+) -> Iterator[Tracking]:
     """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
         experiment: what is run, with its seed.
         group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
-        name: of a run of a group; empty for the recorded one.
+        name: the name of a run of a group; empty for the recorded one.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -100,9 +102,8 @@ def tracked(folder: Path, experiment: ExperimentFile, group: Group | None = None
     handler = JournalHandler(journal)
     logger = logging.getLogger("axonrl")
     logger.addHandler(handler)
-    hook = JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)
-    follower = _Follower(folder, chosen, hook.request_stop) if alone else None
-    tracking = Tracking(journal, hook)
+    tracking = Tracking(journal, [JournalHook(journal, RunConfig(**experiment.config).save_summary_steps)])
+    follower = _Follower(folder, chosen, tracking.request_stop) if alone else None
     try:
         yield tracking
         journal.status(STOPPED if tracking.stopped else SUCCEEDED)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from axonrl.core.protocols import RunConfig
-from axonrl.experiments.commands import single_run
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.running import runner
 from axonrl.tests.experiments.fakes import FakeAgent, FakeSession
@@ -16,7 +15,7 @@ from axonrl.tests.polyaxon_server import PolyaxonServer
 
 @pytest.fixture
 def failures() -> list[Exception]:
-    """What the next calls of ``train`` raise."""
+    """Errors that the next calls of ``train`` raise."""
     return []
 
 
@@ -32,7 +31,6 @@ def agents(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[F
         return made[-1]
 
     monkeypatch.setattr(runner, "agent_of", make)
-    monkeypatch.setattr(single_run, "load_tensorflow", lambda: None)
     return made
 
 
@@ -76,7 +74,6 @@ def trained_run(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         (workplace / "run").mkdir()
         (workplace / "run" / "experiment.yml").write_text(experiment)
         monkeypatch.setattr(module, "trained", lambda folder: (load(folder / "experiment.yml")[0], agent))
-        monkeypatch.setattr(single_run, "load_tensorflow", lambda: None)
 
     return make
 

@@ -95,7 +95,7 @@ class FakeAgent:
         )
 
     def learn(self, data: str, env: Any, *, max_steps: int, hooks: Sequence[Any]) -> FakeAgent:
-        """As many updates as are asked for, but none is told."""
+        """Count the wanted updates without calling hooks for them."""
         self.envs.append(env)
         self.learn_arguments = {"data": data, "max_steps": max_steps}
         checked, session = Hooks(hooks), self.session
@@ -133,7 +133,7 @@ class FakeAgent:
 
 def main_with_pauses(arguments: list[str]) -> int:
     """The command line with an Agent that trains slowly, for a process of its own."""
-    from axonrl.experiments.commands import cli, single_run
+    from axonrl.experiments.commands import cli
     from axonrl.experiments.running import runner
 
     def make(experiment: Any, parts: Any, folder: Path) -> FakeAgent:
@@ -142,7 +142,6 @@ def main_with_pauses(arguments: list[str]) -> int:
         return agent
 
     runner.agent_of = make
-    setattr(single_run, "load_tensorflow", lambda: None)  # noqa: B010 (imported there, not exported)
     return cli.main(arguments)
 
 

@@ -1,4 +1,4 @@
-"""What several files share: waiting, a terminal, a tracked run, a server that always answers the same, commands."""
+"""Shared by several files: waiting, a terminal, a tracked run, a server that always answers the same, commands."""
 
 from __future__ import annotations
 

@@ -32,12 +32,6 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def tensorflow_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing needs it where the Agent is a fake."""
-    monkeypatch.setattr(single_run, "load_tensorflow", lambda: None)
-
-
 @pytest.fixture
 def fast_curve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "learning_curve", lambda folder, *_: (folder / "learning_curve.png").touch())
@@ -484,7 +478,7 @@ def test_a_checkpoint_gives_the_number_that_the_run_recorded(
 
 
 def test_a_run_whose_terminal_has_gone_is_stopped_and_saved_all_the_same(run_file: Path) -> None:
-    """As with ``2>&1 | tee``: Ctrl-C ends that too, before the run can say a word."""
+    """Ctrl-C ends ``2>&1 | tee`` as well, before the run can print a word."""
     words = [*SLOW, "run", "file.yml", "--model-dir", "out", "--set", "hooks=[]", "-P", "limit=100000000"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=tracking()) as process:
         assert process.stderr is not None

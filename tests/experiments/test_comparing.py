@@ -201,7 +201,7 @@ def test_numbers_have_four_digits_or_as_many_as_tell_them_apart_and_ages_one_uni
 
 
 def labels(folder: Path) -> list[tuple[str, int]]:
-    """Of each group of a single environment its label, and the number of its runs."""
+    """Labels of the groups of a single environment, and their numbers of runs."""
     (groups,) = grouped(map(read_run, run_folders([folder]))).values()
     return sorted((group.label, len(group.runs)) for group in groups)
 

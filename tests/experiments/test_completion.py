@@ -1,4 +1,4 @@
-"""What a shell is told when the user presses TAB."""
+"""Completions that a shell gets when the user presses TAB."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ MAIN = "import sys; from axonrl.experiments.commands.cli import main; sys.exit(m
 
 
 def completions(line: str, folder: Path, shell: str = "fish") -> set[str]:
-    """What argcomplete answers for a line, in the protocol that its scripts speak."""
+    """Completions by argcomplete for a line, in the protocol that its scripts speak."""
     answer = folder / ".answer"
     environment = {
         **os.environ,
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_commands_options_choices_and_folders(folder: Path) -> None:
-    assert completions("axonrl ch", folder) == {"check"}
+    assert completions("axonrl ch", folder) == {"check", "check-env"}
     assert completions("axonrl run --mo", folder) == {"--model-dir"}
     assert completions("axonrl evaluate runs/one --policy ", folder) == {"best", "last"}
     assert {word.rstrip("/") for word in completions("axonrl evaluate ru", folder)} == {"runs"}

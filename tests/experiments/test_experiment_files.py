@@ -23,7 +23,7 @@ def fail(file: Path, content: bytes | str) -> ExperimentError:
 
 
 def test_scalars() -> None:
-    """Those of YAML 1.2: 1.1 says 8 for 010, 1000 for 1_000 and 750 for 12:30."""
+    """Scalars of YAML 1.2: 1.1 says 8 for 010, 1000 for 1_000 and 750 for 12:30."""
     values = {
         **{"1e-4": 1e-4, ".5": 0.5, "+7": 7, "010": 10, "0o17": 15, "1_000": "1_000", "12:30": "12:30", "yes": "yes"},
         **{"true": True, "tRue": "tRue", "null": None, "": None, "-": "-", "2024-01-01": "2024-01-01"},

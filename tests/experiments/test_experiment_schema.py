@@ -57,6 +57,7 @@ def test_everything(tmp_path: Path) -> None:
     given = yaml.safe_load(FULL)
     assert experiment(tmp_path, FULL).model_dump() == given | {
         "seeds": None,
+        "evaluate": {"episodes": 5, "explore": False, "policy": "last"},
         "params": {
             "rate": {"type": "float", "default": 1e-3},
             "size": {"type": "int", "default": 64},

@@ -1,4 +1,4 @@
-"""What ``axonrl check`` says that a run will do, against numbers worked out by hand."""
+"""Explanations by ``axonrl check``, against numbers worked out by hand."""
 
 from pathlib import Path
 from typing import Any

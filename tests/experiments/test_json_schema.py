@@ -18,7 +18,7 @@ MINIMAL: dict[str, Any] = {"environment": {"id": "CartPole-v1"}, "agent": {"mode
 
 @pytest.fixture(scope="module")
 def validator() -> Any:
-    """As the schema itself says which draft it is."""
+    """A validator of the draft that the schema itself names."""
     jsonschema.Draft202012Validator.check_schema(experiment_schema())
     assert experiment_schema()["$schema"] == jsonschema.Draft202012Validator.META_SCHEMA["$id"]
     return jsonschema.Draft202012Validator(experiment_schema())

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.experiments.commands.sync import sync, sync_all
+from axonrl.experiments.child_process import Message
+from axonrl.experiments.commands.sync import sync_all, sync_run
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.polyaxon.client import PolyaxonError
@@ -21,7 +22,6 @@ from axonrl.experiments.polyaxon.tracker import PolyaxonServer as Tracker
 from axonrl.experiments.tracking import follower, producer
 from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
-from axonrl.experiments.tracking.messages import Message
 from axonrl.experiments.tracking.producer import tracked
 from axonrl.experiments.tracking.trackers import choices
 from axonrl.tests.experiments.sharing import files, tracked_run, wait
@@ -410,5 +410,5 @@ def test_a_disk_that_stays_full_until_the_run_is_synced(run: Run, tmp_path: Path
         f"{place} is incomplete; axonrl sync {run.folder} writes the rest",
     ]
     full.unlink()
-    raised(RunFolderError, sync, run.folder, match="has no tracker to sync with")
+    raised(RunFolderError, sync_run, run.folder, match="has no tracker to sync with")
     assert run.is_whole()

@@ -39,7 +39,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Store:
-    """What ``MlflowClient`` offers a tracker, in memory. The test of a real server shows what MLflow itself does."""
+    """``MlflowClient``'s methods for a tracker, in memory. The test of a real server shows what MLflow itself does."""
 
     tracking_uri = "fake"
 
@@ -432,7 +432,7 @@ def test_a_real_server_holds_the_run_once(
 
 
 def refusal(uri: str, folder: Path) -> str:
-    """What the user is told when a push fails."""
+    """The message when a push fails."""
     with pytest.raises(MLflowError) as caught:
         MLflowTracker(uri).push(tracked_run(folder))
     return str(caught.value).replace(uri, "URI")

@@ -10,9 +10,9 @@ import gymnasium
 import pytest
 
 from axonrl.environments import make, read_episodes
-from axonrl.experiments.commands import cli, single_run
+from axonrl.experiments.commands import cli
 from axonrl.experiments.errors import ExperimentError
-from axonrl.experiments.running import runner, viewer
+from axonrl.experiments.running import trained_agent
 from axonrl.run_dir.history import read_evaluations
 from axonrl.tests.raising import raised
 
@@ -43,7 +43,7 @@ class Player:
 @pytest.fixture
 def player(trained_run: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Player:
     made = Player()
-    trained_run(FILE, viewer, made)
+    trained_run(FILE, trained_agent, made)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # a display that shows nothing
     return made
 
@@ -69,8 +69,8 @@ def test_videos(player: Player, capfd: pytest.CaptureFixture[str]) -> None:
     assert [video.name for video in videos] == ["episode-1.mp4", "episode-2.mp4"]
     assert all(b"ftyp" in video.read_bytes()[:12] for video in videos)
     assert [line for line in out if line.startswith("video")] == [f"video: {video}" for video in videos]
-    assert viewer.video_paths(Path("a/x.mp4"), 2) == [Path("a/x-1.mp4"), Path("a/x-2.mp4")]
-    raised(ExperimentError, viewer.video_paths, Path("x.gif"), 2, match=r"must be an \.mp4 file")
+    assert trained_agent.video_paths(Path("a/x.mp4"), 2) == [Path("a/x-1.mp4"), Path("a/x-2.mp4")]
+    raised(ExperimentError, trained_agent.video_paths, Path("x.gif"), 2, match=r"must be an \.mp4 file")
 
 
 def test_without_a_display_it_names_the_option(
@@ -108,7 +108,7 @@ class Recorder:
 @pytest.fixture
 def recorder(trained_run: Callable[..., None]) -> Recorder:
     made = Recorder()
-    trained_run(FILE, runner, made)
+    trained_run(FILE, trained_agent, made)
     return made
 
 
@@ -178,7 +178,7 @@ def test_an_export_that_cannot_be_is_refused_before_tensorflow_is_loaded(
         (workplace / "run" / "run.json").write_text(damage)
     (workplace / "file").write_text("")
     before = sorted(workplace.rglob("*"))
-    monkeypatch.setattr(single_run, "load_tensorflow", lambda: pytest.fail("it was loaded"))
+    monkeypatch.setattr(trained_agent, "export", lambda *_: pytest.fail("it began"))
     assert cli.main(["export", "run", "-o", output]) == 1
     assert message.format(workplace) in capfd.readouterr().err
     assert sorted(workplace.rglob("*")) == before

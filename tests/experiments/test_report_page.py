@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.comparison import output as output_of
-from axonrl.experiments.comparison import run_digest
+from axonrl.experiments.comparison import page, run_digest
 from axonrl.tests.experiments.made_runs import make_run
 from axonrl.tests.serving.browser import browsing
 
@@ -31,7 +30,7 @@ LOOK = """(() => {
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of two groups, with a name that would do harm if it were not escaped, and of runs that cannot be used."""
+    """A report of two groups, with a name that would do harm unescaped, and of runs that cannot be used."""
     tmp_path = tmp_path_factory.mktemp("report")
     for seed in range(2):
         make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x$")
@@ -136,9 +135,9 @@ def test_a_report_that_fails_leaves_nothing_new(tmp_path: Path, monkeypatch: pyt
         path.write_bytes(content)
         written.append(path.name)
 
-    monkeypatch.setattr(output_of, "write_atomically", write)
+    monkeypatch.setattr(page, "write_atomically", write)
     files = {tmp_path / name: b"new" for name in ("rep-old.png", "rep-new.png", "rep.html")}
     with pytest.raises(OSError, match="full"):
-        output_of.write_all(files)
+        page.write_all(files)
     assert written == ["rep-old.png", "rep-new.png"]
     assert [path.name for path in tmp_path.iterdir()] == ["rep-old.png"]

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from axonrl.core.yaml_text import to_yaml
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import ExperimentFile, load
-from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.errors import ChangedExperimentError
 from axonrl.experiments.running import folder as records
-from axonrl.experiments.running import runner
+from axonrl.experiments.running import runner, trained_agent
 from axonrl.experiments.tracking import producer
 from axonrl.experiments.tracking.mlflow import MLflowTracker
 from axonrl.tests.experiments.fakes import FakeAgent
@@ -22,7 +22,7 @@ def make(**changes: Any) -> ExperimentFile:
 
 
 def changes(folder: Path, changed: ExperimentFile) -> list[str]:
-    """What is not allowed to change when the run is resumed."""
+    """Changes that keep a run from being resumed."""
     return list(raised(ChangedExperimentError, records.prepare, folder, changed, resume=True).changes)
 
 
@@ -193,7 +193,7 @@ TRAINS = ("memory", "hook", "environment", "learn", "warm_start")
 def test_relative_paths_mean_what_they_meant_where_the_run_began(
     workplace: Path, agents: list[FakeAgent], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of every key that names a file, from whichever folder the run is continued, evaluated or synced."""
+    """Check every key that names a file, from whichever folder the run is continued, evaluated or synced."""
     there, elsewhere = workplace / "there", workplace / "elsewhere"
     for place in (there / "parts", elsewhere):
         place.mkdir(parents=True)
@@ -218,7 +218,7 @@ def test_relative_paths_mean_what_they_meant_where_the_run_began(
         seen["mlflow"] = Path(str(tracker._uri).removeprefix("sqlite:///")).read_text()
 
     monkeypatch.setattr(runner, "agent_of", made)
-    monkeypatch.setattr(runner, "trained", lambda folder: (records.read_experiment(folder), agents[0]))
+    monkeypatch.setattr(trained_agent, "trained", lambda folder: (records.read_experiment(folder), agents[0]))
     monkeypatch.setattr(FakeAgent, "learn", learned)
     monkeypatch.setattr(MLflowTracker, "push", pushed)
     monkeypatch.setattr(producer, "_Follower", lambda *_: None)

@@ -76,7 +76,7 @@ def test_formats_are_chosen_by_name(run: Path, capsys: pytest.CaptureFixture[str
 def test_an_evaluation_in_an_environment_that_only_the_program_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is said that the episodes are others; in the program they are had again."""
+    """A message says that the episodes differ; the program itself repeats them."""
     from axonrl.tests.estimators.fakes import linear_model
 
     own: Any = gymnasium.make("CartPole-v1", max_episode_steps=7)

@@ -1,4 +1,4 @@
-"""What is found of a search before its first trial, or after it; and what a trial has of a metric."""
+"""Errors in a search before its first trial, or after it; and the metric of a trial."""
 
 import json
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from axonrl.experiments.errors import ExperimentError, RunFolderError
 from axonrl.experiments.polyaxon.operation import operation
 from axonrl.experiments.searches import metrics, preflight, report
 from axonrl.experiments.searches.early_stopping import Rules
+from axonrl.experiments.searches.metrics import Watch
 from axonrl.experiments.searches.programs import Sharing
 from axonrl.experiments.searches.runs import Outcome
 from axonrl.experiments.searches.search import Search, prepare
 from axonrl.experiments.searches.space import Space
 from axonrl.experiments.searches.strategies import Next
-from axonrl.experiments.searches.trial_metrics import Watch
 from axonrl.experiments.tracking.journal import JOURNAL
 from axonrl.tests.raising import raised
 
@@ -118,7 +118,7 @@ def test_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, cap
 
 
 def test_drawn_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Path, capsys: Any) -> None:
-    """Of 0, 10 and 20 the value that is tried first is another one."""
+    """The value that is tried first of 0, 10 and 20 is another one."""
     matrix = "kind: random, seed: 1, numRuns: {}, params: {{wait: {{kind: quniform, value: [0, 29, 10]}}}}"
     experiment, document = read(matrix.format(3))
     space = Space(experiment, document, {})
@@ -131,7 +131,7 @@ def test_drawn_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Pat
 
 
 def test_a_point_that_follows_and_is_refused_is_a_trial_that_fails(read: Read, tmp_path: Path) -> None:
-    """It shares no program; its process says why."""
+    """The point shares no program; its process says why."""
     search = prepare(tmp_path / "runs", *read(f"kind: grid, {RATES}"), resume=False)
     search.add(Next([{"wait": 0}, {"wait": 1}, {"wait": 2}]))
     found = Sharing(search).of([0, 1, 2])

@@ -158,7 +158,7 @@ def first(place: Path, program: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def second(place: Path, first: Any) -> Any:
-    """It is resumed, with what was wrong mended."""
+    """The search resumed, with the error mended."""
     (place / "mended").touch()
     done = run(place, "grid.yml", "--seeds", "2", "--jobs", "2", "--model-dir", "grid")
     (place / "mended").unlink()
@@ -168,7 +168,7 @@ def second(place: Path, first: Any) -> Any:
 def test_the_first_trial_compiles_and_one_with_another_learning_rate_needs_no_tensorflow(
     place: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "load_tensorflow", lambda: pytest.fail("it was loaded"))
+    monkeypatch.setattr(runner, "compile_experiment", lambda *_: pytest.fail("it was compiled again"))
     experiment, document = load(place / "grid.yml", {"rate": "0.03"})
     assert worker.program_for(task_in(place), programs_of(experiment), experiment, document) == program
 

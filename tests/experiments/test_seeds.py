@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from axonrl.core.yaml_text import to_yaml
 from axonrl.errors import CheckpointError
 from axonrl.experiments.commands import seeds as commands
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import load
-from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.polyaxon.offline import run_path
 from axonrl.experiments.running import runner

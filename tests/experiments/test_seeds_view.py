@@ -154,7 +154,7 @@ def test_the_outcome_of_each_seed_is_kept_and_a_damaged_record_refused(tmp_path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command says that does not begin; nothing is printed."""
+    """The message of a command that does not begin; it prints nothing."""
     try:
         code: object = main(arguments)
     except SystemExit as error:  # of the parser

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from axonrl.core.yaml_text import to_yaml
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import load
-from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.polyaxon.operation import operation
 from axonrl.version import __version__

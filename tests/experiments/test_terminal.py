@@ -1,4 +1,4 @@
-"""What reaches the terminal; and signals outside of a session: test_command_line.py has those within."""
+"""Output on the terminal; and signals outside of a session: test_command_line.py has those within."""
 
 import io
 import logging
@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from axonrl.experiments.commands.failures import carry_out
-from axonrl.experiments.commands.terminal import messages
+from axonrl.experiments.commands.terminal import carry_out, messages
 from axonrl.experiments.console import tell
 from axonrl.experiments.running.signals import StopOnSignal
 from axonrl.hooks.events import BeginFacts, EndFacts

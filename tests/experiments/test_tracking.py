@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from axonrl.core.yaml_text import to_yaml
+from axonrl.experiments.child_process import Message
 from axonrl.experiments.config.schema import load
-from axonrl.experiments.config.yaml_writer import to_yaml
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
 from axonrl.experiments.tracking import follower, producer
 from axonrl.experiments.tracking.follower import Pusher, follow
-from axonrl.experiments.tracking.journal import KILLED, Group, Journal, TrackedRun
-from axonrl.experiments.tracking.messages import Message
+from axonrl.experiments.tracking.journal import KILLED, Journal, RunGroup, TrackedRun
 from axonrl.experiments.tracking.producer import tracked
 from axonrl.experiments.tracking.trackers import Choice, StopRequestedError, choices, make_trackers
 from axonrl.tests.experiments.sharing import tracked_run, wait
@@ -83,7 +83,7 @@ def run_data(folder: Path, uuid: str = UUID) -> Any:
 
 
 def test_the_polyaxon_run(folder: Path, journal: Journal) -> None:
-    """As its files say, and as Polyaxon's own client reads them."""
+    """Check its files, and how Polyaxon's own client reads them."""
     from polyaxon.client import RunClient
 
     (folder / "best.safetensors").write_bytes(b"weights")
@@ -394,7 +394,7 @@ def test_a_submitted_run_has_its_identity_and_one_of_many_a_tag_of_their_group(
 ) -> None:
     """And none of many is the run that Polyaxon started for all of them."""
     monkeypatch.setenv("POLYAXON_RUN_INSTANCE", f"me.cart.runs.{UUID}")
-    experiment, group = load(folder / "experiment.yml")[0], Group("tried", "9f" * 16)
+    experiment, group = load(folder / "experiment.yml")[0], RunGroup("tried", "9f" * 16)
     with tracked(folder, experiment):
         pass
     assert tracked_run(folder).uuid == UUID
@@ -412,7 +412,7 @@ def test_a_submitted_run_has_its_identity_and_one_of_many_a_tag_of_their_group(
 
 
 def test_the_data_of_a_run_is_replaced_whole(folder: Path, journal: Journal) -> None:
-    """Who has opened it reads on in the old file, never in half of the new one."""
+    """A reader that has opened it continues in the old file, never in half of the new one."""
     run, offline = tracked_run(folder), OfflineRun()
     offline.write(run)
     path = run_path(run) / "run.plx.json"
@@ -464,7 +464,7 @@ class Mine:
 def test_a_run_that_a_process_follows_with_trackers_of_which_one_starts_another(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That inherits the follower's output, and runs for an hour; nobody waits for it."""
+    """The child inherits the follower's output and runs for an hour; nobody waits for it."""
     (tmp_path / "users_trackers.py").write_text(STARTING)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "file.yml").write_text(

@@ -1,0 +1,24 @@
+"""``axonrl check-env``: whether an environment of one's own is fit for training."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ...environments import check
+from ..config.modules import make_importable
+from ..console import DONE, FAILED, print_json, print_rows
+
+
+def check_env(arguments: argparse.Namespace) -> int:
+    """Print a verdict for each point; FAILED if training would stop."""
+    make_importable(())
+    try:
+        found = check(arguments.id, episodes=arguments.episodes, seed=arguments.seed)
+    finally:
+        sys.stdout.flush()  # what the environment itself printed comes first
+    if arguments.json:
+        print_json({"environment": found.name, "ok": found.ok, "findings": [one._asdict() for one in found.findings]})
+    else:
+        print_rows(found.name, {one.point: f"{one.verdict}: {one.text}" for one in found.findings}, justify="left")
+    return DONE if found.ok else FAILED

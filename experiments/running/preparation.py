@@ -1,0 +1,36 @@
+"""Preparing an experiment: its training program is in the cache before its first run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..config import schema
+from ..config.shipped import experiment_file
+from . import components, runner
+
+
+def prepare(experiment: str | Path, params: Mapping[str, Any] | None = None) -> Path:
+    """Store an experiment's training program in the cache, so that its runs load no TensorFlow.
+
+    Of a Docker image or a CI, for instance. It takes some seconds, or none if the program is there.
+
+    Example::
+
+        axonrl.prepare("ppo_cartpole")
+
+    Args:
+        experiment: an experiment file, or the name of a shipped experiment.
+        params: values of params that the file declares.
+
+    Returns:
+        The program's directory.
+
+    Raises:
+        ExperimentError: the file is invalid; with the line.
+        ValueError, CheckpointError: the program cannot be compiled, or not be kept in the cache; says why.
+    """
+    texts = {name: str(value) for name, value in (params or {}).items()}
+    loaded, document = schema.load(experiment_file(str(experiment)), texts, {}, components.check_parts)
+    return runner.compile_experiment(loaded, document, None, [loaded.seed or 0])

@@ -1,0 +1,228 @@
+"""The agent of a run folder: evaluated, watched, recorded and exported, in its experiment's environment.
+
+All of it raises ``ExperimentError`` where the folder is not a run folder or has no checkpoint, and otherwise the errors
+of the methods of ``Agent``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...hooks.events import EpisodeStats, Session
+from ...run_dir.checkpoints import CheckpointStore
+from ...run_dir.history import GIVEN, REPEAT, Evaluation
+from ..config.schema import Evaluate, ExperimentFile
+from ..errors import ExperimentError, RunFolderError
+from . import folder as records
+from .components import environment_of
+
+_VIDEO: Final = ".mp4"
+_DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+"""Environment variables, of which one is set where a window can be opened on Linux."""
+
+
+def trained(folder: Path) -> tuple[ExperimentFile, Any]:
+    """The experiment and the Agent of a run folder."""
+    from ...estimators.agent import Agent
+
+    experiment = records.read_experiment(folder)
+    if CheckpointStore(folder).newest() is None:
+        message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
+        raise RunFolderError(folder, message)
+    return experiment, Agent(None, model_dir=folder)
+
+
+def _evaluation_of(experiment: ExperimentFile) -> Evaluate:
+    """The evaluation that an experiment asks for, or the default."""
+    return experiment.evaluate or Evaluate()
+
+
+def evaluate(
+    folder: Path, episodes: int | None = None, policy: str | None = None, explore: bool | None = None
+) -> dict[str, float]:
+    """Evaluate the agent in a run folder.
+
+    Args:
+        folder: the run folder.
+        episodes: how many; None for the experiment's number.
+        policy: ``"best"`` or ``"last"``; None for the experiment's.
+        explore: whether the behaviour policy acts; None for the experiment's.
+
+    Returns:
+        The results of ``Agent.evaluate``.
+    """
+    experiment, agent = trained(folder)
+    usual = _evaluation_of(experiment)
+    explore = usual.explore if explore is None else explore
+    return evaluated(agent, experiment, episodes or usual.episodes, policy or usual.policy, explore)
+
+
+def evaluated(
+    agent: Any, experiment: ExperimentFile, episodes: int, policy: str | int, explore: bool = False
+) -> dict[str, float]:
+    """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
+    from ...estimators.evaluation import COPIES
+
+    with environment_of(experiment.environment, min(COPIES, episodes)) as env:
+        asked = {"explore": True} if explore else {}
+        results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy, **asked)
+    return results
+
+
+def evaluate_checkpoint(
+    folder: Path, checkpoint: int | str, episodes: int | None = None
+) -> tuple[dict[str, float], Evaluation | None, bool]:
+    """Evaluate a policy as the training in a run folder itself did, where it did.
+
+    Args:
+        folder: the run folder.
+        checkpoint: the number of a checkpoint, or ``"best"``.
+        episodes: how many others instead; None for those of the training, or the experiment's number.
+
+    Returns:
+        The results of ``Agent.evaluate``; the training's own evaluation of that policy, or None; and whether it was
+        repeated. It is not where it used an environment that a Python program made.
+    """
+    need_checkpoint(folder, checkpoint)
+    experiment, agent = trained(folder)
+    recorded: Evaluation | None = agent.recorded_evaluation(checkpoint)
+    if episodes is None and recorded is not None and recorded.environment != GIVEN:
+        with contextlib.ExitStack() as closing:
+            env: Any = recorded.environment or closing.enter_context(environment_of(experiment.environment, 1))
+            return agent.evaluate(env, REPEAT, policy=checkpoint), recorded, True
+    number = episodes or _evaluation_of(experiment).episodes
+    return evaluated(agent, experiment, number, checkpoint, _evaluation_of(experiment).explore), recorded, False
+
+
+def need_checkpoint(folder: Path, checkpoint: int | str) -> None:
+    """``RunFolderError`` where a run folder has no checkpoint of this number, or no policy of this name."""
+    if isinstance(checkpoint, str):
+        if not (folder / f"{checkpoint}.safetensors").is_file():
+            what = f"Run folder {folder} has no policy {checkpoint!r}: no evaluation hook kept one."
+            raise RunFolderError(folder, what)
+        return
+    there = CheckpointStore(folder).kept()
+    if checkpoint not in there:
+        numbers = f"only {', '.join(map(str, there))}" if there else "none at all"
+        raise RunFolderError(folder, f"Run folder {folder} has no checkpoint {checkpoint}, {numbers}.")
+
+
+def export(folder: Path, directory: Path, policy: str | None = None, formats: Sequence[str] = ("litert",)) -> Path:
+    """Export the agent in a run folder.
+
+    Args:
+        folder: the run folder.
+        directory: the folder to write.
+        policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+        formats: ``"litert"``, ``"onnx"``, or both.
+
+    Returns:
+        The directory.
+    """
+    experiment, agent = trained(folder)
+    exported: Path = agent.export(directory, policy=policy or _evaluation_of(experiment).policy, formats=formats)
+    return exported
+
+
+def record(
+    folder: Path,
+    file: Path,
+    *,
+    episodes: int | None = None,
+    timesteps: int | None = None,
+    epsilon: float = 0.0,
+    seed: int | None = None,
+    policy: str | None = None,
+) -> dict[str, float]:
+    """Write episodes of the agent in a run folder to a file, in one copy of its experiment's environment.
+
+    Args:
+        folder: the run folder.
+        file: the file to write.
+        episodes: how many; or ``timesteps``.
+        timesteps: how many in all.
+        epsilon: the probability of a random action.
+        seed: the seed of the episodes; None for the run's.
+        policy: ``"best"`` or ``"last"``; None for the experiment's.
+
+    Returns:
+        The results of ``Agent.record``.
+    """
+    experiment, agent = trained(folder)
+    policy = policy or _evaluation_of(experiment).policy
+    with environment_of(experiment.environment, 1) as env:
+        results: dict[str, float] = agent.record(
+            file, env, episodes, timesteps=timesteps, epsilon=epsilon, seed=seed, policy=policy
+        )
+    return results
+
+
+def enjoy(
+    folder: Path,
+    episodes: int,
+    policy: str | None,
+    seed: int | None,
+    videos: Sequence[Path] | None,
+    watch: Callable[[Session, EpisodeStats], Any],
+) -> dict[str, float]:
+    """Play greedy episodes with the agent of a run, in one copy of its experiment's environment.
+
+    Args:
+        folder: the run folder.
+        episodes: the number of episodes.
+        policy: ``"best"`` or ``"last"``; None for the experiment's.
+        seed: the seed of the episodes; None for the run's.
+        videos: the files to write, one for each episode; None for a window.
+        watch: called after every episode.
+
+    Returns:
+        The results of ``Agent.evaluate``.
+    """
+    from ...environments.rendering import recorded, rendering, windowed
+
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would be part of the output
+    if videos is not None and not _has_display():
+        os.environ["SDL_VIDEODRIVER"] = "dummy"  # else it prints that there is none
+    experiment, agent = trained(folder)
+    policy = policy or _evaluation_of(experiment).policy
+    with contextlib.ExitStack() as closing:
+        source = closing.enter_context(environment_of(experiment.environment, 1))
+        env: Any
+        if videos is None:
+            env = windowed(source, closing)
+        else:
+            env = closing.enter_context(recorded(rendering(None, source, closing), *videos)).env.env
+        results: dict[str, float] = agent.evaluate(env, episodes, seed=seed, hooks=watch, policy=policy)
+    return results
+
+
+def video_paths(path: Path, episodes: int) -> list[Path]:
+    """The files of the videos: ``path`` for one episode, ``path`` with numbers for several, or files in a folder.
+
+    Raises:
+        ExperimentError: it is a file of another format.
+    """
+    if path.suffix and path.suffix != _VIDEO and not path.is_dir():
+        raise ExperimentError(f"--video {path}", f"must be an {_VIDEO} file or a folder")
+    if path.suffix != _VIDEO or path.is_dir():
+        return [path / f"episode-{number}{_VIDEO}" for number in range(1, episodes + 1)]
+    if episodes == 1:
+        return [path]
+    return [path.with_name(f"{path.stem}-{number}{_VIDEO}") for number in range(1, episodes + 1)]
+
+
+def need_display() -> None:
+    """Refuse a window where there is no display; ``ExperimentError``."""
+    if not _has_display():
+        message = "No display is available for a window. Use --video FILE.mp4 or --video FOLDER to write videos."
+        raise ExperimentError("", message)
+
+
+def _has_display() -> bool:
+    """May there be a display? Only Linux tells."""
+    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in _DISPLAYS)
