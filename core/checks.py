@@ -6,13 +6,13 @@ import difflib
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
 
-from .errors import ArgumentError
+from .errors import ArgumentError, NonFiniteError
 
 INT64_MAX: Final = 2**63 - 1
 """The largest integer that arrays and files hold."""
@@ -101,6 +101,13 @@ def all_finite(array: Any) -> bool:
     return 0 not in np.isfinite(array).tobytes()
 
 
+def refuse_non_finite(weights: Mapping[str, Any], where: str) -> None:
+    """Raise ``NonFiniteError`` if a weight is NaN or infinite; names the first one."""
+    for name, value in weights.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise NonFiniteError(f"the weight {name} is NaN or infinite {where}")
+
+
 def shortened(value: object) -> str:
     """The value's ``repr`` for an error message: one line, at most 80 characters."""
     text = " ".join(_text(repr, value).split())
@@ -131,6 +138,14 @@ def plain(value: Any) -> Any:
     if all(map(operator.is_, made, items)):
         return value
     return dict(zip(value, made, strict=True)) if type(value) is dict else type(value)(made)
+
+
+def as_json(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert a value for JSON: None, numbers, text, and lists of these, also NumPy's; ``convert`` makes the others."""
+    value = plain(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return [as_json(item, convert) for item in value] if isinstance(value, list | tuple) else convert(value)
 
 
 def is_json(value: Any) -> bool:

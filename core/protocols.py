@@ -83,6 +83,9 @@ class RunConfig:
         progress: show the progress of a training: a bar on a terminal, a line every few seconds elsewhere.
         runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
             (LiteRT for small programs that convert, by a rule on ops and shapes). Fixed when a run starts.
+        cache: whose programs are cached, so that later runs load no TensorFlow: ``"built-in"`` models, also your own
+            ``"source"``, whose edits are noticed in functions and constants that it uses, but not in files it reads and
+            packages it imports; or ``"off"``.
         observation_space: one environment's space; set by the Agent before it calls ``model_fn``.
         action_space: one environment's action space; also set by the Agent.
 
@@ -100,6 +103,7 @@ class RunConfig:
     save_summary_steps: int = 100
     progress: bool = True
     runtime: str = "auto"
+    cache: str = "built-in"
     observation_space: gymnasium.Space[Any] | None = None
     action_space: gymnasium.Space[Any] | None = None
 
@@ -121,9 +125,11 @@ class RunConfig:
         for name in ("save_checkpoints_at_evaluations", "progress"):
             object.__setattr__(self, name, flag(f"RunConfig.{name}", getattr(self, name)))
         choice("RunConfig.runtime", self.runtime, RUNTIMES)
+        choice("RunConfig.cache", self.cache, CACHES)
 
 
 RUNTIMES: Final = ("auto", "tensorflow", "litert")
+CACHES: Final = ("built-in", "source", "off")
 
 
 class ClusterLike(Protocol):

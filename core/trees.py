@@ -16,6 +16,11 @@ def map_tree(function: Callable[..., Any], *trees: Any) -> Any:
     return function(*trees)
 
 
+def first_row(tree: Any) -> Any:
+    """Remove the batch axis of a single row."""
+    return {name: first_row(part) for name, part in tree.items()} if isinstance(tree, Mapping) else tree[0]
+
+
 def leaves(tree: Any) -> list[Any]:
     """The arrays of a tree in TensorFlow's order: mappings by sorted keys. Lists and tuples are trees here, too."""
     if isinstance(tree, np.ndarray):  # first, as this is called at every timestep
@@ -25,3 +30,12 @@ def leaves(tree: Any) -> list[Any]:
     if isinstance(tree, (tuple, list)):
         return [array for item in tree for array in leaves(item)]
     return [tree]
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values, nested in mappings and tuples, are equal, arrays included."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)

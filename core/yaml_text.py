@@ -1,4 +1,4 @@
-"""Strict YAML: plain data with the line of every value, and faults that say where.
+"""Strict YAML: plain data with the line of every value, faults that say where, and a writer.
 
 The accepted part of YAML 1.2: one document of mappings, lists and scalars. Scalars follow the 1.2 core schema (``1e-4``
 is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases, tags, megabytes, deep nesting and control
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -163,6 +163,42 @@ def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
+def item(value: Any, part: str | int) -> Any:
+    """The value at a key or an index; None where there is none."""
+    if isinstance(value, Mapping):
+        return value.get(str(part))
+    return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
+
+
+def nested(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
+    """A value and all those in it, with their keys."""
+    yield at, value
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in items:
+        yield from nested(one, (*at, key))
+
+
+def flat(value: Any, path: str = "", *, whole_lists: bool = False) -> Iterator[tuple[str, Any]]:
+    """Dotted paths and the scalars (and empty collections) that they lead to.
+
+    Args:
+        value: plain data.
+        path: its own path.
+        whole_lists: a list of scalars is one value.
+    """
+    is_one = whole_lists and isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)
+    if is_one or not value or not isinstance(value, dict | list):
+        yield path, value
+        return
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from flat(one, f"{path}.{key}" if path else str(key), whole_lists=whole_lists)
+
+
+def to_yaml(values: Mapping[str, Any]) -> str:
+    """The values as strict YAML, in their order; :func:`parse` reads them unchanged."""
+    return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
 class _Builder:
     """Builds plain values from YAML's events. Its recursion is bounded by MAX_DEPTH."""
 
@@ -271,3 +307,22 @@ def _fault(event: Any, path: Keys, message: str) -> Fault:
 
 def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what the strict reader accepts: no anchors, and quotes around text that looks like a number."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    try:
+        plain = scalar(text) == text and "{{" not in text and "{%" not in text  # see polyaxon/operation.py
+    except ValueError:
+        plain = False
+    style = '"' if not plain else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)

@@ -1,4 +1,7 @@
-"""An actor steps environments with a policy and answers requests with unrolls. Loads no TensorFlow."""
+"""An actor steps environments with a policy and answers requests with unrolls. Loads no TensorFlow.
+
+What happens to one that dies or does not answer is decided in planner.py.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ from gymnasium import spaces
 from ..core.protocols import Array, ArrayTree, SpecTree, State
 from ..core.trees import leaves, map_tree
 from ..environments.batched import BatchedEnvironment
-from ..environments.merged_statistics import learnt
-from ..environments.statistics import statistics_of, take_moments
+from ..environments.statistics import learnt, statistics_of, take_moments
 from ..explorations.returned_actions import level_of
 from ..memories.columns import OBSERVATIONS, allocate
 from ..policies.actor import ActorProgram
@@ -148,12 +150,15 @@ class Collector:
         seconds = Seconds(acting, stepping, waiting)
         head = self._head(tuple(episodes), request, seconds, nbytes)
         self._left = time.perf_counter()
-        td_error = None
-        if targets is not None:
-            predictions, _ = self._executor.act(self._observation)
-            targets.close(length, predictions["q_values"])
-            td_error = targets.taken()
-        return Unroll(head, observations, columns, ends, at, td_error)
+        return Unroll(head, observations, columns, ends, at, self._td_error())
+
+    def _td_error(self) -> Array | None:
+        """TD errors of the unroll that ends with the current observation; None if the learner computes them."""
+        if self._targets is None:
+            return None
+        predictions, _ = self._executor.act(self._observation)
+        self._targets.close(self._made.length, predictions["q_values"])
+        return self._targets.taken()
 
     def _head(self, episodes: tuple[Ended, ...], request: Request, seconds: Seconds, nbytes: int) -> Head:
         """The head of the next unroll, with what normalising wrappers learnt since the previous one."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import ArgumentError, ClusterError
 from ..core.protocols import SpecTree
-from ..environments.merged_statistics import merged
+from ..environments.statistics import merged
 from ..estimators.limits import Limits
 from ..explorations import EpsilonGreedy
 from .actor import ActorSpec
@@ -69,7 +69,7 @@ class Driver:
         self._cluster, self._recipe, self._session, self._limits = cluster, recipe, session, limits
         self._state = state = trainer.state()
         self._stepper = state.stepper
-        self._transition: Mapping[str, SpecTree] = trainer.transition()
+        self._transition: Mapping[str, SpecTree] = trainer.parts().transition
         self._program = _program(model, state.snapshot(), cluster.actor_runtime)
         self.planner = Planner(
             cluster.rules(), time.monotonic(), tuple(map(int, state.cluster.get("incarnations", ())))

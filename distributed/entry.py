@@ -55,9 +55,11 @@ def train(
         if (limits := session.limits_of(goal)) is None:
             return
         if not cluster.lockstep:
-            trainer.mark_not_exact("unrolls of a cluster are used in order of arrival; Cluster(lockstep=True) is exact")
+            trainer.run.mark_not_exact(
+                "unrolls of a cluster are used in order of arrival; Cluster(lockstep=True) is exact"
+            )
         if (why := _other_cluster(trainer.state(), cluster)) is not None:
-            trainer.mark_not_exact(why)
+            trainer.run.mark_not_exact(why)
         _leave_out_rollout(trainer.state().stepper)
         with session.monitored(limits):
             Driver(cluster, recipe, session, trainer, model, memory, limits).run()

@@ -22,8 +22,6 @@ from .replay import NoBatchError, ShardedReplay
 from .settings import Settings
 from .unrolls import Head, Unroll, side_by_side
 
-_TOLD = ("observation", "action", "reward", "terminated", "truncated", "next_observation")
-
 
 class LearnerInput(Protocol):
     """How a kind of memory learns from unrolls."""
@@ -121,7 +119,7 @@ class FromRollouts:
         rows = side_by_side(unrolls)
         for t in range(self._cluster.unroll):
             stepper.store(map_tree(operator.itemgetter(t), rows))
-        facts = TimestepFacts(*(rows[name] for name in _TOLD))
+        facts = TimestepFacts(*(rows[name] for name in TimestepFacts._fields))
         _report_timestep(self._session, facts)
         monitor.learn()
         for unroll in unrolls:

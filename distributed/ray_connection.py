@@ -83,16 +83,21 @@ class Connection:
             raise ClusterError(f"cannot start a Ray cluster on this machine: {error}") from error
 
     def _join(self, address: str) -> None:
-        """Join like ``ray.init``, which sends a token without being asked only to a cluster found by ``"auto"``.
+        """Join like ``ray.init``, but send a token to a cluster on this machine only if it requires one.
 
-        For an address on this machine, the token is sent as well if the cluster requires one.
+        Ray sends one to each cluster that it finds by ``"auto"``, and waits forever if that has no authentication.
         """
-        host, _, port = address.rpartition(":")
+        from ray._private.services import get_ray_address_from_environment
+
+        found: str = address
         try:
+            if address == "auto":
+                found = get_ray_address_from_environment(address, None)
+            host, _, port = found.rpartition(":")
             if port.isdigit():  # Ray would wait forever
                 socket.create_connection((host, int(port)), _REACH_S).close()
-                self._authenticate(host, address)
-            _init(address)
+                self._authenticate(host, found)
+            _init(found)
         except Exception as error:
             why = str(error).partition(". ")[0]  # the rest of Ray's message, on tokens, may not apply
             message = f"the Ray cluster at Cluster.address={address!r} cannot be joined: {why}\n{_token_advice()}"

@@ -1,4 +1,4 @@
-"""What a simulated cluster trains, and what its parts cost."""
+"""The plan of a simulated cluster: the training, and the costs of its parts."""
 
 from __future__ import annotations
 

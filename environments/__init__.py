@@ -2,14 +2,18 @@
 
 from . import spaces as spaces
 from .batched import BatchedEnvironment, Step
+from .diagnosis import Diagnosis, Finding, check
 from .episodes import read_episodes, write_episodes
 from .ids import make, open_environment, similar
 from .wrappers import WrapperError
 
 __all__ = [
     "BatchedEnvironment",
+    "Diagnosis",
+    "Finding",
     "Step",
     "WrapperError",
+    "check",
     "make",
     "open_environment",
     "read_episodes",

@@ -12,11 +12,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from ..core.errors import ArgumentError
 from . import minatar
-from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Copies
+from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment
+from .copies import Copies, Single
 from .native import NativeVectorEnv
 from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import NOT_EXACT, PooledVectorEnv
-from .single import Single
 from .statistics import refuse_hidden
 from .vectors import NativeVector, NextStepVector, PooledVector, SameStepVector, Vector
 

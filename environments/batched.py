@@ -11,14 +11,13 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from ..core.checks import FLOAT32_MAX, plain, shortened
+from ..core.checks import FLOAT32_MAX, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..core.protocols import Array, ArrayTree, State
 from .actions import actions_for
-from .observations import MismatchError, Observations, keep_rows
+from .observations import Observations, keep_rows
 from .spaces import AnySpace
 
-_LOW, _HIGH = -FLOAT32_MAX, FLOAT32_MAX
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 """A single environment."""
 AnyVectorEnv: TypeAlias = "VectorEnv[Any, Any, Any]"
@@ -49,14 +48,17 @@ class BatchedEnvironment(abc.ABC):
         env: the environment to drive.
         name: its name in errors and records.
         num_envs: N.
-        observation_space: of one environment; ArgumentError if unsupported.
-        action_space: of one environment; ArgumentError if unsupported.
+        observation_space: the observation space of one environment; ArgumentError if unsupported.
+        action_space: the action space of one environment; ArgumentError if unsupported.
         not_exact: why a seed does not determine an episode; None if it does.
         owned: whether :meth:`close` closes ``env``. A user's environments stay open.
     """
 
     skips_rows: bool = False
     """Whether rows may be reset while others step: such rows are not transitions."""
+
+    saves_state: bool = False
+    """Whether :meth:`state_dict` returns a state, which makes replaying episodes unnecessary."""
 
     resets_itself: ClassVar[bool] = False
     """Whether the environments reset themselves: a reset by mask only confirms it, and may happen in the next step."""
@@ -135,11 +137,6 @@ class BatchedEnvironment(abc.ABC):
             ArgumentError: an action has the wrong shape or dtype, or is outside the space.
         """
 
-    @property
-    def saves_state(self) -> bool:
-        """Whether :meth:`state_dict` returns a state."""
-        return False
-
     def state_dict(self) -> State | None:
         """State that determines the environments' future; None if they offer none, so that episodes are replayed."""
         return None
@@ -171,13 +168,16 @@ class BatchedEnvironment(abc.ABC):
         return self._last
 
     def _check_finite(self, method: str, batch: ArrayTree) -> None:
-        if self._observations.all_finite(batch):
-            return
+        if not self._observations.all_finite(batch):
+            raise self._not_finite(method, batch)
+
+    def _not_finite(self, method: str, batch: ArrayTree) -> NonFiniteError:
+        """The error for a batch with NaN or infinity."""
         row, values = self._observations.non_finite_row(batch)
         returned = (
             f"returned an observation that is NaN or infinite in environment {row}, as float32: {shortened(values)}"
         )
-        raise NonFiniteError(f"{self.name}.{method} {returned}", row)
+        return NonFiniteError(f"{self.name}.{method} {returned}", row)
 
     def _check_rewards(self, rewards: Array) -> None:
         held = np.abs(rewards) <= FLOAT32_MAX  # False for NaN
@@ -201,73 +201,3 @@ def why_not_held(reward: float) -> str:
     """Explain, after its value, a reward that float32 does not hold; empty for NaN and infinity."""
     finite = isinstance(reward, int) or math.isfinite(reward)
     return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if finite else ""
-
-
-class Copies(BatchedEnvironment):
-    """N environments of this process, stepped one after the other: the parts of a SyncVectorEnv.
-
-    Stepping them here rather than through the SyncVectorEnv shows which one failed, and copies only once.
-    """
-
-    def __init__(self, env: AnyEnv | AnyVectorEnv, envs: Sequence[AnyEnv], **details: Any) -> None:
-        super().__init__(env, num_envs=len(envs), **details)
-        self._envs = tuple(envs)
-
-    def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
-        batch = self._observations.empty()
-        for i, env in enumerate(self._envs):
-            if chosen[i]:
-                try:
-                    result = env.reset(seed=int(seeds[i]))
-                except Exception as error:
-                    raise self._raised("reset", error, i) from error
-                if not isinstance(result, tuple) or len(result) != 2:
-                    self._refuse("reset", f"{shortened(result)}, expected (observation, info)", i)
-                self._put("reset", batch, i, result[0])
-        return batch
-
-    def step(self, actions: ArrayTree) -> Step:
-        """Take one action in each, in order."""
-        if self._last is None:
-            self._current()
-        each = self._actions.each(actions)
-        batch = self._observations.empty()
-        rewards = np.empty(self.num_envs)
-        terminated = np.empty(self.num_envs, np.bool_)
-        truncated = np.empty(self.num_envs, np.bool_)
-        put = self._observations.put
-        for i, env in enumerate(self._envs):
-            try:
-                result = env.step(each[i])
-            except Exception as error:
-                raise self._raised("step", error, i) from error
-            observation, rewards[i], terminated[i], truncated[i] = self._checked(result, i)
-            try:
-                put(batch, i, observation)
-            except MismatchError as error:
-                self._refuse("step", error, i)
-        self._check_finite("step", batch)
-        self._last = batch
-        return Step(batch, rewards, terminated, truncated, None)
-
-    def _put(self, method: str, batch: ArrayTree, row: int, observation: Any) -> None:
-        try:
-            self._observations.put(batch, row, observation)
-        except MismatchError as error:
-            self._refuse(method, error, row)
-
-    def _checked(self, result: Any, i: int) -> tuple[Any, float, bool, bool]:
-        """Observation, reward, terminated and truncated, converted to Python types."""
-        if not isinstance(result, tuple) or len(result) != 5:
-            self._refuse("step", f"{shortened(result)}, expected (observation, reward, terminated, truncated, info)", i)
-        observation, reward, terminated, truncated, _ = result
-        if type(reward) is float and type(terminated) is bool and type(truncated) is bool and _LOW <= reward <= _HIGH:
-            return observation, reward, terminated, truncated  # the common case
-        if not isinstance(reward, (float, int, np.floating, np.integer)):
-            self._refuse("step", f"the reward {shortened(reward)}, which is not a number", i)
-        if not _LOW <= reward <= _HIGH:
-            raise self._not_held(plain(reward), i)
-        if not isinstance(terminated, (bool, np.bool_)) or not isinstance(truncated, (bool, np.bool_)):
-            given = f"terminated={shortened(terminated)} and truncated={shortened(truncated)}"
-            self._refuse("step", f"{given}, which are not both booleans", i)
-        return observation, float(reward), bool(terminated), bool(truncated)

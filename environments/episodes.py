@@ -35,8 +35,8 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
 
     Args:
         path: a file ``*.npz``, a folder, or a file ``*.hdf5``.
-        observation_space: of the environment that the episodes are for.
-        action_space: of that environment.
+        observation_space: the observation space of the environment that the episodes are for.
+        action_space: the action space of that environment.
 
     Returns:
         for each episode the six arrays [T, ...], in the dtypes of :mod:`~.spaces`, flat dictionaries for Dict and Tuple
@@ -71,8 +71,8 @@ def checked_episodes(
     Args:
         name: name of the episodes in errors.
         episodes: mappings of arrays; further arrays are passed through.
-        observation_space: of the environment that the episodes are for.
-        action_space: of that environment.
+        observation_space: the observation space of the environment that the episodes are for.
+        action_space: the action space of that environment.
 
     Raises:
         ArgumentError: raised on iteration: an episode does not fit; the argument is ``name``.

@@ -15,16 +15,16 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
-from ..core.checks import count
+from ..core.checks import choice, count
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES
 from . import bit_flip, minatar
 from .adapters import details_of, opened
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment
+from .copies import Single
 from .native import NativeVectorEnv, check_native, make_native
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import Pool, PooledEnv, PooledVectorEnv
-from .single import Single
 from .wrappers import Given, Wrapping
 
 _ATARI = "ALE/"
@@ -100,13 +100,8 @@ def make(
         raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
     if num_envs is not None:
         num_envs = count("num_envs", num_envs, at_most=MOST_LANES)
-    if vectorization not in VECTORIZATIONS:
-        message = f"vectorization must be one of {', '.join(VECTORIZATIONS)}, got {vectorization!r}"
-        raise ArgumentError(message, "vectorization", vectorization)
+    choice("vectorization", vectorization, VECTORIZATIONS)
     if vectorization != SYNC:
-        if num_envs is None:
-            message = f"vectorization {vectorization!r} needs the number of copies, num_envs"
-            raise ArgumentError(message, "num_envs", num_envs)
         return _make_vector(env_id, num_envs, vectorization, Wrapping(wrappers), kwargs)
     if wrappers:
         return _make_wrapped(env_id, num_envs, Wrapping(wrappers), kwargs)
@@ -198,8 +193,11 @@ def _make_wrapped(
 
 
 def _make_vector(
-    env_id: str, num_envs: int, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
+    env_id: str, num_envs: int | None, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
 ) -> AnyVectorEnv:
+    if num_envs is None:
+        message = f"vectorization {vectorization!r} needs the number of copies, num_envs"
+        raise ArgumentError(message, "num_envs", num_envs)
     can_do = () if vectorization == NATIVE else ("channels_last",)
     does = wrapping.refuse_around_each(f"the copies of {env_id} with vectorization {vectorization!r}", can_do)
     env: NativeVectorEnv | PooledVectorEnv

@@ -21,8 +21,8 @@ class EnvironmentView:
     """Spaces and methods of an environment; see :class:`axonrl.core.protocols.EnvironmentView`.
 
     Args:
-        observation_space: of one environment.
-        action_space: of one environment.
+        observation_space: the observation space of one environment.
+        action_space: the action space of one environment.
         env: an environment or a vector environment; None where a caller owns the loop.
         folder: tried first for relative paths; None for the current folder.
     """

@@ -172,7 +172,7 @@ class NormalizedEnvironment(BatchedEnvironment):
             not_exact=inner.not_exact,
         )
         self._inner = inner
-        self.skips_rows = inner.skips_rows
+        self.skips_rows, self.saves_state = inner.skips_rows, inner.saves_state
         self._normalizers = normalizers
         self._learns = learns
 
@@ -209,11 +209,6 @@ class NormalizedEnvironment(BatchedEnvironment):
         if len(rows):
             normalized[rows] = reward(step.reward[rows], rows)
         return step._replace(observation=batch, normalized_reward=normalized)
-
-    @property
-    def saves_state(self) -> bool:
-        """Whether the copies save state."""
-        return self._inner.saves_state
 
     def state_dict(self) -> State | None:
         """State of the copies; :mod:`.statistics` saves the statistics."""

@@ -19,7 +19,7 @@ class MismatchError(ValueError):
 
 
 class Observations:
-    """Copies observations into batches [N, ...] of its own.
+    """Copies observations into its own batches [N, ...].
 
     Args:
         space: one environment's observation space; ArgumentError if unsupported.

@@ -22,9 +22,17 @@ from .pooled import PooledVectorEnv
 
 
 class Vector(BatchedEnvironment):
-    """``AutoresetMode.DISABLED``: environments are reset by mask, each with its seed."""
+    """``AutoresetMode.DISABLED``: environments are reset by mask, each with its seed.
+
+    Its state is saved if the outermost object has the methods ``state_dict`` and ``load_state_dict``: a wrapper without
+    them may have state of its own.
+    """
 
     env: AnyVectorEnv
+
+    def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
+        super().__init__(env, **details)
+        self.saves_state = all(callable(getattr(type(env), name, None)) for name in ("state_dict", "load_state_dict"))
 
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         # The first reset uses the mask, too: without one the environments would receive other options.
@@ -82,14 +90,6 @@ class Vector(BatchedEnvironment):
             self._refuse("step", f"{given}, expected {np.dtype(dtype).name} [{self.num_envs}]: {shortened(values)}")
         return array.astype(dtype, copy=False)
 
-    @property
-    def saves_state(self) -> bool:
-        """Whether the outermost object has the methods ``state_dict`` and ``load_state_dict``.
-
-        A wrapper without them may have state of its own.
-        """
-        return all(callable(getattr(type(self.env), name, None)) for name in ("state_dict", "load_state_dict"))
-
     def state_dict(self) -> State | None:
         """The vector environment's state, if it offers one."""
         if not self.saves_state:
@@ -133,16 +133,12 @@ class SelfResettingVector(Vector):
 
     def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
+        self.saves_state = False  # such a run is not exact in any case
         self._ended: Array = np.zeros(self.num_envs, np.bool_)
 
     @abc.abstractmethod
     def step(self, actions: ArrayTree) -> Step:
         """Step all with one call; sets ``_ended`` for the rows whose episode ended."""
-
-    @property
-    def saves_state(self) -> bool:
-        """False: such a run is not exact in any case."""
-        return False
 
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         if everything:

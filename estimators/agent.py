@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import gymnasium
 
-from ..core import registry
 from ..core.checks import count
 from ..core.errors import ArgumentError
-from ..core.protocols import MOST_LANES, Array, ClusterLike, Episode, Memory, ModelFn, RunConfig
-from ..environments.ids import open_environment
+from ..core.protocols import MOST_LANES, Array, ClusterLike, Memory, ModelFn, RunConfig
 from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks
-from ..policies.reasons import from_record
+from ..memories.description import made_from
 from ..run_dir import record
+from .batch_layout import check_memory
 from .estimator import Estimator
-from .experience_sources import Lanes, Spaces, spaces_in
+from .experience_sources import AnyEnv, Data, Lanes, Spaces, training_spaces
 from .interaction import Interaction
 from .limits import FIRST_UPDATE, UPDATE_FREQUENCY, Goal, Limits, UpdateSchedule
-from .run_summary import RunSummary, parts_of
+from .overrides import refuse_overridden
+from .run_summary import RunSummary, summary_of
 from .session import MonitoredSession
 from .trainer import Trainer
 from .warm_start import WarmStartLike, as_warm_start
 
-AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
-Data: TypeAlias = "str | Path | Iterable[Episode]"
-"""A file or folder of episodes, or episodes."""
 logger = logging.getLogger("axonrl")
 
 
@@ -71,7 +70,7 @@ class Agent(Estimator):
         warm_start: WarmStartLike | None = None,
         compiled: str | Path | None = None,
     ) -> None:
-        _check_memory(memory)
+        check_memory(memory)
         super().__init__(model_fn, model_dir, config, params, compiled=compiled)
         self._trainer = Trainer(self._run, self._model, self._evaluator, memory, as_warm_start(warm_start))
 
@@ -108,8 +107,7 @@ class Agent(Estimator):
             what = "holds no run" if Path(model_dir).is_dir() else "does not exist"
             raise ArgumentError(f"Agent.load: {model_dir} {what}", "model_dir", model_dir)
         if memory is None and found.memory is not None:
-            arguments = dict(found.memory)
-            memory = registry.find("memory", arguments.pop("kind"))(**arguments)
+            memory = made_from(found.memory)
         return cls(model_fn, memory, model_dir, config, params)
 
     @property
@@ -200,7 +198,7 @@ class Agent(Estimator):
         self, env: AnyEnv, schedule: UpdateSchedule, goal: Goal, hooks: Any = None, cluster: ClusterLike | None = None
     ) -> Agent:
         """Train as :meth:`train` does, with numbers that are checked already; for experiment files."""
-        self._refuse_overridden()
+        refuse_overridden(self, Agent)
         if cluster is not None:
             cluster.train(self._trainer, self._model, env, Hooks(hooks), schedule, goal)
             return self
@@ -210,6 +208,7 @@ class Agent(Estimator):
             if (limits := session.limits_of(goal)) is not None:
                 with session.monitored(limits):
                     session.run()
+        self._model.keep()
         return self
 
     def learn(
@@ -256,11 +255,12 @@ class Agent(Estimator):
             if (limits := session.limits_of(goal)) is not None:
                 with session.monitored(limits):
                     session.learn()
+        self._model.keep()
         return self
 
     def compile(
         self,
-        directory: str | Path,
+        directory: str | Path | None,
         env: AnyEnv | Spaces,
         memory: Memory | None = None,
         *,
@@ -273,7 +273,8 @@ class Agent(Estimator):
         Agent is unchanged; its weights are not written.
 
         Args:
-            directory: a new or empty one, or a compiled program to replace; replaced atomically.
+            directory: a new or empty one, or a compiled program to replace; replaced atomically. None for the cache,
+                where runs of built-in models look for their program: they then start without TensorFlow.
             env: the training environment, or the spaces (observation, action) of one environment.
             memory: one with the settings of the training; None for the Agent's.
             lanes: number of environments, if spaces are given.
@@ -288,23 +289,21 @@ class Agent(Estimator):
                 else, or an argument does not fit.
             CheckpointError: the directory cannot be written, or another process is writing it.
         """
+        check_memory(memory)
+        memory = self._trainer.needed_memory() if memory is None else memory
+        where = training_spaces(env, lanes)
+        observation, action = where.observation_space, where.action_space
+        from . import program_cache
+
+        run, experience = copy.copy(self._run), program_cache.Experience.of(memory, where.number)
+        run.config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
+        if directory is None:
+            return program_cache.prepare(run, experience, memory)
+        if (written := program_cache.write(run, experience, memory, directory, seeds)) is not None:
+            return written
         from .compilation import compile_program
 
-        _check_memory(memory)
-        memory = self._trainer.needed_memory() if memory is None else memory
-        if isinstance(env, tuple):
-            number = count("lanes", lanes, at_most=MOST_LANES)
-            return compile_program(self._run, *spaces_in(env), memory, number, directory, seeds)
-        if lanes != 1:
-            raise ArgumentError(
-                f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes
-            )
-        opened = open_environment(env)
-        try:
-            where = opened.observation_space, opened.action_space
-            return compile_program(self._run, *where, memory, opened.num_envs, directory, seeds)
-        finally:
-            opened.close()
+        return compile_program(self._run, observation, action, memory, where.number, directory, seeds)
 
     def check(
         self,
@@ -329,24 +328,12 @@ class Agent(Estimator):
         given, schedule = Hooks(hooks), UpdateSchedule(first_update, update_frequency)
         trainer = self._trainer
         if data is None:
-            self._refuse_overridden()
+            refuse_overridden(self, Agent)
             opening = trainer.opened(env, given, schedule)
         else:
             opening = trainer.offline(data, env, given, endless=False)
         with self._run.only_checked(), opening as session:
-            (observation, action), program = session.spaces, self._model.program
-            started = self._run.record
-            reasons = {} if started is None else started.runtime_why
-            return RunSummary(
-                observation_space=observation,
-                action_space=action,
-                num_envs=session.num_envs,
-                parts=parts_of(program.variables(), program.predict_variables()),
-                memory_bytes=getattr(self.memory, "nbytes", None),
-                schedule=trainer.state().stepper.schedule,
-                runtimes={} if started is None else started.runtime,
-                why={part: str(from_record(why)) for part, why in reasons.items()},
-            )
+            return summary_of(session.spaces, self._model.program, trainer.state().stepper, self._run.record)
 
     @contextlib.contextmanager
     def session(self, env: AnyEnv, hooks: Any = None) -> Iterator[MonitoredSession]:
@@ -367,6 +354,7 @@ class Agent(Estimator):
             session.monitored(Limits()),
         ):
             yield session
+        self._model.keep()
 
     def run_episode(
         self,
@@ -435,26 +423,4 @@ class Agent(Estimator):
         over = self._trainer.over(where, Hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())
-
-    def _refuse_overridden(self) -> None:
-        """Raise for a subclass that overrides episode methods, which ``train`` would silently ignore."""
-        for name in ("run_episode", "session"):
-            if getattr(getattr(self, name), "__func__", None) is not getattr(Agent, name):
-                kind = type(self).__name__
-                message = (
-                    f"train does not call {kind}.{name}: use a hook (before_episode,"
-                    " after_timestep, after_episode), a wrapper of the environment, or a loop of your own around"
-                    " Agent.session and run_episode, or around Agent.interact"
-                )
-                raise ArgumentError(message, name, kind)
-
-
-def _check_memory(memory: object) -> None:
-    if memory is not None and not isinstance(memory, Memory):
-        names = [*Memory.__annotations__, *(name for name in vars(Memory) if not name.startswith("_")), "__len__"]
-        missing = [name for name in names if not hasattr(memory, name)]
-        message = (
-            f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}, which lacks"
-            f" {', '.join(missing)}"
-        )
-        raise ArgumentError(message, "memory", memory)
+        self._model.keep()

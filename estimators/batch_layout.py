@@ -14,7 +14,7 @@ import numpy as np
 from ..core.checks import shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration, Memory, SpecTree
-from ..core.trees import map_tree
+from ..core.trees import first_row, map_tree
 from ..environments import spaces
 from ..environments.memory_view import EnvironmentView
 from ..explorations import Greedy
@@ -23,7 +23,7 @@ from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
 from ..policies.modes import PredictMode, TrainMode
 from .limits import UpdateSchedule
-from .update_schedule import check_first_update
+from .update_schedule import PATIENCE, check_first_update
 
 RESERVED: Final = (
     *("observation", "action", "reward", "terminated", "truncated", "next_observation"),
@@ -31,11 +31,6 @@ RESERVED: Final = (
     *("demonstration", "n_step_reward", "n_step_discount", "n_step_next_observation"),
 )
 """Keys of ``labels`` that ``EstimatorSpec.record`` must not use."""
-_PATIENCE: Final = 1_000_000
-"""Timesteps within which a memory must become ready to sample, unless its size is larger.
-
-For a rollout memory, the maximum size.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +101,18 @@ def introduce(
     """
     if hasattr(memory, "use_environment"):
         memory.use_environment(EnvironmentView(observation, action, env, folder))
+
+
+def check_memory(memory: object) -> None:
+    """Raise ``ArgumentError`` for an object that is neither a memory nor None; names what it lacks."""
+    if memory is not None and not isinstance(memory, Memory):
+        names = [*Memory.__annotations__, *(name for name in vars(Memory) if not name.startswith("_")), "__len__"]
+        missing = [name for name in names if not hasattr(memory, name)]
+        message = (
+            f"memory must be an axonrl Memory (say axonrl.memories.ReplayMemory), got {memory!r}, which lacks"
+            f" {', '.join(missing)}"
+        )
+        raise ArgumentError(message, "memory", memory)
 
 
 def check_td_error(train: TrainMode, memory: Memory) -> None:
@@ -207,10 +214,10 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
     mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
     zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)
-    if trial.is_rollout and (each := int(getattr(trial, "size", 0)) // lanes) > _PATIENCE:
-        message = f"size of a {type(trial).__name__} must be at most {_PATIENCE:,} for each environment, got {each:,}"
+    if trial.is_rollout and (each := int(getattr(trial, "size", 0)) // lanes) > PATIENCE:
+        message = f"size of a {type(trial).__name__} must be at most {PATIENCE:,} for each environment, got {each:,}"
         raise ArgumentError(message, "size", each * lanes)
-    timesteps = max(_PATIENCE, 2 * int(getattr(trial, "size", 0)))
+    timesteps = max(PATIENCE, 2 * int(getattr(trial, "size", 0)))
     for _ in range(timesteps // lanes):
         if trial.can_sample():
             batch = trial.sample()
@@ -227,11 +234,6 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
             raise ValueError(f"{masks}; {error}") from error
         mask = tuple(np.ones_like(one) for one in mask)
     raise ValueError(f"{type(trial).__name__} has no batch after {timesteps} timesteps")
-
-
-def first_row(values: Any) -> Any:
-    """Remove the batch axis from the values of a single lane: an array, or dictionaries of arrays."""
-    return {name: first_row(value) for name, value in values.items()} if isinstance(values, dict) else values[0]
 
 
 def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:

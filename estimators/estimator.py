@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium
 
-from ..core.checks import count, number
+from ..core.checks import count, flag, number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ModelFn, RunConfig
 from ..environments.episodes import write_episodes
@@ -55,6 +55,8 @@ class Estimator:
         self._run = Run(model_fn, model_dir, config, params, compiled)
         self._model = Model(self._run)
         self._evaluator = Evaluator(self._run, self._model)
+        if type(self).evaluate is not Estimator.evaluate:
+            self._evaluator.overridden_by = type(self).__name__
         self._acting: CallerLoop | None = None
 
     @property
@@ -190,8 +192,9 @@ class Estimator:
         seed: int | None = None,
         hooks: Any = None,
         policy: str | int = "last",
+        explore: bool = False,
     ) -> dict[str, float]:
-        """Run greedy episodes with PREDICT, in an environment that normalises as in training.
+        """Run episodes with PREDICT, greedily, in an environment that normalises as in training.
 
         Args:
             env: environment, vector environment or id. It needs the training's wrappers that normalise observations,
@@ -202,6 +205,8 @@ class Estimator:
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
             hooks: ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
+            explore: act with the behaviour policy instead, at the policy's ``global_timestep``, with draws that follow
+                from the seed: partially observed tasks may need it. ``"repeat"`` does as the training did.
 
         Returns:
             ``episode_return_mean, episode_return_std, episode_return_min, episode_return_max, episode_length_mean,
@@ -216,7 +221,7 @@ class Estimator:
         given = Hooks(hooks)
         self._run.refresh()
         with self._model.lock:
-            return self._evaluator.evaluate(policy, env, episodes, seed, given)
+            return self._evaluator.evaluate(policy, env, episodes, seed, flag("explore", explore), given)
 
     def recorded_evaluation(self, policy: str | int = "last") -> Evaluation | None:
         """Return the training's own evaluation of a policy, from ``evaluations.csv``; None if there was none.

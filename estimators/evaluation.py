@@ -1,4 +1,4 @@
-"""Greedy episodes in one or several environments."""
+"""Episodes of a policy in one or several environments, without learning."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from ..environments.batched import BatchedEnvironment, Step
 from ..environments.ids import similar
 from ..hooks.events import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
-from ..policies.behaviour import zero_rows
+from ..policies.behaviour import Behaviour
 from .failures import FAILURES, located
 
 Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
 """Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
-AFTERWARDS, DURING_TRAINING, RECORDING = 0, 1, 3
-"""Streams of seeds: a policy selected by some episodes is tested on others. Stream 2 is for EVAL."""
+AFTERWARDS, DURING_TRAINING, RECORDING, EXPLORING = 0, 1, 3, 4
+"""Streams of seeds: a policy selected by some episodes is tested on others. Stream 2 is for EVAL, stream 4 draws for
+evaluations that explore."""
 COPIES = 8
 """Maximum number of environments stepped together by an evaluation during training."""
 
@@ -49,18 +50,18 @@ class Watchers:
 
 
 def run_episodes(
-    act: Act, env: BatchedEnvironment, seeds: Sequence[int], state: dict[str, Array] | None, watch: Watchers
+    behaviour: Behaviour, env: BatchedEnvironment, seeds: Sequence[int], timestep: int, watch: Watchers
 ) -> list[EpisodeStats]:
-    """Run one greedy episode per seed; return their statistics in the order of the seeds.
+    """Run one episode per seed; return their statistics in the order of the seeds.
 
     Episodes are assigned to environments as these become free, and each runs to its end: keeping those that end first
     would favour short ones. A surplus environment plays on without being counted.
 
     Args:
-        act: the greedy actor.
+        behaviour: acts, in as many lanes as there are environments.
         env: the environments.
         seeds: one per episode.
-        state: zeros [N, ...] for each recurrent state, or None.
+        timestep: of the behaviour's schedules, in all episodes.
         watch: the callbacks.
 
     Raises:
@@ -71,18 +72,18 @@ def run_episodes(
     everyone = np.ones(env.num_envs, np.bool_)
     try:
         observation = env.reset(None, played.begin(everyone))
+        behaviour.begin(everyone)
         played.announce(everyone)
         while len(played.stats) < len(seeds) and not watch.stopped():
-            predictions, state = act(observation, state)
-            step = env.step(predictions["action"])
+            step = env.step(behaviour.act(observation, timestep)[0])
             observation = step.observation
             ended = played.add(step)
             if ended.any() and len(played.stats) < len(seeds):
                 observation = env.reset(ended, played.begin(ended))
                 played.announce(ended)
             fresh = ended if step.acted is None else ended | ~step.acted
-            if state is not None and fresh.any():
-                state = {name: zero_rows(values, fresh) for name, values in state.items()}
+            if fresh.any():
+                behaviour.begin(fresh)
     except FAILURES as error:
         where = f"{len(played.stats)} episodes evaluated"
         raise located(error, played.seeds, played.episodes, played.lengths, where) from error

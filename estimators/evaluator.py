@@ -1,11 +1,14 @@
-"""The evaluator: predictions and greedy episodes with any policy of a run."""
+"""The evaluator: predictions and episodes with any policy of a run."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import functools
 import itertools
 import logging
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -21,12 +24,15 @@ from ..environments.ids import open_environment
 from ..environments.statistics import frozen, refuse_others, statistics_of, taken_over
 from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks
+from ..policies.behaviour import Behaviour
+from ..policies.modes import PredictMode
 from ..run_dir.generators import evaluation_seed
 from ..run_dir.history import REPEAT, Evaluation, evaluations_of_policies
 from ..run_dir.snapshot import Counters, PolicySnapshot
 from .evaluation import (
     AFTERWARDS,
     DURING_TRAINING,
+    EXPLORING,
     RECORDING,
     Act,
     EvaluationSession,
@@ -51,11 +57,12 @@ class _EpisodeChoice(NamedTuple):
     episodes: int
     seed: int | None
     stream: int
+    explore: bool
     then: Evaluation | None
 
 
 class Evaluator:
-    """Acts greedily with policy snapshots.
+    """Acts with policy snapshots, greedily unless it is asked to explore.
 
     Args:
         run: provides the policies.
@@ -71,6 +78,8 @@ class Evaluator:
         """Source of initial weights."""
         self.training_environment: Any = None
         """The training environment, which evaluations must not touch; None without a session."""
+        self.overridden_by: str | None = None
+        """The Agent's class, if it overrides ``evaluate``."""
 
     def policy(self, name: str | int) -> PolicySnapshot:
         """Find a policy: ``"last"`` (in training or on disk), a checkpoint's number, or a kept policy's name.
@@ -83,12 +92,12 @@ class Evaluator:
             message = f"policy must be 'last', the name of a kept policy, or the number of a checkpoint, got {name!r}"
             raise ArgumentError(message, "policy", name)
         if not isinstance(name, str):
-            return self._run.checkpoint_policy(int(name))
+            return self._run.policies.numbered(int(name))
         if name != "last":
-            return self._run.kept_policy(name)
+            return self._run.policies.kept(name)
         if self.live is not None and self._run.store.newest() in (None, self._run.current):
             return self.live()
-        newest = self._run.newest_policy()
+        newest = self._run.policies.newest()
         if newest is not None:
             return newest
         return self._initial
@@ -126,12 +135,12 @@ class Evaluator:
         return next((row for row in rows if (row.global_timestep, row.global_step) == at), None)
 
     def evaluate(
-        self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, hooks: Hooks
+        self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, explore: bool, hooks: Hooks
     ) -> dict[str, float]:
-        """Run greedy episodes with hooks; see ``Agent.evaluate``."""
+        """Run episodes with hooks; see ``Agent.evaluate``."""
         self.refuse_training_environment(env)
         run, model = self._run, self._model
-        asked = self._choose_episodes(policy, episodes, seed)
+        asked = self._choose_episodes(policy, episodes, seed, explore)
         with contextlib.ExitStack() as closing:
             opened = _opened(env, asked.then, closing)
             snapshot, statistics = self._policy_for(opened, policy)
@@ -143,7 +152,8 @@ class Evaluator:
                 prepare(session)
             closing.enter_context(frozen(opened.env, statistics, evaluating=True))
             with session.watched(watching, opened.num_envs, asked.episodes) as watch:
-                stats = self.episodes(snapshot, opened, asked.episodes, asked.seed, stream=asked.stream, watch=watch)
+                how: dict[str, Any] = {"stream": asked.stream, "explore": asked.explore, "watch": watch}
+                stats = self.episodes(snapshot, opened, asked.episodes, asked.seed, **how)
         if not stats:
             raise ValueError("a hook stopped the evaluation before the first episode finished")
         results = summarize(stats)
@@ -151,7 +161,9 @@ class Evaluator:
             _compare(results, asked.then)
         return results
 
-    def _choose_episodes(self, policy: str | int, episodes: int | str | None, seed: int | None) -> _EpisodeChoice:
+    def _choose_episodes(
+        self, policy: str | int, episodes: int | str | None, seed: int | None, explore: bool
+    ) -> _EpisodeChoice:
         """Choose the episodes: the caller's, or those of the training's own evaluation."""
         by_number = not isinstance(policy, str) and episodes is None and seed is None
         then = self.recorded(policy) if by_number or episodes == REPEAT else None
@@ -161,8 +173,9 @@ class Evaluator:
                 raise ArgumentError(message, "episodes", episodes)
             raise ArgumentError(f"episodes={REPEAT!r} reuses the recorded seed; leave out seed={seed!r}", "seed", seed)
         if then is not None:
-            return _EpisodeChoice(then.episodes, then.seed, DURING_TRAINING, then)
-        return _EpisodeChoice(EPISODES if episodes is None else count("episodes", episodes), seed, AFTERWARDS, None)
+            return _EpisodeChoice(then.episodes, then.seed, DURING_TRAINING, bool(then.explore), then)
+        number = EPISODES if episodes is None else count("episodes", episodes)
+        return _EpisodeChoice(number, seed, AFTERWARDS, explore, None)
 
     def _policy_for(self, opened: BatchedEnvironment, policy: str | int) -> tuple[PolicySnapshot, State]:
         """A policy, and the statistics of normalising wrappers from its training.
@@ -196,11 +209,23 @@ class Evaluator:
         *,
         stream: int,
         watch: Watchers,
+        explore: bool = False,
     ) -> list[EpisodeStats]:
-        """Run greedy episodes; ``stream`` separates evaluations for different purposes."""
-        seeds = [self._seed_of(seed, stream, k) for k in range(episodes)]
-        with self._actor(policy) as act:
-            return run_episodes(act, env, seeds, self._model.fresh_state(env.num_envs), watch)
+        """Run episodes; ``stream`` separates evaluations for different purposes.
+
+        With ``explore``, actions are those of the behaviour policy at the timestep of the policy, from a generator of
+        its own.
+        """
+        predict, seeds = self._model.program.predict, [self._seed_of(seed, stream, k) for k in range(episodes)]
+        rng = np.random.default_rng(self._seed_of(seed, EXPLORING, stream))
+        mode = PredictMode(outputs=predict.outputs, state=predict.state)
+        if explore:  # the exploration of the training keeps its state
+            exploration = copy.deepcopy(predict.exploration)
+            mode = dataclasses.replace(mode, exploration=exploration, noise=predict.noise)
+        with self._model.acting(policy, resting=not mode.noise) as act:
+            executor: Any = types.SimpleNamespace(act=act)
+            behaviour = Behaviour(mode, executor, env.num_envs, rng)
+            return run_episodes(behaviour, env, seeds, policy.counters.global_timestep, watch)
 
     def record(
         self, policy: str | int, env: Any, episodes: int | None, timesteps: int | None, epsilon: float, seed: int | None

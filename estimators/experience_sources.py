@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium
 
+from ..core.checks import count
 from ..core.errors import ArgumentError
-from ..core.protocols import Episode, State
+from ..core.protocols import MOST_LANES, Episode, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import checked_episodes, read_episodes
 from ..environments.ids import make, open_environment
@@ -21,6 +22,10 @@ from .run import Run
 
 Spaces: TypeAlias = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]
 """The observation and the action space."""
+AnyEnv: TypeAlias = "gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str"
+"""An environment, a vector environment, or an id."""
+Data: TypeAlias = "str | Path | Iterable[Episode]"
+"""A file or folder of episodes, or episodes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +78,25 @@ def spaces_in(env: tuple[Any, ...]) -> Spaces:
         raise ArgumentError(message, "env", env)
     observation, action = env
     return observation, action
+
+
+def training_spaces(env: Any, lanes: int) -> Lanes:
+    """The spaces and the number of lanes of a training, without its environments.
+
+    Args:
+        env: an environment, a vector environment or an id; or two spaces.
+        lanes: their number, for spaces; else 1.
+
+    Raises:
+        ArgumentError: ``env`` is none of these, or ``lanes`` is invalid.
+    """
+    if isinstance(env, tuple):
+        return Lanes(*spaces_in(env), count("lanes", lanes, at_most=MOST_LANES))
+    if lanes != 1:
+        raise ArgumentError(f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes)
+    opened = open_environment(env)
+    opened.close()
+    return Lanes(opened.observation_space, opened.action_space, opened.num_envs)
 
 
 def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:

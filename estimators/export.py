@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -43,6 +44,10 @@ _FILES: Final = (
 )
 
 
+Step: TypeAlias = "Callable[[Path, Mapping[str, Any]], dict[str, Any]]"
+"""Works on a folder of an export, given the contents of ``policy.json``; returns JSON values."""
+
+
 class ActingModel(Protocol):
     """A model that acts, such as :class:`.model.Model`."""
 
@@ -62,8 +67,8 @@ def export(
     preprocessing: Mapping[str, Any] | None = None,
     *,
     litert: bool = True,
-    write_onnx: Callable[[Path, Mapping[str, Any]], dict[str, Any]] | None = None,
-    compare: Callable[[Path, Mapping[str, Any]], dict[str, Any]] | None = None,
+    write_onnx: Step | None = None,
+    compare: Step | None = None,
     run: Path | None = None,
 ) -> Path:
     """Export a policy.
@@ -78,10 +83,8 @@ def export(
         directory: target; parents are created.
         preprocessing: of observations, as ``policies/preprocessing.py`` reads it.
         litert: whether to write a LiteRT program.
-        write_onnx: writes the ONNX model into a folder, given the contents of ``policy.json``, and returns that file's
-            entry for it; None for no ONNX.
-        compare: compares the files in a folder with the agent, given the contents of ``policy.json``, and returns the
-            contents of ``parity.json``; None for no comparison.
+        write_onnx: writes the ONNX model, and returns its entry in ``policy.json``; None for no ONNX.
+        compare: compares the files with the agent, and returns the contents of ``parity.json``; None for no comparison.
         run: the run folder, for the model card; None if there is none.
 
     Returns:
@@ -93,38 +96,48 @@ def export(
         CheckpointError: the directory cannot be written.
     """
     target, program = target_of(directory, "an export", _FILES), model.program
-    try:
-        described = _described(program, config, policy, normalization_of(policy.statistics))
+    with _translate_errors(program.name):
+        described = _described(program, config, policy, preprocessing)
         made = model.acting_program() if litert else None
-    except ValueError as error:
-        raise ValueError(f"{program.name} cannot be exported: {error}") from error
-    if preprocessing is not None:
-        described["preprocessing"] = dict(preprocessing)
-    if described["exploration_note"] is not None:
-        logger.warning("export: %s", described["exploration_note"])
     with staged(target) as folder:
-        described["program"] = None if made is None else _write_program(folder, made, policy)
-        specs = {name: ArraySpec(array.shape, array.dtype) for name, array in policy.weights.items()}
-        described["weights"] = {
-            **written(folder / description.WEIGHTS, encode_arrays(policy.weights)),
-            "arrays": description.specs_to_json(specs),
-        }
+        _write_policy(folder, described, policy, made)
         if write_onnx is not None:
             try:
                 described["onnx"] = write_onnx(folder, described)
             except ValueError as error:
                 raise ValueError(f"{program.name} cannot be exported to ONNX: {error}") from error
         write_json_atomically(folder / description.FILE, described)
-        parity = None
-        if compare is not None:
-            try:
-                parity = compare(folder, described)
-            except ValueError as error:
-                raise ValueError(f"{program.name} cannot be exported: {error}") from error
-            write_json_atomically(folder / description.PARITY, parity)
+        parity = None if compare is None else _write_parity(folder, described, compare)
         write_file(folder / description.CARD, [model_card(described, run, parity).encode()])
     logger.info("exported to %s", target)
     return target
+
+
+@contextlib.contextmanager
+def _translate_errors(model: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{model} cannot be exported: {error}") from error
+
+
+def _write_policy(
+    folder: Path, described: dict[str, Any], policy: PolicySnapshot, made: FrozenProgram | bytes | None
+) -> None:
+    """Write the LiteRT program, if there is one, and the weights; describe both files."""
+    described["program"] = None if made is None else _write_program(folder, made, policy)
+    specs = {name: ArraySpec(array.shape, array.dtype) for name, array in policy.weights.items()}
+    described["weights"] = {
+        **written(folder / description.WEIGHTS, encode_arrays(policy.weights)),
+        "arrays": description.specs_to_json(specs),
+    }
+
+
+def _write_parity(folder: Path, described: Mapping[str, Any], compare: Step) -> dict[str, Any]:
+    with _translate_errors(str(described["model"])):
+        parity = compare(folder, described)
+    write_json_atomically(folder / description.PARITY, parity)
+    return parity
 
 
 def check_target(directory: str | Path) -> None:
@@ -163,12 +176,17 @@ def _write_program(folder: Path, made: FrozenProgram | bytes, policy: PolicySnap
 
 
 def _described(
-    program: ModelProgram, config: RunConfig, policy: PolicySnapshot, normalization: dict[str, Any] | None
+    program: ModelProgram, config: RunConfig, policy: PolicySnapshot, preprocessing: Mapping[str, Any] | None
 ) -> dict[str, Any]:
+    normalization = normalization_of(policy.statistics)
     predict = program.predict
     exploration = Greedy() if predict.exploration is None else predict.exploration
     silent = _why_it_cannot_explore(exploration, bool(predict.noise))
     explores = None if silent else describe(exploration, policy.counters.global_timestep)
+    if not (silent or explores):
+        silent = f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described"
+    if silent:
+        logger.warning("export: %s", silent)
     observation, action = config.observation_space, config.action_space
     if observation is None or action is None:
         raise ValueError(f"the spaces of {program.name} are not known")
@@ -191,9 +209,8 @@ def _described(
         "predictions": description.specs_to_json(predict.outputs),
         "state": None if predict.state is None else description.specs_to_json(predict.state),
         "exploration": explores,
-        "exploration_note": silent
-        if silent or explores
-        else f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described",
+        "exploration_note": silent,
+        **({} if preprocessing is None else {"preprocessing": dict(preprocessing)}),
     }
 
 

@@ -20,7 +20,7 @@ WAITING: Final = 4
 
 
 class Interrupts:
-    """Defers Ctrl-C while atomic work is in progress, until :meth:`release` raises it; a second Ctrl-C raises at once.
+    """Defers Ctrl-C while ``phase`` says that atomic work is in progress; a second Ctrl-C raises at once.
 
     Only in the main thread, and only if Python's own handler is installed: others are kept.
     """

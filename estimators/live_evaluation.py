@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.checks import count
+from ..core.errors import ArgumentError
 from ..core.protocols import State
 from ..environments.batched import AnyEnv, BatchedEnvironment
 from ..environments.ids import open_environment
@@ -61,10 +62,10 @@ class LiveEvaluations:
         if eval_batches:
             self._eval_mode()
 
-    def evaluate(self, env: Any, episodes: int, seed: int | None, eval_batches: int) -> EvaluationFacts:
+    def evaluate(self, env: Any, episodes: int, seed: int | None, eval_batches: int, explore: bool) -> EvaluationFacts:
         """Evaluate; returns results, the return of each episode, and how to reproduce them."""
         opened = self._environment(env, episodes)
-        stats = self._episodes(opened, episodes, seed)
+        stats = self._episodes(opened, episodes, seed, explore)
         results = summarize(stats)
         if eval_batches:
             results.update(self._eval_mode()(self._state, count("eval_batches", eval_batches)))
@@ -73,6 +74,7 @@ class LiveEvaluations:
             tuple(one.episode_return for one in stats),
             seed=self._evaluator.entropy(seed),
             num_envs=opened.num_envs,
+            explore=explore,
             environment=env if env is None or isinstance(env, str) else GIVEN,
         )
 
@@ -86,10 +88,13 @@ class LiveEvaluations:
             [stats] = self._episodes(recording.env, 1, None)
         return VideoFacts(path, stats, preview(recording.frames, recording.frames_per_sec))
 
-    def _episodes(self, opened: BatchedEnvironment, episodes: int, seed: int | None) -> list[EpisodeStats]:
+    def _episodes(
+        self, opened: BatchedEnvironment, episodes: int, seed: int | None, explore: bool = False
+    ) -> list[EpisodeStats]:
         policy = self._state.snapshot()
         with frozen(opened.env, self._statistics(), evaluating=True):
-            return self._evaluator.episodes(policy, opened, episodes, seed, stream=DURING_TRAINING, watch=Watchers())
+            how: dict[str, Any] = {"stream": DURING_TRAINING, "explore": explore, "watch": Watchers()}
+            return self._evaluator.episodes(policy, opened, episodes, seed, **how)
 
     def _statistics(self) -> State:
         return self._state.current_statistics() or {}
@@ -97,6 +102,12 @@ class LiveEvaluations:
     def _environment(self, env: Any, episodes: int) -> BatchedEnvironment:
         """Open ``env`` behind the batched interface; for None, some copies of the training environment."""
         self._refuse(env)
+        if (kind := self._evaluator.overridden_by) is not None:
+            message = (
+                f"hooks do not call {kind}.evaluate: evaluate in a hook of your own (after_episode, end) through"
+                " the Agent, and leave EvaluationHook out"
+            )
+            raise ArgumentError(message, "hooks", kind)
         copies = min(count("episodes", episodes), COPIES)
         key = ("copies", copies) if env is None else env if isinstance(env, str) else id(env)
         if key not in self._opened:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -9,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
-from ..core.protocols import Array, ArrayTree
+from ..core.protocols import Array, ArraySpec, ArrayTree
+from ..core.trees import first_row
 from ..environments.batched import BatchedEnvironment, Step
-from ..environments.single import Single, SingleStep
+from ..environments.copies import Single, SingleStep
+from ..environments.spaces import observation_spec
 from ..hooks.events import EpisodeStats
-from .batch_layout import first_row
 from .failures import FAILURES
 from .interrupts import UNDONE
 from .monitor import Monitor
@@ -116,6 +118,8 @@ class _One:
 
     def __init__(self, env: Single) -> None:
         self.step: Callable[[ArrayTree], SingleStep] = env.step_single
+        is_array = isinstance(observation_spec(env.observation_space), ArraySpec)
+        self._first: Callable[[ArrayTree], ArrayTree] = operator.itemgetter(0) if is_array else first_row
         self._row: ArrayTree | None = None  # the object last passed to the memory, which compares by identity
 
     def begin(self) -> None:
@@ -124,8 +128,8 @@ class _One:
     def transition(
         self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]
     ) -> dict[str, Any]:
-        row = first_row(observation) if self._row is None else self._row
-        self._row = following = first_row(step.observation)
+        row = self._first(observation) if self._row is None else self._row
+        self._row = following = self._first(step.observation)
         return {
             "observation": row,
             "action": action[0] if type(action) is np.ndarray else first_row(action),

@@ -11,14 +11,13 @@ from gymnasium.spaces import Box
 
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, Episode
-from ..core.trees import map_tree
+from ..core.trees import first_row, map_tree
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import KEYS
 from ..environments.spaces import leaves
 from ..environments.statistics import statistics_of
 from ..explorations import Random
 from ..policies.behaviour import zero_rows
-from .batch_layout import first_row
 from .evaluation import Act, summary_of
 
 _STREAM: Final = 1

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import logging
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,11 +15,10 @@ from typing import Any
 import gymnasium
 
 from ..core import registry
-from ..core.checks import is_json, plain, shortened
+from ..core.checks import is_json, refuse_non_finite
 from ..core.errors import ArgumentError, CheckpointError
 from ..core.protocols import ModelFn, RunConfig, State
 from ..environments import spaces
-from ..policies.compiled import CompiledProgram
 from ..policies.compiled import read as read_compiled
 from ..policies.reasons import Choice
 from ..run_dir import initial_values, record
@@ -29,9 +27,9 @@ from ..run_dir.generators import draw_seed
 from ..run_dir.programs import FOLDER, ProgramCache
 from ..run_dir.provenance import differences, provenance
 from ..run_dir.record import RunRecord
-from ..run_dir.snapshot import PolicySnapshot, load_snapshot, policies_in, snapshot_of
 from ..runtimes.tracing.signature import check_signature, describe
-from .failures import refuse_non_finite
+from . import run_params
+from .policy_store import PolicyStore
 from .state import lanes_of
 
 logger = logging.getLogger("axonrl")
@@ -70,16 +68,16 @@ class Run:
         """Includes the run's seed, and its spaces once known."""
         if not isinstance(self.config, RunConfig):
             raise ArgumentError(f"config must be an axonrl.RunConfig, got {config!r}", "config", config)
-        params = _as_mapping(params)
+        params = run_params.as_mapping(params)
         self._given_seed = self.config.seed
         self.record = record.read(self.model_dir)
         self.model_fn = None if self.compiled is not None else self._find(model_fn)
         if self.compiled is not None:
-            self.compiled = self._with_params(self.compiled, params)
+            self.compiled = run_params.compiled_for(self.compiled, params, self.record)
             given = self.compiled.params
             self.params, self.model_name = None if given is None else dict(given), self.compiled.model_fn
         elif self.model_fn is not None:
-            self.params = self._recorded_params() if params is None else dict(params)
+            self.params = run_params.recorded(self.record, self.model_dir) if params is None else params
             check_signature(self.model_fn, self.params)
             self.model_name = registry.name_of(self.model_fn)
         self.seed = self._new_seed()
@@ -95,12 +93,11 @@ class Run:
             self.spaces_fixed = True
         hours = self.config.keep_checkpoint_every_n_hours
         self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max, keep_every_hours=hours)
+        self.policies = PolicyStore(self.store, self.load)
         self.programs = ProgramCache(self.model_dir / FOLDER)
         self._is_checked = False
         self.current: int | None = None
         """Index of the checkpoint that the state in training equals or continues; None if the state is unusable."""
-        self._newest: tuple[int, PolicySnapshot] | None = None
-        self._numbered: tuple[int, PolicySnapshot] | None = None
 
     def _find(self, model_fn: ModelFn | str | None) -> ModelFn:
         if model_fn is None:
@@ -120,13 +117,6 @@ class Run:
             return int(self._given_seed)
         return draw_seed() if self.compiled is None else self.compiled.seed
 
-    def _with_params(self, compiled: CompiledProgram, given: Mapping[str, Any] | None) -> CompiledProgram:
-        """The program for the given params, or the recorded ones; ``ValueError`` if it does not support them."""
-        if given is None and self.record is not None:
-            given = self.record.params
-        wanted = None if given is None else record.recordable(given)[0]
-        return compiled if wanted is None else compiled.with_params(json.loads(json.dumps(wanted)))
-
     def describe_model(self) -> str:
         """Name of the model, for messages."""
         return describe(self.model_fn) if self.model_fn is not None else f"compiled={str(self.compiled_directory)!r}"
@@ -135,14 +125,6 @@ class Run:
     def compiled_directory(self) -> Path | None:
         """Folder of the compiled program; None for a traced function."""
         return None if self.compiled is None else self.compiled.directory
-
-    def _recorded_params(self) -> dict[str, Any] | None:
-        if self.record is None or (self.record.params is None and not self.record.unrecorded):
-            return None
-        if self.record.unrecorded:
-            names = ", ".join(self.record.unrecorded)
-            raise ValueError(f"{self.model_dir} could not record the params {names} as JSON: pass params again")
-        return dict(self.record.params or {})
 
     # -- comparing ----------------------------------------------------------------------------------------------------
 
@@ -161,20 +143,10 @@ class Run:
         if found is not None:
             if self._given_seed not in (None, found.seed):
                 raise ValueError(f"{self.model_dir} was started with seed {found.seed}; got seed {self._given_seed}")
-            self._refuse_other_params(found)
+            run_params.refuse_other(self.params, found, self.model_dir)
             self.seed = found.seed
             self.take_spaces(found.observation_space, found.action_space)
         self.config = dataclasses.replace(self.config, seed=self.seed)
-
-    def _refuse_other_params(self, found: RunRecord) -> None:
-        """Raise if params differ from those recorded."""
-        given, unrecorded = record.recordable(self.params)
-        had, has = (json.loads(json.dumps(params or {})) for params in (found.params, given))
-        names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
-        changed = [name for name in names if name not in (*unrecorded, *found.unrecorded)]
-        if changed:
-            listed = ", ".join(f"{name} ({had.get(name)!r} -> {has.get(name)!r})" for name in changed)
-            raise ValueError(f"{self.model_dir} was started with other params: {listed}; choose another model_dir")
 
     def take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
         """Use these spaces; ``ValueError`` if they differ from those of the record or the traced model."""
@@ -341,7 +313,7 @@ class Run:
                 differing,
             )
 
-    # -- checkpoints and kept policies --------------------------------------------------------------------------------
+    # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def save(self, content: State) -> None:
         """Write a checkpoint.
@@ -365,56 +337,6 @@ class Run:
             raise CheckpointError(f"{self.model_dir} holds checkpoints, but {record.FILE} is missing")
         return loaded
 
-    def newest_policy(self) -> PolicySnapshot | None:
-        """The policy in the newest checkpoint, cached; None if there is none."""
-        newest = self.store.newest()  # before loading: another process may write a checkpoint meanwhile
-        if newest is None:
-            return None
-        if self._newest is None or self._newest[0] != newest:
-            loaded = self.load()
-            if loaded is None:
-                return None
-            self._newest = newest, snapshot_of("last", loaded[1])
-        return self._newest[1]
-
-    def kept_policy(self, name: str) -> PolicySnapshot:
-        """Read a kept policy; ``ValueError`` if there is none of this name."""
-        path = self._policy_path(name)
-        if not path.exists():
-            raise ValueError(
-                f"{self.model_dir} holds no policy {name!r}, only {policies_in(self.model_dir)};"
-                " EvaluationHook keeps the best one while training"
-            )
-        return load_snapshot(name, path)
-
-    def checkpoint_policy(self, number: int) -> PolicySnapshot:
-        """The policy in the checkpoint of this number, cached; named after it.
-
-        Raises:
-            ArgumentError: there is no such checkpoint; lists existing ones.
-            CheckpointError: it is damaged.
-        """
-        if self._numbered is None or self._numbered[0] != number:
-            if number not in (kept := self.store.kept()):
-                there = f"only {', '.join(map(str, kept))}" if kept else "none at all"
-                message = f"{self.model_dir} holds no checkpoint {number}, {there}; keep_checkpoint_max limits them"
-                raise ArgumentError(message, "policy", number)
-            self._numbered = number, snapshot_of(str(number), self.store.read(number))
-        return self._numbered[1]
-
-    def keep_policy(self, policy: PolicySnapshot, info: Mapping[str, Any]) -> Path:
-        """Write a policy to ``<model_dir>/<name>.safetensors``, with ``info`` inside."""
-        name = policy.name
-        if name in ("", "last") or Path(name).name != name:
-            raise ValueError(f"a policy's name must be a plain file name other than 'last'; got {name!r}")
-        refuse_non_finite(policy.weights, f"in the policy {name!r}; it is not saved")
-        path = self._policy_path(name)
-        policy.save(path, info)
-        return path
-
-    def _policy_path(self, name: str) -> Path:
-        return self.model_dir / f"{name}.safetensors"
-
 
 def _folder(model_dir: Any) -> Path:
     if model_dir is None:
@@ -424,30 +346,3 @@ def _folder(model_dir: Any) -> Path:
         message = f"model_dir must be a path, or None for a temporary folder, got {model_dir!r}"
         raise ArgumentError(message, "model_dir", model_dir)
     return Path(model_dir).absolute()
-
-
-def _as_mapping(params: Any) -> Mapping[str, Any] | None:
-    """Convert params to a mapping of Python values; for a dataclass such as ``DQNParams``, only non-default ones."""
-    if dataclasses.is_dataclass(params) and not isinstance(params, type):
-        given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
-        pairs = {name: (plain(value), plain(default)) for name, (value, default) in given.items()}
-        params = {name: value for name, (value, default) in pairs.items() if value != default}
-    if params is None:
-        return None
-    if not isinstance(params, Mapping):
-        raise ArgumentError(f"params must be a mapping of names to values, got {shortened(params)}", "params", params)
-    for key, value in params.items():
-        if not isinstance(key, str):
-            raise ArgumentError(f"the keys of params must be strings, got {key!r}", "params", key)
-        _refuse_beyond_float64(f"params[{key!r}]", value)
-    return {name: plain(value) for name, value in params.items()}
-
-
-def _refuse_beyond_float64(where: str, value: Any) -> None:
-    """Raise for integers that float64, and so programs and records, cannot hold."""
-    if isinstance(value, int) and abs(value) > sys.float_info.max:
-        message = f"{where} must be a number that float64 holds, up to {sys.float_info.max:.2g}, got {shortened(value)}"
-        raise ArgumentError(message, where, value)
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    for key, item in items:
-        _refuse_beyond_float64(f"{where}[{key!r}]", item)

@@ -9,7 +9,11 @@ from typing import Any
 
 import gymnasium
 
+from ..policies.modes import ModelProgram
+from ..policies.reasons import from_record
+from ..run_dir.record import RunRecord
 from .limits import UpdateSchedule
+from .stepper import Stepper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +44,26 @@ class RunSummary:
     schedule: UpdateSchedule
     runtimes: Mapping[str, str]
     why: Mapping[str, str]
+
+
+def summary_of(
+    spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]],
+    program: ModelProgram,
+    stepper: Stepper,
+    record: RunRecord | None,
+) -> RunSummary:
+    """Summarize a run in a session."""
+    reasons = {} if record is None else record.runtime_why
+    return RunSummary(
+        observation_space=spaces[0],
+        action_space=spaces[1],
+        num_envs=stepper.lanes,
+        parts=parts_of(program.variables(), program.predict_variables()),
+        memory_bytes=getattr(stepper.memory, "nbytes", None),
+        schedule=stepper.schedule,
+        runtimes={} if record is None else record.runtime,
+        why={part: str(from_record(why)) for part, why in reasons.items()},
+    )
 
 
 def parts_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[str, Part]:

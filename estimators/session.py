@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import gymnasium
-import numpy as np
 
 from ..core.protocols import Array, RunConfig
+from ..core.trees import equal
 from ..environments.batched import BatchedEnvironment
 from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
@@ -135,7 +135,7 @@ class MonitoredSession:
         if self._failed:
             logger.warning("no checkpoint is saved: the run has failed")
         elif self._interrupts.phase != IDLE:
-            self._ask_checkpoint(SAVING)
+            self._interrupts.phase = max(self._interrupts.phase, SAVING)
         else:
             self._interrupts.phase = RUNNING
             try:
@@ -148,10 +148,15 @@ class MonitoredSession:
         self._evaluations.prepare(env, episodes, eval_batches)
 
     def evaluate(
-        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
+        self,
+        env: Any = None,
+        episodes: int = 10,
+        seed: int | None = None,
+        eval_batches: int = 0,
+        explore: bool = False,
     ) -> Mapping[str, float]:
-        """Run greedy episodes in separate environments, and EVAL on the memory, without influence on training."""
-        facts = self._evaluations.evaluate(env, episodes, seed, eval_batches)
+        """Run episodes in separate environments, and EVAL on the memory, without influence on training."""
+        facts = self._evaluations.evaluate(env, episodes, seed, eval_batches, explore)
         for call in self._hooks.after_evaluation:
             call(self, facts)
         self._keep_evaluated()
@@ -162,13 +167,9 @@ class MonitoredSession:
         if not self.config.save_checkpoints_at_evaluations or self._cuts or self._failed:
             return
         if self._interrupts.phase != IDLE:
-            self._ask_checkpoint(SAVING if self._offline else WAITING)
+            self._interrupts.phase = max(self._interrupts.phase, SAVING if self._offline else WAITING)
         elif self._unsaved:
             self.save_checkpoint()
-
-    def _ask_checkpoint(self, phase: int) -> None:
-        """Request a checkpoint within the timestep in progress."""
-        self._interrupts.phase = max(self._interrupts.phase, phase)
 
     def prepare_video(self, env: Any = None) -> None:
         """Open the environment for ``record_video``, so that errors show at once."""
@@ -191,7 +192,7 @@ class MonitoredSession:
 
     def save_policy(self, name: str, info: Mapping[str, Any]) -> Path:
         """Write the policy to ``<model_dir>/<name>.safetensors``, atomically, with ``info`` and the counters inside."""
-        return self._run.keep_policy(self._state.snapshot(name), info)
+        return self._run.policies.keep(self._state.snapshot(name), info)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -313,7 +314,9 @@ class MonitoredSession:
             if asked == WAITING:  # the policy that was evaluated is saved
                 self._unsaved = self._stepper.has_pending_updates(self._stepper.limits)
                 self.monitor.learn()
-        interrupts.release()
+        interrupts.phase = IDLE
+        if interrupts.noted:
+            interrupts.release()
         return finished
 
     # -- keeping ------------------------------------------------------------------------------------------------------
@@ -327,7 +330,7 @@ class MonitoredSession:
         self.saves += 1
 
     def _save_if_changed(self) -> None:
-        if self._unsaved or not _same(self._hooks.state_dict(), self._state.hooks):
+        if self._unsaved or not equal(self._hooks.state_dict(), self._state.hooks):
             self.save_checkpoint()
 
     def _refuse_torn(self) -> None:
@@ -341,10 +344,3 @@ class MonitoredSession:
                 text = str(error)
             return f"{type(error).__name__}: {text}".removesuffix(": ")  # KeyboardInterrupt has no message
         return self.stop_reason or "the session was closed"
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Are these two states equal, arrays included?"""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)

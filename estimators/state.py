@@ -25,10 +25,10 @@ class TrainingState:
 
     ``observation`` [N, ...] are the latest observations of the running episodes; ``statistics`` and ``environment`` are
     the saved statistics of wrappers and, if ``env`` supports it, its saved state, which makes replay unnecessary.
-    Without an ``env``, a caller owns the loop, and a checkpoint cuts running episodes, as they cannot be replayed.
-    ``waiting`` [N] are the lanes with a pending action. ``offline_steps`` counts updates without timesteps, and
-    ``stored`` has a digest of each set of episodes stored in the memory. ``cluster`` is the state of a cluster's
-    actors.
+    ``normalises`` tells whether wrappers of ``env`` have statistics. Without an ``env``, a caller owns the loop, and a
+    checkpoint cuts running episodes, as they cannot be replayed. ``waiting`` [N] are the lanes with a pending action.
+    ``offline_steps`` counts updates without timesteps, and ``stored`` has a digest of each set of episodes stored in
+    the memory. ``cluster`` is the state of a cluster's actors.
     """
 
     stepper: Stepper
@@ -38,6 +38,7 @@ class TrainingState:
     statistics: State | None = None
     environment: State | None = None
     env: BatchedEnvironment | None = None
+    normalises: bool = False
     waiting: Array | None = None
     offline_steps: int = 0
     cluster: State = dataclasses.field(default_factory=dict)
@@ -59,7 +60,7 @@ class TrainingState:
 
     def current_statistics(self) -> State | None:
         """Current statistics of the environment's wrappers."""
-        return self.statistics if self.env is None else statistics_of(self.env.env)
+        return statistics_of(self.env.env) if self.env is not None and self.normalises else self.statistics
 
     def bring_back(self, env: BatchedEnvironment) -> str | None:
         """Restore ``env`` to the state of the running episodes.
@@ -72,9 +73,10 @@ class TrainingState:
         Raises:
             ValueError: its wrappers do not match the saved statistics.
         """
+        found = statistics_of(env.env)
         if self.statistics is None:
-            self.statistics = statistics_of(env.env)
-        self.env, self.waiting = env, None
+            self.statistics = found
+        self.env, self.normalises, self.waiting = env, bool(found), None
         running = self.episodes.running
         with frozen(env.env, self.statistics):
             if env.not_exact is not None:
@@ -112,7 +114,7 @@ class TrainingState:
         self.statistics = self.current_statistics()
         running = bool(self.episodes.running.any())
         if self.env is not None:
-            self.environment = self.env.state_dict() if running else None
+            self.environment = self.env.state_dict() if running and self.env.saves_state else None
         state = {
             **self.stepper.state_dict(),
             "episodes": self.episodes.state_dict(),

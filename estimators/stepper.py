@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import gymnasium
 import numpy as np
 
 from ..core.errors import ArgumentError
-from ..core.protocols import Array, ArrayTree, Memory, ModelFn, RunConfig, State
+from ..core.protocols import Array, ArrayTree, Memory, State
 from ..core.schedules import follows_run
 from ..environments import spaces
 from ..explorations.returned_actions import level_of
@@ -24,17 +24,15 @@ from ..policies.compiled import CompiledProgram
 from ..policies.executors import Executor
 from ..policies.learner import Learner
 from ..policies.modes import PredictMode, TrainMode
-from ..run_dir.generators import generators, model_seed
-from ..run_dir.programs import shared
+from ..run_dir.generators import generators
 from ..run_dir.snapshot import Counters, PolicySnapshot
-from ..runtimes.tracing.signature import BoundModelFn, check_signature
 from .batch_layout import check_batch, check_td_error, introduce, shapes_of
-from .failures import warn_unchanged
 from .limits import Limits, UpdateSchedule
 from .update_schedule import waiting
 
 _PATIENCE: Final = 100
 """Updates after which an unchanged policy causes a warning."""
+logger = logging.getLogger("axonrl")
 
 
 class Stepper:
@@ -88,53 +86,6 @@ class Stepper:
         self._reads_progress = train.reads_progress
 
     @classmethod
-    def make(
-        cls,
-        model_fn: ModelFn,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        memory: Memory,
-        *,
-        params: Mapping[str, Any] | None = None,
-        lanes: int = 1,
-        seed: int = 0,
-        schedule: UpdateSchedule | None = None,
-        runtime: str = "auto",
-    ) -> Stepper:
-        """Make a stepper: trace the model, choose an executor and build the memory.
-
-        Args:
-            model_fn: the model.
-            observation_space: of one lane.
-            action_space: of one lane.
-            memory: a new one; built here.
-            params: for ``model_fn``.
-            lanes: N.
-            seed: for initial weights and all generators.
-            schedule: when updates are due; None for the default of ``Agent.train``.
-            runtime: as in ``RunConfig``.
-
-        Raises:
-            ValueError: model, memory and spaces do not fit together.
-        """
-        from ..runtimes.executor_choice import choose
-        from ..runtimes.tracing.program import Program
-
-        schedule = UpdateSchedule() if schedule is None else schedule
-        config = RunConfig(seed=seed, runtime=runtime, observation_space=observation_space, action_space=action_space)
-        check_signature(model_fn, params)
-        bound = BoundModelFn(model_fn, params, config, None)
-        program = Program(bound, spaces.observation_spec(observation_space), model_seed(seed))
-        introduce(memory, observation_space, action_space)
-        shapes = shapes_of(program.predict, observation_space, action_space, memory, lanes, schedule)
-        train = program.trace_train(shapes.batch)
-        check_td_error(train, memory)
-        executor, _ = choose(program, train, runtime, None, shared)
-        rngs = generators(seed)
-        memory.build(shapes.transition, lanes, rngs["memory"])
-        return cls(program.predict, train, executor, memory, lanes, rngs, waiting(schedule, memory))
-
-    @classmethod
     def load(
         cls,
         directory: str | Path | CompiledProgram,
@@ -150,8 +101,8 @@ class Stepper:
             directory: the program's folder, or the program itself, for example with other params.
             memory: a new one, with the compiled settings; built here.
             lanes: N.
-            seed: as for :meth:`make`; None for that of the compilation.
-            schedule: as for :meth:`make`.
+            seed: for initial weights and all generators; None for that of the compilation.
+            schedule: when updates are due; None for the default of ``Agent.train``.
 
         Raises:
             ValueError: as for :meth:`axonrl.policies.Learner.load`; the memory has other batches.
@@ -229,11 +180,7 @@ class Stepper:
         if self.memory.is_rollout:
             self.pending_updates = int(self.memory.can_sample())
         elif now >= self.schedule.first_update:
-            self.pending_updates += self.due(before, now)
-
-    def due(self, before: int, now: int) -> int:
-        """Number of updates that become due between two timesteps."""
-        return self.schedule.due_between(before, now)
+            self.pending_updates += self.schedule.due_between(before, now)
 
     def learn(self) -> UpdateFacts:
         """Run one update on a batch of the memory."""
@@ -260,10 +207,15 @@ class Stepper:
         return UpdateFacts(loss, dict(zip(self._metrics, metrics)))  # noqa: B905 (strict takes half as long again)
 
     def warn_unchanged(self) -> None:
-        """Warn once if no update of the run has changed PREDICT's variables."""
+        """Warn once if PREDICT has variables, and no update of the run has changed any of them."""
         before, self._untrained = self._untrained, {}
-        if before:
-            warn_unchanged(before, self.executor.get_predict_weights(), self.counters.global_step)
+        after, updates = self.executor.get_predict_weights() if before else {}, self.counters.global_step
+        if before and all(np.array_equal(value, after[name], equal_nan=True) for name, value in before.items()):
+            logger.warning(
+                "%s changed none of PREDICT's variables, so the policy does not learn. Was the target network built"
+                " before the online one, is the learning rate zero, or are all rewards zero?",
+                "the first update" if updates == 1 else f"the first {updates} updates",
+            )
 
     @property
     def needs_limits(self) -> bool:

@@ -1,74 +1,46 @@
-"""The trainer: builds the parts of a training, and opens sessions."""
+"""The trainer: opens sessions of a training, and restores its newest checkpoint in them."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import logging
-import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..core import registry
+from ..core.checks import refuse_non_finite
 from ..core.errors import ArgumentError, CheckpointError
-from ..core.protocols import Array, ArraySpec, Memory, SpecTree, State
+from ..core.protocols import Array, ArraySpec, Memory
 from ..environments.description import arguments_of
-from ..environments.spaces import action_spec
-from ..environments.statistics import names_of, statistics_of, taken_over
 from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
 from ..memories.description import arguments_of as memory_arguments
 from ..memories.description import like
 from ..memories.resharding import timesteps_in
-from ..policies.executors import Executor, check_weights
-from ..policies.reasons import Choice
+from ..policies.executors import check_weights
 from ..run_dir import record
 from ..run_dir.arrays import split_state
-from ..run_dir.generators import generators
-from ..run_dir.initial_values import digests
 from ..run_dir.snapshot import Counters
 from ..run_dir.sources import recorded
 from ..run_dir.starts import began_in, ensure_start
-from .batch_layout import check_td_error, introduce, shapes_of
-from .episodes import Episodes
+from .batch_layout import introduce
 from .evaluator import Evaluator
 from .experience_sources import Lanes, lanes_of, offline_lanes
-from .failures import refuse_non_finite
 from .limits import UpdateSchedule
 from .live_evaluation import LiveEvaluations
 from .model import Model
 from .offline import refuse_emptied, store
 from .run import Run
 from .session import MonitoredSession
+from .session_lock import SessionLock
 from .state import TrainingState
-from .stepper import Stepper, no_limits
+from .stepper import no_limits
+from .training_parts import TrainingParts, build_parts
 from .update_schedule import chosen, why_few_updates
-from .warm_start import Taken, WarmStart, refuse_other, take
-
-if TYPE_CHECKING:
-    from .eval_mode import EvalMode
+from .warm_start import WarmStart, first_statistics, refuse_other
 
 logger = logging.getLogger("axonrl")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Built:
-    """Parts made once, when the first session is opened."""
-
-    state: TrainingState
-    choice: Choice
-    hooks: tuple[Any, ...]
-    """Hooks of the TRAIN spec."""
-    inexact_ops: tuple[str, ...]
-    taken: Taken | None
-    """Weights taken by a warm start; None for a resumed run, or one with its own initial weights."""
-    transition: Mapping[str, SpecTree]
-    """Specs of one lane's transition."""
-    initial: Mapping[str, Any]
-    """Digests of the program's initial values."""
 
 
 class Trainer:
@@ -101,24 +73,20 @@ class Trainer:
         """The open session."""
         self.source: Any = None
         """Its environment as the user passed it, if any."""
-        self._run = run
+        self.run = run
         self._model = model
         self._evaluator = evaluator
-        self._built: _Built | None = None
-        self._is_fresh = True
-        """Do the program's variables have their initial values?"""
+        self._parts: TrainingParts | None = None
         self._doubt: str | None = None
         """Schedule warnings already logged."""
-        self._alone = threading.Lock()
-        self._thread = ""
-        """Name of the thread with the session."""
+        self._lock = SessionLock()
 
     @property
     def counters(self) -> Counters:
         """Progress of the run: in training, or of its newest checkpoint."""
-        if self._built is not None and self._run.store.newest() == self._run.current:
-            return self._built.state.counters
-        newest = self._run.newest_policy()
+        if self._parts is not None and self.run.store.newest() == self.run.current:
+            return self._parts.state.counters
+        newest = self.run.policies.newest()
         return Counters() if newest is None else newest.counters
 
     def needed_memory(self) -> Memory:
@@ -141,7 +109,7 @@ class Trainer:
         """
         self._refuse_early()
         with contextlib.ExitStack() as closing:
-            lanes = lanes_of(self._run, env, closing)
+            lanes = lanes_of(self.run, env, closing)
             session = closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
             self.source = env
             yield session
@@ -159,7 +127,7 @@ class Trainer:
         self._refuse_early()
         refuse_emptied(self.needed_memory())
         with contextlib.ExitStack() as closing:
-            lanes = offline_lanes(self._run, data, env, closing)
+            lanes = offline_lanes(self.run, data, env, closing)
             yield closing.enter_context(self.over(lanes, hooks, None, endless=endless))
 
     @contextlib.contextmanager
@@ -168,41 +136,38 @@ class Trainer:
     ) -> Iterator[MonitoredSession]:
         """Open a session for these lanes, in the state of the newest checkpoint."""
         self._refuse_early()
-        if not self._alone.acquire(blocking=False):
-            raise self._session_error()
-        self._thread = threading.current_thread().name
         with contextlib.ExitStack() as closing:
-            closing.callback(self._alone.release)
+            closing.enter_context(self._lock.held())
             try:
-                closing.enter_context(self._run.store.lock())
-                built = self._prepare(lanes, schedule)
-                state = built.state
+                closing.enter_context(self.run.store.lock())
+                parts = self._prepare(lanes, schedule)
+                state = parts.state
                 if endless and state.stepper.needs_limits:
                     raise no_limits()
-                watching = with_defaults(self._run.config, hooks, built.hooks)
+                watching = with_defaults(self.run.config, hooks, parts.hooks)
                 watching.load_state_dict(state.hooks)
                 split_state({"hooks": watching.state_dict()})  # fails now rather than when saving
                 self._evaluator.training_environment = None if lanes.offline else lanes.source
-                live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._eval_mode, closing)
-                self.session = MonitoredSession(self._run, state, lanes.env, watching, live, offline=lanes.offline)
+                live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._model.eval_mode, closing)
+                self.session = MonitoredSession(self.run, state, lanes.env, watching, live, offline=lanes.offline)
                 for prepare in watching.prepare:
                     prepare(self.session)
-                if self._run.current is None:
-                    self._start(built, lanes, None if schedule is None else state.stepper.schedule)
+                if self.run.current is None:
+                    self._start(parts, lanes, None if schedule is None else state.stepper.schedule)
                 if not lanes.offline:
                     used = lanes.env or lanes.like
-                    code = recorded(self._run.model_fn, None if used is None else used.env)
-                    self._run.take_environment(arguments_of(lanes.source), code)
-                ensure_start(self._run.model_dir, self._run.seed)
+                    code = recorded(self.run.model_fn, None if used is None else used.env)
+                    self.run.take_environment(arguments_of(lanes.source), code)
+                ensure_start(self.run.model_dir, self.run.seed)
                 self._bring_back(state, lanes)
                 yield self.session
             except BaseException:
-                self._run.current = None  # memory may be torn: the next session starts from disk
+                self.run.current = None  # memory may be torn: the next session starts from disk
                 raise
             finally:
                 self.session = self.source = self._evaluator.training_environment = None
-                if self._built is not None:
-                    self._built.state.env = None
+                if self._parts is not None:
+                    self._parts.state.env = None
 
     @contextlib.contextmanager
     def using(self, memory: Memory) -> Iterator[None]:
@@ -212,13 +177,13 @@ class Trainer:
         try:
             yield
         finally:
-            self.memory, self._built, self._run.current = before, None, None
+            self.memory, self._parts, self.run.current = before, None, None
 
     def _rebuild(self) -> None:
         """Rebuild everything from the checkpoint for the next session, with a new memory."""
-        if self._built is not None:
+        if self._parts is not None:
             self.memory = like(self.needed_memory())
-        self._built = self._run.current = None
+        self._parts = self.run.current = None
 
     def use_schedule(self, asked: UpdateSchedule) -> None:
         """Set the update schedule; values not given come from the run's record, or wait for a batch.
@@ -226,63 +191,50 @@ class Trainer:
         Raises:
             ValueError: a given first update comes before the memory can fill a batch.
         """
-        run, memory, stepper = self._run, self.needed_memory(), self.state().stepper
+        run, memory, stepper = self.run, self.needed_memory(), self.state().stepper
         recorded = {} if run.record is None else run.record.schedule or {}
         stepper.schedule = chosen(asked, recorded, memory, str(run.model_dir))
         if memory.is_rollout:
             return
-        if run.model_fn is not None and run.model_name is not None and run.model_name in registry.BUILT_IN["model_fn"]:
-            from ..models.blocks.params import params_of
-
-            doubt = why_few_updates(stepper.schedule, params_of(run.model_name), stepper.lanes)
-            if doubt is not None and doubt != self._doubt:
-                logger.warning(doubt)
-            self._doubt = doubt
+        doubt = None if run.model_fn is None else why_few_updates(stepper.schedule, run.model_name, stepper.lanes)
+        if doubt is not None and doubt != self._doubt:
+            logger.warning(doubt)
+        self._doubt = doubt
         run.record_schedule(stepper.schedule.as_dict())
 
-    def mark_not_exact(self, why: str) -> None:
-        """Mark the run of the open session as not exact from now on."""
-        self._run.mark_not_exact(why)
-
-    def transition(self) -> Mapping[str, SpecTree]:
-        """Specs of one lane's transition in the open session."""
-        if self._built is None:
+    def parts(self) -> TrainingParts:
+        """The parts of the open session; ``ValueError`` if there is none."""
+        if self._parts is None:
             raise ValueError("no session is open")
-        return self._built.transition
+        return self._parts
 
     def state(self) -> TrainingState:
         """The training state of the open session."""
-        if self._built is None:
-            raise ValueError("no session is open")
-        return self._built.state
+        return self.parts().state
 
     def _refuse_early(self) -> None:
         """Raise what can be raised before anything is opened or written."""
         self.needed_memory()
-        if self._alone.locked():
-            raise self._session_error()
+        self._lock.refuse_second()
 
-    def _session_error(self) -> ValueError:
-        where = f" in thread {self._thread!r}" if self._thread != threading.current_thread().name else ""
-        return ValueError(f"this Agent has a session open already{where}: train it in one thread at a time")
-
-    def _prepare(self, lanes: Lanes, schedule: UpdateSchedule | None) -> _Built:
+    def _prepare(self, lanes: Lanes, schedule: UpdateSchedule | None) -> TrainingParts:
         """Build the parts, and load the newest checkpoint, if there is one."""
-        run = self._run
+        run = self.run
         self._refuse_others(lanes)
-        if self._built is not None and self._built.state.stepper.lanes != lanes.number:
+        if self._parts is not None and self._parts.state.stepper.lanes != lanes.number:
             self._rebuild()
         memory = self.needed_memory()
         if lanes.masks is not None and hasattr(memory, "drop_surplus"):
             memory.drop_surplus()
         newest = run.store.newest()
-        if self._built is None:
-            self._built = self._build(lanes, memory, schedule if newest is None else None)
+        if self._parts is None:
+            asked = schedule if newest is None else None
+            self._parts = build_parts(run, self._model, memory, lanes, asked, self.warm_start)
             run.current = None
-            self._evaluator.live = self._built.state.snapshot
+            self._evaluator.live = self._parts.state.snapshot
         else:
             introduce(memory, *lanes.seen(), began_in(run.model_dir))
-        state = self._built.state
+        state = self._parts.state
         if newest is None:
             if state.counters != Counters():
                 raise CheckpointError(
@@ -293,24 +245,24 @@ class Trainer:
             if state.stored:  # by a session that could not begin
                 memory.clear()
                 state.stored.clear()
-            state.statistics = _first_statistics(lanes, self._built.taken)
+            state.statistics = first_statistics(lanes.env or lanes.like, self._parts.taken)
         else:
             self._load(newest, state)
             run.compare_provenance()
         if schedule is not None:
             self.use_schedule(schedule)
         if lanes.offline:
-            store(lanes, state, self._built.transition)
-        return self._built
+            store(lanes, state, self._parts.transition)
+        return self._parts
 
     def _refuse_others(self, lanes: Lanes) -> None:
         """Raise for lanes that cannot continue the run."""
-        run = self._run
+        run = self.run
         run.adopt(record.read(run.model_dir))  # again: another Agent may have continued the run
         try:
             run.take_spaces(lanes.observation_space, lanes.action_space)
         except ValueError:
-            if (policy := run.newest_policy()) is not None:
+            if (policy := run.policies.newest()) is not None:
                 lanes.refuse_others(policy.statistics)  # a missing wrapper is more informative than other spaces
             raise
         if lanes.like is None:
@@ -318,43 +270,9 @@ class Trainer:
         if run.record is not None:
             refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
 
-    def _build(self, lanes: Lanes, memory: Memory, schedule: UpdateSchedule | None) -> _Built:
-        run, program = self._run, self._model.program
-        predict = program.predict
-        spaces = lanes.observation_space, lanes.action_space
-        introduce(memory, *lanes.seen(), began_in(run.model_dir))
-        shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
-        train, executor, choice = self._model.prepare_training(shapes.batch)
-        check_td_error(train, memory)
-        initial = digests(executor.get_weights()) if self._is_fresh else {}
-        self._is_fresh = False
-        if run.store.newest() is not None:
-            run.compare_initial(initial)
-        taken = self._taken(executor)
-        rngs = generators(run.seed)
-        if hasattr(memory, "place_in"):
-            memory.place_in(run.model_dir)
-        memory.build(shapes.transition, lanes.number, rngs["memory"])  # last, so that a failed attempt can be repeated
-        if hasattr(memory, "trust_identity"):  # arrays passed to it do not change during an episode
-            memory.trust_identity()
-        stepper = Stepper(predict, train, executor, memory, lanes.number, rngs, UpdateSchedule(), lock=self._model.lock)
-        episodes = Episodes(lanes.number, action_spec(lanes.action_space), run.seed)
-        inexact_ops = tuple(sorted({*predict.not_exact, *train.not_exact}))
-        state = TrainingState(stepper, episodes)
-        return _Built(state, choice, train.training_hooks, inexact_ops, taken, shapes.transition, initial)
-
-    def _taken(self, executor: Executor) -> Taken | None:
-        """Set the initial weights of a new run to those of the warm start, where it has them."""
-        if self.warm_start is None or self._run.store.newest() is not None:
-            return None
-        program = self._model.program
-        taken = take(self.warm_start, program.variables(), program.predict_variables())
-        executor.set_weights({**executor.get_weights(), **taken.weights})
-        return taken
-
     def _load(self, newest: int, state: TrainingState) -> None:
         """Restore the newest checkpoint, unless the state equals or continues it."""
-        run = self._run
+        run = self.run
         if newest == run.current or (loaded := run.load()) is None:
             return
         index, content = loaded
@@ -375,37 +293,36 @@ class Trainer:
                 why += f"; {left} timesteps of a partial rollout are dropped"
             run.mark_not_exact(why)
 
-    def _start(self, built: _Built, lanes: Lanes, schedule: UpdateSchedule | None) -> None:
+    def _start(self, parts: TrainingParts, lanes: Lanes, schedule: UpdateSchedule | None) -> None:
         """Start the run: write its record and its first checkpoint."""
-        start, taken = self.warm_start, built.taken
-        self._run.start(
+        start, taken = self.warm_start, parts.taken
+        self.run.start(
             lanes.number,
-            built.choice,
+            parts.choice,
             environment=arguments_of(lanes.source),
             memory=memory_arguments(self.memory),
             schedule=None if schedule is None else schedule.as_dict(),
-            initial=built.initial,
+            initial=parts.initial,
             warm_start=None if start is None or taken is None else {**start.as_record(), "new": list(taken.new)},
         )
-        if built.inexact_ops:
-            ops = ", ".join(built.inexact_ops)
-            self._run.mark_not_exact(
+        if parts.inexact_ops:
+            ops = ", ".join(parts.inexact_ops)
+            self.run.mark_not_exact(
                 f"model_fn uses TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact"
             )
-        self._run.save(built.state.content())
-        self._run.programs.keep()
+        self.run.save(parts.state.content())
+        self.run.programs.keep()
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Replace the run's weights, PREDICT's or all, in training and in a new checkpoint."""
-        run, arrays = self._run, {name: np.asarray(value) for name, value in weights.items()}
+        run, arrays = self.run, {name: np.asarray(value) for name, value in weights.items()}
         refuse_non_finite(arrays, "in the given weights")
         if self.session is not None:
             self.state().stepper.set_weights(arrays)
             return
         with run.store.lock():
             run.refresh()
-            newest = run.store.newest()
-            if newest is None or (loaded := run.load()) is None:
+            if (loaded := run.load()) is None:
                 raise ValueError(
                     f"set_weights needs a run, but {run.model_dir} holds none; to start one from these weights, use"
                     " Agent(..., warm_start=weights)"
@@ -429,27 +346,5 @@ class Trainer:
             lanes.refuse_others(state.statistics)
             state.cut()
             return
-        why = state.bring_back(lanes.env)
-        if why is not None:
-            self._run.mark_not_exact(f"{lanes.env.name}: {why}")
-
-    @functools.cached_property
-    def _eval_mode(self) -> EvalMode:
-        return self._model.eval_mode()
-
-
-def _first_statistics(lanes: Lanes, taken: Taken | None) -> State:
-    """Initial statistics of a new run's wrappers: those of a warm start, if there are any."""
-    like = lanes.env or lanes.like
-    if like is None:
-        return {}
-    own = statistics_of(like.env)
-    if taken is not None and taken.statistics is not None:
-        if (found := taken_over(like.env, taken.statistics)) is not None:
-            return found
-        logger.warning(
-            "warm start: statistics of normalising wrappers are not taken: this environment has other wrappers"
-        )
-    elif taken is not None and own:
-        logger.warning("warm start: the source has no statistics; those of %s start over", " and ".join(names_of(own)))
-    return own
+        if (why := state.bring_back(lanes.env)) is not None:
+            self.run.mark_not_exact(f"{lanes.env.name}: {why}")

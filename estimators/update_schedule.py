@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from ..core import registry
 from ..core.protocols import Memory
 from .limits import Default, UpdateSchedule
 
-_PATIENCE: Final = 1_000_000
-"""Timesteps within which a memory must become ready to sample."""
+PATIENCE: Final = 1_000_000
+"""Timesteps within which a memory must become ready to sample, unless its size is larger; a rollout's largest size."""
 logger = logging.getLogger("axonrl")
 
 
@@ -57,14 +58,19 @@ def why_no_update(schedule: UpdateSchedule, memory: Memory, timestep: int, end: 
     return f"no update will be made: training ends at timestep {end:,}, and {when}"
 
 
-def why_few_updates(schedule: UpdateSchedule, params: type[Any], lanes: int) -> str | None:
+def why_few_updates(schedule: UpdateSchedule, model: str | None, lanes: int) -> str | None:
     """Warning for far fewer updates than in the paper of a built-in algorithm; None if there are enough.
 
     Args:
         schedule: when updates are due.
-        params: class of the algorithm's parameters.
+        model: name of the ``model_fn``, if it has one.
         lanes: N; one update per vector step is one per N timesteps.
     """
+    if model is None or model not in registry.BUILT_IN["model_fn"]:
+        return None
+    from ..models.blocks.params import params_of
+
+    params = params_of(model)
     every, paper = schedule.update_frequency, params.paper_update_frequency
     if paper is None or every <= max(4, lanes) * paper:
         return None
@@ -85,7 +91,7 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
         return schedule
     high = first
     while not memory.can_sample(high):
-        if high > _PATIENCE:
+        if high > PATIENCE:
             return schedule  # a memory that never fills a batch: due updates are skipped, with a warning
         high *= 2
     low = high // 2  # too few timesteps

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, State
+from ..environments.batched import BatchedEnvironment
+from ..environments.statistics import names_of, statistics_of, taken_over
 from ..run_dir import record
 from ..run_dir.checkpoints import CheckpointStore
 from ..run_dir.snapshot import Counters as Progress
@@ -88,6 +90,27 @@ class Taken:
 def as_warm_start(value: Any) -> WarmStart | None:
     """Convert a user's ``warm_start``; ``ArgumentError`` for an unsuitable value."""
     return value if value is None or isinstance(value, WarmStart) else WarmStart(value)
+
+
+def first_statistics(env: BatchedEnvironment | None, taken: Taken | None) -> State:
+    """Initial statistics of a new run's wrappers: those of its warm start, if there are any.
+
+    Args:
+        env: the environments, or others like them; None if a caller owns the loop.
+        taken: result of the warm start; None without one.
+    """
+    if env is None:
+        return {}
+    own = statistics_of(env.env)
+    if taken is not None and taken.statistics is not None:
+        if (found := taken_over(env.env, taken.statistics)) is not None:
+            return found
+        logger.warning(
+            "warm start: statistics of normalising wrappers are not taken: this environment has other wrappers"
+        )
+    elif taken is not None and own:
+        logger.warning("warm start: the source has no statistics; those of %s start over", " and ".join(names_of(own)))
+    return own
 
 
 def source_of(start: WarmStart) -> PolicySnapshot:
@@ -211,13 +234,13 @@ def _unfit(start: WarmStart, problem: str, names: Iterable[str]) -> ArgumentErro
 
 def _check_taken(start: WarmStart, taken: Sized, where: object, theirs: Iterable[str], ours: Iterable[str]) -> None:
     if not taken:
-        there, here = (", ".join(dict.fromkeys(_NUMBER.sub("", name) for name in names)) for names in (theirs, ours))
-        has = f"it has {there or 'none'}; the new run has {here or 'none'}"
+        has = f"it has {_plain(theirs) or 'none'}; the new run has {_plain(ours) or 'none'}"
         raise _no_source(start, f"{start.variables!r} takes nothing from {where}; {has}")
 
 
 def _plain(names: Iterable[str]) -> str:
-    return ", ".join(_NUMBER.sub("", name) for name in names)
+    """List names without numbers, each once."""
+    return ", ".join(dict.fromkeys(_NUMBER.sub("", name) for name in names))
 
 
 def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:

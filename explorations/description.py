@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..core import registry
-from ..core.checks import choice, plain
+from ..core.checks import as_json, choice
 from ..core.errors import ArgumentError
 from ..core.protocols import Exploration
 from ..core.schedules import as_value, follows_run, make_schedule
@@ -70,7 +70,10 @@ def arguments_of(exploration: Exploration) -> dict[str, Any]:
             continue
         if not hasattr(exploration, name):
             raise _undescribed(made, f"it has no attribute {name!r} that tells its argument of that name")
-        described[name] = _as_value(made, name, getattr(exploration, name))
+        try:
+            described[name] = as_json(getattr(exploration, name), _schedule)
+        except ArgumentError as error:
+            raise _undescribed(made, f"its {name}: {error}") from None
     return described
 
 
@@ -136,16 +139,8 @@ def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(**made)
 
 
-def _as_value(made: type[Any], name: str, value: Any) -> Any:
-    value = plain(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_as_value(made, name, item) for item in value]
-    try:
-        described = as_value(value)
-    except ArgumentError as error:
-        raise _undescribed(made, f"its {name}: {error}") from None
+def _schedule(value: Any) -> dict[str, Any]:
+    described = as_value(value)
     return described if isinstance(described, dict) else {"kind": "constant", "value": described}
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.checks import flag
 from ..core.errors import ArgumentError
 from ..core.protocols import ACTION_MASK, NO_LEGAL_ACTION, Array
-from ..core.schedules import RUN, ScheduleLike, follows_run, make_schedule
+from ..core.schedules import RUN, ScheduleLike, checked_value, follows_run, make_schedule
 
 NO_EXTRAS: Mapping[str, Array] = MappingProxyType({})
 
@@ -39,9 +39,13 @@ class Greedy:
 
 
 class Scheduled:
-    """A policy whose level follows ``global_timestep``, or the run's progress if its schedule is ``over="run"``."""
+    """A policy whose level follows ``global_timestep``, or the run's progress if its schedule is ``over="run"``.
+
+    Epsilon decays by no count of its own: every action reads the schedule.
+    """
 
     def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:
+        self._name = name
         self._schedule = make_schedule(level, name, at_least=0, at_most=at_most)
         self.over = RUN if follows_run(self._schedule) else None
         self._progress = 0.0
@@ -52,7 +56,12 @@ class Scheduled:
 
     def level(self, timestep: int) -> float:
         """Epsilon, sigma or the temperature."""
-        return float(self._schedule(timestep if self.over is None else self._progress))
+        return float(self._value(timestep))
+
+    def _value(self, timestep: int) -> Any:
+        """The schedule's value: one for all environments, or one for each [N]."""
+        value = self._schedule(timestep if self.over is None else self._progress)
+        return value if type(value) is float else checked_value(self._name, self._schedule, value)
 
 
 class EpsilonGreedy(Scheduled):
@@ -103,7 +112,7 @@ class EpsilonGreedy(Scheduled):
 
     def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
         """One epsilon, or one per environment [N]."""
-        return self._schedule(timestep if self.over is None else self._progress)
+        return self._value(timestep)
 
     def each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """A random action of a MultiDiscrete space for each environment, int32 [N, *nvec.shape]."""

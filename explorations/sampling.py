@@ -122,6 +122,15 @@ class MultiCategorical:
         actions = self._choices.actions(index, empty)
         return actions, {"log_prob": log_prob.reshape(len(actions), -1).sum(1).astype(np.float32)}
 
+    def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
+        """Log-probability float32 [N] of given actions int [N, *nvec.shape]; -inf for illegal ones."""
+        rows, _ = self._choices.rows("MultiCategorical", "logits", predictions)
+        shifted = rows - rows.max(1, keepdims=True)
+        taken = shifted[np.arange(len(rows)), self._choices.indices(action)]
+        each = (taken - np.log(np.exp(shifted).sum(1))).reshape(len(action), -1)
+        found: Array = each.sum(1).astype(np.float32)
+        return found
+
 
 class Bernoulli:
     """Draws independent bits, each 1 with the probability sigmoid(logit).
@@ -150,8 +159,15 @@ class Bernoulli:
         uniform = rng.random(logits.shape)
         with np.errstate(divide="ignore"):  # log 0: the bit is 0
             actions = np.log(uniform) - np.log1p(-uniform) > -logits
-        log_prob = -np.logaddexp(0, np.where(actions, -logits, logits)).sum(self._axes)
-        return actions.astype(np.int8), {"log_prob": log_prob.astype(np.float32)}
+        return actions.astype(np.int8), {"log_prob": self._log_prob(logits, actions)}
+
+    def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
+        """Log-probability float32 [N] of given bits [N, ...]."""
+        return self._log_prob(_finite("Bernoulli", predictions, "logits", self._shape), action > 0)
+
+    def _log_prob(self, logits: Array, bits: Array) -> Array:
+        found: Array = -np.logaddexp(0, np.where(bits, -logits, logits)).sum(self._axes)
+        return found.astype(np.float32)
 
 
 class Gaussian:
@@ -228,6 +244,11 @@ class _Choices:
         padded[:, self._places] = values
         rows = padded.reshape(-1, self._widest)
         return rows, _filled(rows) if masked else None
+
+    def indices(self, action: Array) -> Array:
+        """Indices int64 [N * D] in the rows of given actions int [N, ...]: the inverse of :meth:`actions`."""
+        found: Array = (np.asarray(action, np.int64) - self._start).reshape(-1)
+        return found
 
     def actions(self, index: Array, empty: Array | None) -> Array:
         """Actions int32 [N, ...] in the environment's units; ``empty`` masks rows without a legal action."""

@@ -30,6 +30,11 @@ class EvaluationHook(Hook):
     a separate generator, so that training is unaffected. If the memory cannot be sampled at that time (a BatchMemory
     can when it is full, at multiples of its size), EVAL is skipped, with one warning.
 
+    With ``explore`` the behaviour policy acts instead of the greedy one, and the best policy is the best of these: for
+    partially observed tasks, whose greedy policies may fail.
+
+    Its evaluations do not go through ``Agent.evaluate``: an Agent whose class overrides that is refused.
+
     Args:
         every_timesteps: timesteps between evaluations; or None, with ``every_steps``.
         episodes: episodes per evaluation.
@@ -39,6 +44,7 @@ class EvaluationHook(Hook):
         name: name of the best policy.
         stop_at: stop the run when an evaluation's mean return reaches this; None for never.
         eval_batches: batches for EVAL; None to skip EVAL.
+        explore: whether the behaviour policy acts, at its timestep, with draws of its own.
 
     Raises:
         ValueError: an argument is out of range.
@@ -55,6 +61,7 @@ class EvaluationHook(Hook):
         name: str = "best",
         stop_at: float | None = None,
         eval_batches: int | None = None,
+        explore: bool = False,
     ) -> None:
         if (every_timesteps is None) == (every_steps is None):
             raise ArgumentError(
@@ -65,9 +72,10 @@ class EvaluationHook(Hook):
             )
         self._every = None if every_timesteps is None else count("EvaluationHook(every_timesteps)", every_timesteps)
         self._every_steps = None if every_steps is None else count("EvaluationHook(every_steps)", every_steps)
-        self._asked = {"episodes": count("EvaluationHook(episodes)", episodes)}
+        self._asked: dict[str, Any] = {"episodes": count("EvaluationHook(episodes)", episodes)}
         if eval_batches is not None:
             self._asked["eval_batches"] = count("EvaluationHook(eval_batches)", eval_batches)
+        self._acting = {"explore": True} if flag("EvaluationHook(explore)", explore) else {}
         self._env = env
         self._keep_best = flag("EvaluationHook(keep_best)", keep_best)
         if not (isinstance(name, str) and name and not set(name) & set("/\\:\0")):
@@ -132,7 +140,7 @@ class EvaluationHook(Hook):
             session.request_stop(f"the evaluation's mean return, {mean:.6g}, reached {self._stop_at:g}")
 
     def _evaluate(self, session: TrainingSession) -> float:
-        results = session.evaluate(self._env, **self._asked)
+        results = session.evaluate(self._env, **self._asked, **self._acting)
         self._evaluated_at = session.position
         mean = float(results["episode_return_mean"])
         if mean >= (-math.inf if self._best is None else self._best):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 import socket
 import struct
 import time
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,14 +42,22 @@ class EventFile:
         self.add_event(Event(wall_time=now, file_version="brain.Event:2"))
         self.flush()
 
-    def add(self, step: int, summary: Any, wall_time: float | None = None) -> None:
-        """Add a ``Summary``; the wall time, in seconds since 1970, defaults to now."""
-        now = time.time() if wall_time is None else wall_time
-        self.add_event(self._event(wall_time=now, step=step, summary=summary))
+    def add(self, step: int, summary: Any) -> None:
+        """Add a ``Summary``."""
+        self.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+
+    def add_scalars(self, step: int, values: Mapping[str, float], wall_time: float) -> None:
+        """Add numbers by tag. TensorBoard's classes take several times as long to encode them, at every episode."""
+        summary = b"".join([_scalar(tag) + _float32(value) for tag, value in values.items()])
+        # Of Event: wall_time (field 1), step (2), summary (5).
+        head = b"\x09" + struct.pack("<d", wall_time) + b"\x10" + _varint(step) + b"\x2a" + _varint(len(summary))
+        self._add(head + summary)
 
     def add_event(self, event: Any) -> None:
         """Add an ``Event``."""
-        content = event.SerializeToString()
+        self._add(event.SerializeToString())
+
+    def _add(self, content: bytes) -> None:
         self._file.write(b"".join((_head(len(content)), content, _checksum(content))))
 
     def flush(self) -> None:
@@ -60,8 +70,33 @@ class EventFile:
 
 
 @functools.lru_cache(1024)
+def _scalar(tag: str) -> bytes:
+    """The encoded value of a Summary (field 1) up to its number: tag (field 1), simple_value (2)."""
+    name = tag.encode()
+    content = b"\x0a" + _varint(len(name)) + name + b"\x15"
+    return b"\x0a" + _varint(len(content) + 4) + content
+
+
+def _float32(value: float) -> bytes:
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))
+
+
+def _varint(number: int) -> bytes:
+    """An integer of at least 0 in Protocol Buffers' base 128."""
+    digits = bytearray()
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    digits.append(number)
+    return bytes(digits)
+
+
+@functools.lru_cache(1024)
 def _head(length: int) -> bytes:
-    """What comes before a record of this length."""
+    """The bytes before a record of this length."""
     packed = struct.pack("<Q", length)
     return packed + _checksum(packed)
 

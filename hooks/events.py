@@ -80,15 +80,16 @@ class EpisodeStats:
 class EvaluationFacts:
     """An evaluation was run in the session (``session.evaluate``).
 
-    ``seed`` determines the seeds of its episodes, ``num_envs`` is the number of environments stepped together, and
-    ``environment`` is the id of the environment, ``"given"`` for an object passed to a hook, or None for copies of the
-    training environment.
+    ``seed`` determines the seeds of its episodes, ``num_envs`` is the number of environments stepped together,
+    ``explore`` says whether the behaviour policy acted, and ``environment`` is the id of the environment, ``"given"``
+    for an object passed to a hook, or None for copies of the training environment.
     """
 
     results: Mapping[str, float]
     episode_returns: tuple[float, ...]
     seed: int | None = None
     num_envs: int | None = None
+    explore: bool = False
     environment: str | None = None
 
 
@@ -185,9 +186,14 @@ class TrainingSession(Session, Protocol):
         """Open the environments for ``evaluate``, and trace EVAL, so that errors show at once."""
 
     def evaluate(
-        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0
+        self,
+        env: Any = None,
+        episodes: int = 10,
+        seed: int | None = None,
+        eval_batches: int = 0,
+        explore: bool = False,
     ) -> Mapping[str, float]:
-        """Run greedy episodes in separate environments, and EVAL on batches of the memory; training is unaffected."""
+        """Run episodes in separate environments, and EVAL on batches of the memory; training is unaffected."""
 
     def prepare_video(self, env: Any = None) -> None:
         """Open the environment for ``record_video``, so that errors show at once."""

@@ -84,6 +84,7 @@ class HistoryHook(Hook):
             session.global_step,
             facts.seed,
             facts.num_envs,
+            int(facts.explore),
             facts.environment,
         )
         with (session.model_dir / EVALUATIONS).open("a", encoding="utf-8", newline="\n") as file:

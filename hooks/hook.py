@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 import inspect
 import logging
 import re
@@ -100,8 +101,8 @@ class Hooks:
     ``every_timestep`` has the ``after_timestep`` methods that are not :func:`by_the_clock`.
 
     Args:
-        hooks: a hook; a function ``f(session, episode)``, called after every episode; several of these, in the order of
-            calls; or ``Hooks``, which are not checked again.
+        hooks: a hook; a function ``f(session, episode)`` or another object to call so, called after every episode;
+            several of these, in the order of calls; or ``Hooks``, which are not checked again.
         first: hooks before them.
         last: hooks after them.
 
@@ -201,19 +202,26 @@ def _listed(hooks: Any) -> tuple[Any, ...]:
     """A hook, a function, or several of them as a tuple of hooks."""
     if hooks is None:
         return ()
-    is_hook = not isinstance(hooks, type) and any(hasattr(hooks, event) for event in HOOK_EVENTS)
-    if is_hook or inspect.isroutine(hooks):
+    if _is_function(hooks) or (not isinstance(hooks, type) and any(hasattr(hooks, event) for event in HOOK_EVENTS)):
         hooks = (hooks,)
     if not isinstance(hooks, Iterable):
         raise ArgumentError(f"hooks must be a hook, a function, or a sequence of these, got {hooks!r}", "hooks", hooks)
-    return tuple(_AfterEpisode(hook) if inspect.isroutine(hook) else hook for hook in hooks)
+    return tuple(_AfterEpisode(hook) if _is_function(hook) else hook for hook in hooks)
+
+
+def _is_function(hook: Any) -> bool:
+    """Whether to call it after every episode: a function, a partial one, or an object that has a call and no event."""
+    events = (*HOOK_EVENTS, _PREPARE)
+    return callable(hook) and not isinstance(hook, type) and not any(hasattr(hook, event) for event in events)
 
 
 class _AfterEpisode:
     """Adapts a function to a hook."""
 
     def __init__(self, function: Callable[[Session, EpisodeStats], Any]) -> None:
-        name = f"the hook {function.__name__}, a function called after every episode,"
+        inner = function.func if isinstance(function, functools.partial) else function
+        named = getattr(inner, "__name__", type(inner).__name__)
+        name = f"the hook {named}, a function called after every episode,"
         try:
             check_signature(name, function, ("session", "episode"))
         except ValueError as error:

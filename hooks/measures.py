@@ -182,15 +182,16 @@ class Scalars:
         self._returns.push(facts.episode_return)
         self._lengths.push(facts.length)
         values = {
-            "return": facts.episode_return,
-            "length": facts.length,
-            "return_mean": self._returns.mean,
-            "return_min": self._returns.low,
-            "return_max": self._returns.high,
-            "length_mean": self._lengths.mean,
-            **known({"exploration_rate": facts.exploration}),
+            "rollout/return": facts.episode_return,
+            "rollout/length": facts.length,
+            "rollout/return_mean": self._returns.mean,
+            "rollout/return_min": self._returns.low,
+            "rollout/return_max": self._returns.high,
+            "rollout/length_mean": self._lengths.mean,
         }
-        return tagged("rollout", values)
+        if not math.isnan(facts.exploration):
+            values["rollout/exploration_rate"] = facts.exploration
+        return values
 
     def state_dict(self) -> State:
         """The window of episodes, and the time of the last values."""

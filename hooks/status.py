@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from ..core.protocols import State
 from .events import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from .hook import Hook
-from .measures import Clock, Meter, Rates, ReturnWindow
+from .measures import WINDOW, Clock, Meter, Rates, ReturnWindow
 
-WINDOW = 100
-"""Number of episodes in the reported mean return."""
 SEPARATOR = " | "
 """Separator of the parts of a line."""
 

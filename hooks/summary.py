@@ -16,14 +16,13 @@ import numpy as np
 from ..core.checks import count, flag
 from ..core.errors import ArgumentError
 from ..core.protocols import State
+from ..run_dir.final import EXPERIMENT
 from .event_files import EventFile
 from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts, VideoFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock, Scalars, evaluation_values, tagged
 
 FOLDER: Final = "events"
-EXPERIMENT: Final = "experiment.yml"
-"""The resolved experiment in a run folder, if the run was started from one."""
 FLUSH_SECS = 10
 """Maximum seconds until an event is on disk."""
 QUEUE_SIZE = 100
@@ -76,8 +75,8 @@ class SummaryHook(Hook):
             raise ArgumentError(message, "SummaryHook(weights_every_steps)", None)
         self._clock = clock
         self._writer: Any = None
-        self._waiting: list[tuple[float, int, Mapping[str, Any]]] = []
-        """Wall time, timestep and values of events: numbers, arrays for histograms, and GIFs."""
+        self._waiting: list[tuple[int, Mapping[str, float], float]] = []
+        """Timestep, values and wall time of events with numbers."""
         self._hand_over_at = math.inf
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
@@ -116,7 +115,7 @@ class SummaryHook(Hook):
     def after_video(self, session: Session, facts: VideoFacts) -> None:
         """Write the preview as an animated image."""
         with self._opened(session):
-            self._write(session, {"eval/video": facts.preview})
+            self._write_image(session, "eval/video", facts.preview)
 
     def end(self, session: Session, facts: EndFacts) -> None:
         """Write buffered events and close the file."""
@@ -163,35 +162,42 @@ class SummaryHook(Hook):
         floats = _without_numbers({n: array for n, array in arrays.items() if np.issubdtype(array.dtype, np.floating)})
         self._write(session, tagged("weights_norm", {name: _norm(array) for name, array in floats.items()}))
         if self._histograms:
-            self._write(session, tagged("weights", floats))
-            self._write_pending()  # arrays may change
+            self._write_histograms(session, tagged("weights", floats))
 
-    def _write(self, session: Session, values: Mapping[str, Any]) -> None:
+    def _write_histograms(self, session: Session, arrays: Mapping[str, Any]) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+
+        summary = Summary()
+        for tag, array in arrays.items():
+            summary.MergeFrom(histogram_pb(tag, array[np.isfinite(array)]))
+        self._write_now(session, summary)
+
+    def _write_image(self, session: Session, tag: str, gif: bytes) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        width, height = struct.unpack("<HH", gif[6:10])  # from the GIF header
+        image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
+        self._write_now(session, Summary(value=[Summary.Value(tag=tag, image=image)]))
+
+    def _write_now(self, session: Session, summary: Any) -> None:
+        self._write_pending()
+        self._writer.add(session.position, summary)
+        self._writer.flush()
+
+    def _write(self, session: Session, values: Mapping[str, float]) -> None:
         """Buffer one event with all values."""
         if not self._waiting:
             self._hand_over_at = self._clock() + FLUSH_SECS
-        self._waiting.append((time.time(), session.position, values))
+        self._waiting.append((session.position, values, time.time()))
         if len(self._waiting) >= QUEUE_SIZE or self._clock() >= self._hand_over_at:
             self._write_pending()
 
     def _write_pending(self) -> None:
         """Write the buffered events."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.plugins.histogram.summary_v2 import histogram_pb
-
         waiting, self._waiting, self._hand_over_at = self._waiting, [], math.inf
-        for wall_time, timestep, values in waiting:
-            summary = Summary()
-            for tag, value in values.items():
-                if isinstance(value, np.ndarray):
-                    summary.MergeFrom(histogram_pb(tag, value[np.isfinite(value)]))
-                elif isinstance(value, bytes):
-                    width, height = struct.unpack("<HH", value[6:10])  # from the GIF header
-                    image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=value)
-                    summary.value.add(tag=tag, image=image)
-                else:
-                    summary.value.add(tag=tag, simple_value=value)
-            self._writer.add(timestep, summary, wall_time)
+        for timestep, values, wall_time in waiting:
+            self._writer.add_scalars(timestep, values, wall_time)
         if waiting:
             self._writer.flush()
 

@@ -4,10 +4,9 @@ from .batch import BatchMemory
 from .demonstrations import DemonstrationMemory
 from .hindsight import HindsightMemory
 from .memory import Memory
-from .prioritized import Prioritized
 from .recorded_episodes import fill
 from .replay import ReplayMemory
-from .samplers import Sampler, Uniform
+from .samplers import Prioritized, Sampler, Uniform
 from .sequences import SequenceMemory
 
 __all__ = [

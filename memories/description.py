@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from ..core import registry, schedules
-from ..core.checks import plain
+from ..core.checks import as_json
 from ..core.errors import ArgumentError
 from .sampler_kinds import KINDS
 
@@ -26,6 +27,16 @@ def arguments_of(memory: Any) -> dict[str, Any] | None:
         return None
 
 
+def made_from(described: Mapping[str, Any]) -> Any:
+    """Make a memory from the result of :func:`arguments_of`.
+
+    Raises:
+        ArgumentError: the kind is unknown or cannot be imported, or an argument does not fit.
+    """
+    arguments = dict(described)
+    return registry.find("memory", arguments.pop("kind"))(**arguments)
+
+
 def like(memory: Any, **changes: Any) -> Any:
     """A new memory, not built, with the arguments of another one, except for ``changes``.
 
@@ -36,15 +47,11 @@ def like(memory: Any, **changes: Any) -> Any:
 
 
 def _arguments(made: Any) -> dict[str, Any]:
-    return {name: _as_value(getattr(made, name)) for name in inspect.signature(type(made)).parameters}
+    return {name: as_json(getattr(made, name), _described) for name in inspect.signature(type(made)).parameters}
 
 
-def _as_value(value: Any) -> Any:
-    value = plain(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_as_value(item) for item in value]
+def _described(value: Any) -> Any:
+    """A sampler or a schedule as a mapping."""
     for kind, one in KINDS.items():
         if type(value) is one:
             return {"kind": kind, **_arguments(value)}

@@ -11,8 +11,8 @@ from ..core.chunked_arrays import Stream, kept
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree, SpecTree, State
 from .columns import OBSERVATIONS, Layout, Zeros, allocate, check_saved, in_memory, merge_axes, rows_of_bytes, take
-from .numbered_ring import Circle, Names
 from .ring import Ring
+from .ring_state import Circle, Names
 
 _PLACE = ArraySpec((), np.intp)
 

@@ -9,7 +9,6 @@ import math
 import mmap
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -146,30 +145,6 @@ def sparse(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     except OSError as error:
         message = f"a memory of this size needs a file of {nbytes:,} bytes for its {name}: {error.strerror}"
         raise ArgumentError(message, "size") from error
-
-
-def is_mapped(array: Array) -> bool:
-    """Whether an array is in a file."""
-    return _file_of(array) is not None
-
-
-def release(array: Array) -> None:
-    """Let the operating system drop these pages of a file from RAM; their content stays. Linux only."""
-    file = _file_of(array)
-    if file is None or sys.platform != "linux" or not array.size:
-        return
-    low, high = np.lib.array_utils.byte_bounds(array)
-    offset = low - np.frombuffer(file, np.uint8, 1).ctypes.data
-    begin = offset // mmap.PAGESIZE * mmap.PAGESIZE
-    file.madvise(mmap.MADV_DONTNEED, begin, offset - begin + high - low)
-
-
-def _file_of(array: Any) -> mmap.mmap | None:
-    while isinstance(array, np.ndarray):
-        array = array.base
-    if isinstance(array, memoryview):
-        array = array.obj
-    return array if isinstance(array, mmap.mmap) else None
 
 
 def _mapped(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -329,20 +329,16 @@ class Memory(abc.ABC):
         return Ring.spare_rows(timesteps, row_bytes)
 
     def _with_discount(self, batch: dict[str, ArrayTree]) -> dict[str, ArrayTree]:
+        """Add ``discount``: gamma, and 0 on termination; where an episode was truncated it stays gamma."""
         batch["discount"] = self._gamma * (_ONE - batch["terminated"])  # type: ignore[operator] # an array, never a dict
         return batch
 
     def _check_num_envs(self, num_envs: int) -> None:
-        count("num_envs", num_envs)
-        if self.size % num_envs:
+        if self.size % count("num_envs", num_envs):
             below = self.size // num_envs * num_envs
             nearest = f"{below} and {below + num_envs} are" if below else f"{num_envs} is"
-            raise ArgumentError(
-                f"size must be a multiple of the number of environments, got size={self.size} with {num_envs}"
-                f" environments; {nearest}",
-                "size",
-                self.size,
-            )
+            message = f"size must be a multiple of the number of environments, got size={self.size} with {num_envs}"
+            raise ArgumentError(f"{message} environments; {nearest}", "size", self.size)
 
     def _too_large(self, message: str) -> ArgumentError:
         return ArgumentError(f"{type(self).__name__}(size={self.size}) {message}", "size", self.size)

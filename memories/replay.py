@@ -128,9 +128,16 @@ class ReplayMemory(Memory):
         candidates = len(self._candidates)
         if candidates < self._draws:
             raise RuntimeError(f"a batch of {self._draws} cannot be drawn from {candidates} {self._drawn_kind}")
+        return self.draw(self._draws)
+
+    def draw(self, count: int) -> dict[str, ArrayTree]:
+        """A batch of another size than ``batch_size``, as :meth:`sample` returns it.
+
+        Samplers draw with replacement, so one transition that may be drawn (see :meth:`drawable`) is enough.
+        """
         if self._follows:
             self._tell_sampler()
-        self._places = self.sampler.draw(self._draws, self.rng)
+        self._places = self.sampler.draw(count, self.rng)
         batch = self._batch_of(self._places)
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights

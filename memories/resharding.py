@@ -12,8 +12,8 @@ import numpy as np
 from ..core.protocols import Array, SpecTree, State
 from ..core.trees import map_tree
 from .description import like
-from .prioritized import Prioritized
 from .replay import ReplayMemory
+from .samplers import Prioritized
 
 _ROWS: Final = 1000
 """Timesteps read at a time: whole observations may take many times their stored bytes."""

@@ -13,11 +13,11 @@ from ..core.trees import map_tree
 from . import columns
 from .columns import FLAGS, Layout, take
 from .lane_index import layered, spans
-from .numbered_ring import Names
-from .ring_state import Saving
+from .ring_state import Names, Saving
 
 _SPARE_BYTES = 64 * 2**20
-_INDEX = np.dtype(np.intp)
+INDEX = np.dtype(np.intp)
+"""Dtype of places and rows."""
 _NOTHING = object()
 
 
@@ -53,9 +53,9 @@ class Ring(Saving):
         self._rows_may_run_out = num_rows < 2 * timesteps
         self._columns: dict[str, ArrayTree] = columns.allocate(stored, timesteps, num_envs, name="columns", zeros=zeros)
         self._rows: ArrayTree = columns.allocate(specs["observation"], num_rows, num_envs, name="rows", zeros=zeros)
-        self._start = zeros("start", (timesteps, num_envs), _INDEX)  # index into the flat rows: row * N + lane
+        self._start = zeros("start", (timesteps, num_envs), INDEX)  # index into the flat rows: row * N + lane
         self._lanes = np.arange(num_envs)
-        self._num_envs = np.array(num_envs, _INDEX)  # an array: half the time of a Python number in arithmetic
+        self._num_envs = np.array(num_envs, INDEX)  # an array: half the time of a Python number in arithmetic
         self._vector = Layout(self._columns, self._rows)
         self.columns: dict[str, ArrayTree] = columns.merge_axes(self._columns)
         # The fastest way differs: plain indexing for numbers, ``take`` for anything larger.

@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ..core.checks import choice, did_you_mean
 from ..core.errors import ArgumentError
-from .prioritized import Prioritized
-from .samplers import Sampler, Uniform
+from .samplers import Prioritized, Sampler, Uniform
 
 SamplerLike: TypeAlias = "str | Mapping[str, Any] | Sampler | None"
 """Argument of :func:`make_sampler`."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-from ..core.checks import all_finite
+from ..core.checks import all_finite, number
+from ..core.chunked_arrays import kept
 from ..core.errors import ArgumentError, NonFiniteError
 from ..core.protocols import Array, State
+from ..core.schedules import Constant, Schedule, ScheduleLike, checked_value, follows_run, make_schedule
+from .sum_tree import SumTree
+
+_BELOW_ONE: Final = 1 - 2**-40
+"""The last 2**-40 of the sum of priorities is never drawn, so that rounding cannot exceed the sum."""
 
 
 class Drawable(Protocol):
@@ -108,6 +115,208 @@ class Uniform(Sampler):
         """
         candidates = _built(self)
         return candidates.places((rng.random(n) * len(candidates)).astype(np.intp))
+
+
+class Prioritized(Sampler):
+    """Proportional prioritization (Schaul et al. 2016, Prioritized Experience Replay, arXiv:1511.05952).
+
+    A transition's priority is p = abs(td_error) + ``epsilon``, or the maximum of all priorities so far (at first 1)
+    until it has been drawn. It is drawn with probability P = p^alpha / sum p^alpha (equation 1); a batch takes one
+    transition from each of B equal parts of the sum (appendix B.2.1). Its weight is (N P)^-beta, divided by the largest
+    weight (section 3.4): the largest of the batch, so that weights are (p_min / p)^(alpha beta) and one of them is 1.
+    The paper leaves open over which weights the maximum is taken.
+
+    Args:
+        alpha: exponent of priorities, in 0 .. 1; 0 is uniform.
+        beta: exponent of the correcting weights, in 0 .. 1: a number, or a schedule (object or mapping) over the number
+            of batches drawn. The paper raises it linearly to 1.
+        epsilon: keeps every transition drawable; above 0.
+
+    Raises:
+        ArgumentError: an argument is out of range.
+    """
+
+    _maximum: float
+    _num_batches: int
+    _drawn: Array | None  # places of the batch drawn last; -1 where the transition is forgotten
+    _forgot: bool  # whether one of them is forgotten
+    _awaits_update: bool
+    _updated: Array | None  # the priorities of that batch, if they are not in the tree yet
+
+    def __init__(self, alpha: float = 0.6, beta: ScheduleLike = 0.4, epsilon: float = 1e-6) -> None:
+        self.alpha = number("Prioritized.alpha", alpha, at_least=0, at_most=1)
+        self.beta: Schedule = make_schedule(beta, "Prioritized.beta", at_least=0, at_most=1)
+        if follows_run(self.beta):
+            message = f"Prioritized.beta follows the number of batches drawn, not the run's progress; got {beta!r}"
+            raise ArgumentError(message, "Prioritized.beta", beta)
+        self.epsilon = number("Prioritized.epsilon", epsilon, above=0)
+
+    def build(self, candidates: Drawable) -> None:
+        """Set the transitions to draw from and allocate the tree; see :meth:`Sampler.build`."""
+        super().build(candidates)
+        self._tree = SumTree(candidates.capacity)  # of p^alpha
+        self._parts = np.arange(0)
+        self._reset()
+
+    def added(self, places: Array) -> None:
+        """Give new transitions the maximum of all priorities so far."""
+        self._apply_update()
+        self._replace(places, self._maximum**self.alpha)
+
+    def removed(self, places: Array) -> None:
+        """Stop drawing and updating forgotten transitions."""
+        self._apply_update()
+        self._replace(places, 0.0)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw the places [n] of a batch, one from each of n equal parts of the sum of priorities."""
+        self._apply_update()
+        if len(self._parts) != n:
+            self._parts = np.arange(n)
+        sums = rng.random(n)
+        sums += self._parts
+        sums *= self._tree.total() * _BELOW_ONE / n
+        places = self._tree.find(sums)
+        self._num_batches += 1
+        self._drawn, self._forgot, self._awaits_update = places, False, True
+        return places
+
+    def weights(self) -> Array:
+        """Loss weights of the transitions drawn last, float32 [n]; the largest is 1."""
+        beta = checked_value("Prioritized.beta", self.beta, self.beta(self._num_batches - 1))
+        scaled = self._tree.values.take(self._drawn_places())
+        weights: Array = (np.minimum.reduce(scaled) / scaled) ** beta
+        return weights.astype(np.float32)
+
+    def update(self, td_error: Array) -> None:
+        """Give the transitions drawn last new priorities. Forgotten ones are skipped; for duplicates the last counts.
+
+        Raises:
+            RuntimeError: no batch was drawn, or the batch was updated and forgotten since.
+            ArgumentError: there is not one number for each transition.
+            NonFiniteError: one is NaN or infinite.
+        """
+        errors = checked_td_error(td_error, len(self._drawn_places()))
+        priorities = np.add(np.abs(errors), self.epsilon, dtype=np.float64)
+        maximum = float(np.maximum.reduce(priorities))
+        # Stored only when needed: the next draw sums up all changes at once.
+        self._updated, self._awaits_update = priorities, False
+        self._maximum = max(self._maximum, maximum)
+
+    def put(self, places: Array, td_error: Array) -> None:
+        """Give the transitions at these places new priorities; for duplicates the last counts."""
+        self._apply_update()
+        priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
+        if len(priorities):
+            self._maximum = max(self._maximum, float(priorities.max()))
+            self._tree.put(places, priorities**self.alpha)
+
+    def priorities(self, places: Array) -> Array:
+        """See :meth:`Sampler.priorities`; NaN with alpha = 0, which does not keep them."""
+        self._apply_update()
+        values = self._tree.values[places]
+        if self.alpha == 0:
+            return np.full(len(values), np.nan)
+        return np.where(values > 0, values ** (1 / self.alpha), np.nan)
+
+    def follow(self, others: Sequence[Sampler]) -> None:
+        """Take over the largest maximum, and the position of ``beta``'s schedule that is furthest."""
+        self._apply_update()
+        for state in [other.state_dict() for other in others]:
+            self._maximum = max(self._maximum, float(state["maximum"]))
+            self._num_batches = max(self._num_batches, int(state["num_batches"]))
+
+    def total(self) -> float:
+        """The sum of all priorities to the power of alpha."""
+        self._apply_update()
+        return self._tree.total()
+
+    def clear(self) -> None:
+        """Forget all transitions, batches and priorities; the maximum is 1 again."""
+        self._tree.clear()
+        self._reset()
+
+    def nbytes_for(self, capacity: int) -> int:
+        """Bytes of the sum tree."""
+        return SumTree.bytes_for(capacity)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Kind, alpha, epsilon, and beta if it is one of axonrl's schedules."""
+        beta = repr(self.beta) if type(self.beta).__module__ == Constant.__module__ else None
+        return {**super().settings, "alpha": self.alpha, "beta": beta, "epsilon": self.epsilon}
+
+    def state_dict(self) -> State:
+        """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and the batch drawn last."""
+        self._apply_update()
+        unused = int((self._tree.values != 0)[::-1].argmax()) if self._tree.values.any() else len(self._tree.values)
+        return {
+            "priorities": kept(self._tree.values[: len(self._tree.values) - unused]),
+            "maximum": self._maximum,
+            "num_batches": self._num_batches,
+            "drawn": np.zeros(0, np.intp) if self._drawn is None else self._drawn.copy(),
+            "awaits_update": self._awaits_update,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what ``state_dict`` returned; later draws are bit-identical.
+
+        Raises:
+            ArgumentError: a priority is negative, NaN or infinite, or there are too many; nothing is changed.
+        """
+        priorities, drawn = np.asarray(state["priorities"]), np.asarray(state["drawn"])
+        if len(priorities) > (room := len(self._tree.values)):
+            message = f"priorities must be at most {room}, one for each place, got {len(priorities)}"
+            raise ArgumentError(message, "priorities", priorities)
+        wrong = ~((priorities >= 0) & np.isfinite(priorities))
+        if wrong.any():
+            place = int(wrong.argmax())
+            message = f"priorities must be finite and at least 0, got {priorities[place]} at place {place}"
+            raise ArgumentError(message, "priorities", priorities[place])
+        self.clear()
+        self._tree.put(np.arange(len(priorities)), priorities)
+        self._maximum, self._num_batches = float(state["maximum"]), int(state["num_batches"])
+        self._drawn, self._awaits_update = drawn if drawn.size else None, bool(state["awaits_update"])
+        self._forgot = bool((drawn < 0).any())
+
+    def __copy__(self) -> Prioritized:
+        """A copy whose draws and updates do not affect this one."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        if self.candidates is not None:
+            self._apply_update()
+            copied._tree = copy.copy(self._tree)
+        return copied
+
+    def _reset(self) -> None:
+        self._maximum = 1.0
+        self._num_batches = 0
+        self._drawn = self._updated = None
+        self._awaits_update = self._forgot = False
+
+    def _replace(self, places: Array, value: float) -> None:
+        """Forget what was at these places; a pending update of the batch drawn last will skip them."""
+        self._tree.put(places, value)
+        if self._awaits_update and self._drawn is not None:
+            self._drawn = np.where(np.isin(self._drawn, places), -1, self._drawn)
+            self._forgot = True
+        else:
+            self._drawn = None
+
+    def _apply_update(self) -> None:
+        if self._updated is None:
+            return
+        priorities, places = self._updated, self._drawn_places()
+        if self._forgot:
+            stored = places >= 0
+            priorities, places = priorities[stored], places[stored]
+        self._tree.put(places, priorities**self.alpha)
+        self._updated = None
+
+    def _drawn_places(self) -> Array:
+        if self._drawn is None:
+            raise RuntimeError("there is no batch whose priorities could be updated: sample() comes first")
+        return self._drawn
 
 
 def checked_td_error(td_error: Any, count: int) -> Array:

@@ -13,11 +13,10 @@ from ..core.protocols import Array, ArraySpec
 from ..core.trees import map_tree
 from . import columns
 from .lane_index import changes, layered, spans
-from .numbered_ring import Circle, Names
-from .ring import Ring
+from .ring import INDEX, Ring
+from .ring_state import Circle, Names
 
 _SPARE_BYTES = 2**20
-_INDEX = np.dtype(np.intp)
 _NUMBERS = ("begin", "end", "episode", "due")
 
 
@@ -70,7 +69,7 @@ class Sequences:
         self.capacity = self._rows * ring.num_envs
         """Places: 0 .. ``capacity`` - 1."""
         self._lanes = np.arange(ring.num_envs)
-        self._first = np.zeros((self._rows, ring.num_envs), _INDEX)  # the number of the first timestep trained on
+        self._first = np.zeros((self._rows, ring.num_envs), INDEX)  # the number of the first timestep trained on
         self._burn_in = np.zeros((self._rows, ring.num_envs), np.int32)
         self._count = np.zeros((self._rows, ring.num_envs), np.int32)  # timesteps trained on
         self._states: dict[str, Array] = columns.allocate(state, self._rows, ring.num_envs, name="state")
@@ -87,7 +86,7 @@ class Sequences:
         """Bytes of the arrays for such sequences."""
         state_bytes = columns.nbytes(state)
         rows = Sequences.rows_for(timesteps, shape, num_envs * state_bytes)
-        return num_envs * (rows * (_INDEX.itemsize + 2 * 4 + state_bytes) + shape.recent * state_bytes)
+        return num_envs * (rows * (INDEX.itemsize + 2 * 4 + state_bytes) + shape.recent * state_bytes)
 
     @property
     def nbytes(self) -> int:
@@ -243,7 +242,7 @@ class Sequences:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what ``state_dict`` returned; ValueError, with nothing changed, if it does not fit."""
-        begin, end, episode, due = (np.array(state[name], _INDEX) for name in _NUMBERS)
+        begin, end, episode, due = (np.array(state[name], INDEX) for name in _NUMBERS)
         is_open, arrays = np.array(state["open"], np.bool_), self._arrays()
         opened, flat = np.flatnonzero(is_open), columns.merge_axes(arrays)
         columns.check_saved("sequences", state["complete"], flat, int((end - begin).sum()))

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 JOURNAL: Final = "journal.jsonl"
 SUCCEEDED: Final = "succeeded"
-_EXPERIMENT: Final = "experiment.yml"
+EXPERIMENT: Final = "experiment.yml"
+"""The resolved experiment in a run folder, if the run was started from one."""
 _PREFIX: Final = "final_"
 _TAIL: Final = 1 << 16
 """Bytes at the end of a journal that are searched for its last entries."""
@@ -89,7 +90,7 @@ def _evaluated(folder: Path) -> str:
     import yaml
 
     try:
-        experiment = yaml.safe_load((folder / _EXPERIMENT).read_text(encoding="utf-8"))
+        experiment = yaml.safe_load((folder / EXPERIMENT).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
         return "last"
     evaluate = experiment.get("evaluate") if isinstance(experiment, dict) else None

@@ -8,7 +8,8 @@ import numpy as np
 
 # The first word of a spawn key is the purpose of a stream; these numbers must never change, or old runs would not
 # resume.
-_EPISODES, _EVALUATION, _GENERATORS, _MODEL = 0, 1, 2, 3
+# 3 is for core.initializers.model_seed.
+_EPISODES, _EVALUATION, _GENERATORS = 0, 1, 2
 GENERATORS = ("exploration", "memory", "noise")
 
 
@@ -31,11 +32,6 @@ def evaluation_seed(seed: int, stream: int, episode: int) -> int:
     return _word(seed, _EVALUATION, stream, episode)
 
 
-def model_seed(run_seed: int) -> int:
-    """Seed of the variables' initial values."""
-    return _word(run_seed, _MODEL)
-
-
 def generators(run_seed: int) -> dict[str, np.random.Generator]:
     """The run's generators by name, each independent of the others."""
     return {
@@ -45,4 +41,19 @@ def generators(run_seed: int) -> dict[str, np.random.Generator]:
 
 
 def _word(entropy: int, *key: int) -> int:
-    return int(np.random.SeedSequence(entropy, spawn_key=key).generate_state(1)[0]) >> 1
+    """The first word of ``SeedSequence(entropy, spawn_key=key)``, whose pool NumPy fills in a third more time."""
+    words = _words(entropy)
+    words += [0] * (4 - len(words))  # a spawn key follows four words at least
+    for part in key:
+        words += _words(part)
+    return int(np.random.SeedSequence(np.array(words, np.uint32)).generate_state(1)[0]) >> 1
+
+
+def _words(number: int) -> list[int]:
+    """The digits of a number to the base 2**32, lowest first; ``ValueError`` if it is negative."""
+    if number < 0:
+        raise ValueError(f"a seed must be at least 0, got {number}")
+    words = [number & 0xFFFFFFFF]
+    while number := number >> 32:
+        words.append(number & 0xFFFFFFFF)
+    return words

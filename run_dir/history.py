@@ -26,7 +26,7 @@ _RESULTS: Final = (
 _OPTIONAL: Final[Mapping[str, Callable[[str], Any]]] = {
     "episode_return_min": float,
     "episode_return_max": float,
-    **dict.fromkeys(("offline_steps", "global_step", "seed", "num_envs"), int),
+    **dict.fromkeys(("offline_steps", "global_step", "seed", "num_envs", "explore"), int),
     "environment": str,
 }
 """Columns that may be empty."""
@@ -68,6 +68,7 @@ class Evaluation(NamedTuple):
     """From here on, how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`."""
     seed: int | None = None
     num_envs: int | None = None
+    explore: int | None = None
     environment: str | None = None
 
     @property

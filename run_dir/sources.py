@@ -37,7 +37,7 @@ def recorded(model_fn: Any, env: Any) -> dict[str, Any]:
     inside = getattr(env, "unwrapped", None)
     one = type(inside.envs[0].unwrapped if isinstance(inside, SyncVectorEnv) else inside)
     given = {"model_fn": model_fn, "environment": one}
-    return {name: digest_of(made) for name, made in given.items() if made is not None and _is_own(made)}
+    return {name: digest_of(made) for name, made in given.items() if made is not None and is_own(made)}
 
 
 def digest_of(made: Any) -> Mapping[str, Any]:
@@ -55,6 +55,13 @@ def digest_of(made: Any) -> Mapping[str, Any]:
     return {**digest, "unknown": sorted(found.unknown)} if found.unknown else digest
 
 
+def files_of(made: Any) -> set[Path]:
+    """The user's files that :func:`digest_of` reads."""
+    found = _Sources()
+    found.add("", made)
+    return found.files
+
+
 class _Sources:
     """Source of functions and classes, and values of the names they use."""
 
@@ -62,6 +69,7 @@ class _Sources:
         self.sources: dict[str, str] = {}
         self.constants: dict[str, str] = {}
         self.unknown: set[str] = set()
+        self.files: set[Path] = set()
 
     def add(self, name: str, value: Any) -> None:
         """Add the value of a name; for a user's function or class, also what that uses."""
@@ -84,9 +92,10 @@ class _Sources:
 
     def _add_source(self, value: types.FunctionType | type) -> None:
         path = f"{value.__module__}:{value.__qualname__}"
-        if path in self.sources or not _is_own(value):
+        if path in self.sources or not is_own(value):
             return
         try:
+            self.files.add(Path(inspect.getfile(value)))
             tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
         except (OSError, TypeError, SyntaxError):  # typed into an interpreter, or a lambda within an expression
             self.sources[path] = ""
@@ -99,17 +108,22 @@ class _Sources:
                 self.add(node.id, means[node.id])
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 module = means.get(node.value.id)
-                if isinstance(module, types.ModuleType) and _is_own(module) and hasattr(module, node.attr):
+                if isinstance(module, types.ModuleType) and is_own(module) and hasattr(module, node.attr):
                     self.add(f"{node.value.id}.{node.attr}", getattr(module, node.attr))
 
 
-def _is_own(value: Any) -> bool:
+def is_own(value: Any) -> bool:
     """Is this module, function or class the user's, neither installed nor axonrl's?"""
     name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None) or ""
     file = getattr(sys.modules.get(name), "__file__", None)
     if name.partition(".")[0] == _OURS or file is None:
         return name == "__main__"
-    return not any(Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED)
+    return not is_installed(file)
+
+
+def is_installed(file: str) -> bool:
+    """Is this the file of Python's library or of an installed package?"""
+    return file.startswith("<frozen ") or any(Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _names_of(value: types.FunctionType | type) -> dict[str, Any]:

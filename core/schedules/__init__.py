@@ -19,9 +19,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from ..checks import choice, did_you_mean, number
+import numpy as np
+
+from ..checks import choice, did_you_mean, number, shortened
 from ..errors import ArgumentError
 from .kinds import (
     KINDS,
@@ -52,6 +55,7 @@ __all__ = [
     "Schedule",
     "ScheduleLike",
     "as_value",
+    "checked_value",
     "follows_run",
     "make_schedule",
 ]
@@ -129,6 +133,18 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
         raise ArgumentError(f"a {kind} schedule also needs {', '.join(missing)}", missing[0])
     schedule: Schedule = KINDS[kind](**arguments)
     return schedule
+
+
+def checked_value(name: str, schedule: Any, value: Any) -> Any:
+    """Check that a user's schedule returned a number, or an array of numbers.
+
+    Raises:
+        ArgumentError: it did not; names the schedule and what it returned.
+    """
+    if isinstance(value, Real) or np.asarray(value).dtype.kind in "biuf":
+        return value
+    message = f"{name}: the schedule {schedule!r} must return a number, but returned {shortened(value)}"
+    raise ArgumentError(message, name, schedule)
 
 
 def as_value(schedule: Any) -> float | dict[str, Any]:

@@ -19,7 +19,7 @@ from axonrl.distributed.inline import Inline
 from axonrl.distributed.measurements import Measures
 from axonrl.distributed.planner import FAILED, READY
 from axonrl.environments import make
-from axonrl.environments.merged_statistics import learnt, merged
+from axonrl.environments.statistics import learnt, merged
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.hooks.events import EpisodeStats
@@ -261,7 +261,7 @@ def test_a_cluster_grows_and_shrinks_while_it_trains(tmp_path: Path) -> None:
     assert resize.environments[0] == {0, 1}
     assert resize.environments[20] == {0, 1, 2, 3}
     assert resize.environments[90] >= {0, 1, 2}
-    state: Any = agent._trainer._run.load()
+    state: Any = agent._trainer.run.load()
     assert state[1]["cluster"]["incarnations"].tolist() == [0, 1, 1, 0]
     with pytest.raises(ClusterError, match="not training"):
         cluster.resize(2)

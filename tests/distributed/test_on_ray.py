@@ -277,9 +277,10 @@ def test_a_cluster_is_joined_with_its_token_alone_and_left_running(cluster: Path
     assert resources()["CPU"] == 2
 
 
-def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
-    command = [sys.executable, "-c", JOINING, "127.0.0.1:9"]
-    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "auto"])
+def test_an_address_where_nobody_answers_is_refused_at_once(address: str) -> None:
+    command, env = [sys.executable, "-c", JOINING, address], {**os.environ, "RAY_ADDRESS": "127.0.0.1:9"}
+    refused = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=500)
     assert refused.returncode == 1
     assert "Cluster.address" in refused.stderr
 

@@ -68,7 +68,7 @@ MANY: Any = MultiDiscrete([2, 3])
 
 
 def nested_episode(length: int) -> dict[str, Any]:
-    """As an environment would return the observations, and the flat names that they get."""
+    """Observations as an environment would return them, and their flat names."""
     rng = np.random.default_rng(length)
     x = rng.random((length + 1, 1), np.float32)
     kind, image = rng.integers(0, 2, length + 1), rng.integers(0, 255, (length + 1, 2), np.uint8)
@@ -124,7 +124,7 @@ def test_actions_beyond_their_bounds_are_of_another_space(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", ["encrypted", "another version", "half a header"])
 def test_npz_whose_bytes_are_damaged(tmp_path: Path, damage: str) -> None:
-    """What a flipped bit does, and members that are whole but hold something else."""
+    """Flipped bits, and members that are whole but hold something else."""
     path = saved(tmp_path)
     if damage == "half a header":
         header = io.BytesIO()

@@ -49,7 +49,7 @@ def test_unknown_ids(env_id: Any, message: Any) -> None:
 
 
 def test_ids_without_a_namespace_are_looked_up_in_every_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of ALE that are older than its namespace."""
+    """ALE has such ids, which are older than its namespace."""
     with registered("Elsewhere-v4", Bare):
         spec = gymnasium.registry.pop("Elsewhere-v4")
         register = {"other/": lambda: gymnasium.registry.__setitem__("Elsewhere-v4", spec)}

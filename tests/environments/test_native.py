@@ -134,7 +134,7 @@ def test_a_loop_that_differs_from_calls_with_one_number_is_not_used() -> None:
     x, out = np.linspace(-9.0, 9.0, 7), np.empty(7)
 
     class Careless:
-        """As a vectorised loop could be: its tail is computed in another way than the rest."""
+        """A careless vectorised loop: its tail is computed in another way than the rest."""
 
         def __call__(self, value: Any, out: Any = None) -> Any:
             if not isinstance(value, np.ndarray):

@@ -185,7 +185,7 @@ def as_bytes(value: Any) -> Any:
 
 
 def test_nothing_is_lost_where_checks_and_copies_are_left_out() -> None:
-    """What it returns is, bit for bit, what any vector environment would be taken for, and nobody changes it later."""
+    """Results equal those of any vector environment bit for bit, and nobody changes them later."""
     for env_id in ("CartPole-v1", "HalfCheetah-v5", "Pong-v5", "FrozenLake-v1"):
         quick, slow = (open_environment(pooled(env_id, 2, max_episode_steps=12, num_threads=1)) for _ in range(2))
         assert type(quick) is PooledVector

@@ -281,7 +281,7 @@ def test_a_similar_one_reads_the_statistics(num_envs: int) -> None:
 
 
 def test_a_similar_one_can_render() -> None:
-    """As a hook makes one for videos."""
+    """A hook makes such an environment for videos."""
     spec = similar(make("Line-v0", wrappers=["normalize_observation"])).spec
     assert gymnasium.make(spec, render_mode="rgb_array", disable_env_checker=True).render_mode == "rgb_array"
 

@@ -1,6 +1,7 @@
 """The Agent in every kind of environment: what it stores, what it counts, what reaches the model."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
+from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.models.dqn import DQNParams
@@ -315,13 +317,21 @@ def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> 
 
 
 def test_a_hook_may_be_alone_or_a_function(tmp_path: Path) -> None:
-    notes, returns = Notes(), []
+    notes, returns = Notes(), list[float]()
+
+    def append(found: list[float], session: Any, episode: EpisodeStats) -> None:
+        found.append(episode.episode_return)
+
+    class Append:
+        def __call__(self, session: Any, episode: EpisodeStats) -> None:
+            append(returns, session, episode)
+
     agent(tmp_path).train(Counting(3), 4, 4, timesteps=6, hooks=notes)
-    agent(tmp_path).train(
-        Counting(3), 4, 4, timesteps=6, hooks=lambda session, episode: returns.append(episode.episode_return)
-    )
+    hooks = [lambda session, episode: append(returns, session, episode), partial(append, returns), Append()]
+    agent(tmp_path).train(Counting(3), 4, 4, timesteps=6, hooks=hooks)
+    agent(tmp_path).train(Counting(3), 4, 4, timesteps=3, hooks=Append())
     assert len(notes.facts["after_timestep"]) == 6
-    assert returns == [6.0, 6.0]
+    assert returns == [6.0] * 7
 
 
 async def _coroutine(session: Any, episode: Any) -> None: ...

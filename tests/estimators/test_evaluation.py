@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
-from axonrl.environments import open_environment
+from axonrl.core.protocols import ArraySpec
+from axonrl.environments import BatchedEnvironment, open_environment
 from axonrl.errors import BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
+from axonrl.hooks import EvaluationHook
 from axonrl.hooks.events import BeginFacts
 from axonrl.models import dqn
+from axonrl.policies.behaviour import Behaviour
+from axonrl.policies.modes import PredictMode
 from axonrl.tests.estimators.fakes import (
     At,
     Counting,
@@ -52,8 +57,16 @@ class PaysForResets(SyncVectorEnv):
         return observations, rewards + 100 * (observations[:, 0] == 0), *rest
 
 
-def greedy(observation: Any, state: Any) -> Any:
-    return {"action": np.zeros(len(observation), np.int32)}, state
+def zeros(seen: Any, draws: Any) -> Any:
+    return {"action": np.zeros(len(seen), np.int32)}, None
+
+
+def played(env: Any, seeds: list[int], watch: Watchers | None = None, act: Any = zeros, **mode: Any) -> Any:
+    """Episodes of one who always takes action 0, or of ``act``."""
+    opened = env if isinstance(env, BatchedEnvironment) else open_environment(env)
+    executor: Any = SimpleNamespace(act=act)
+    behaviour = Behaviour(PredictMode(outputs={}, **mode), executor, opened.num_envs, np.random.default_rng(0))
+    return run_episodes(behaviour, opened, seeds, 0, watch or Watchers())
 
 
 @pytest.mark.parametrize("num_envs", [1, 7])
@@ -68,7 +81,7 @@ def test_every_episode_is_played_to_its_end_in_its_own_seed(num_envs: int) -> No
     assert len(set(alone)) > 2
     envs = [Drawn() for _ in range(num_envs)]
     opened = open_environment(vector(*envs) if num_envs > 1 else envs[0])
-    stats = run_episodes(greedy, opened, seeds, None, Watchers())
+    stats = played(opened, seeds)
     assert [s.length for s in stats] == alone
     assert [s.episode for s in stats] == [0, 1, 2, 3, 4, 5]
     assert [s.episode_return for s in stats] == [n * (n + 1) / 2 for n in alone]
@@ -81,7 +94,7 @@ def test_who_is_told_of_episodes_and_in_which_order() -> None:
         lambda facts: told.append(("begins", facts.environment, facts.episode, facts.seed)),
         lambda stats: told.append(("ended", stats.environment, stats.episode)),
     )
-    run_episodes(greedy, open_environment(vector(Counting(2), Counting(3))), [7, 8, 9], None, watch)
+    played(vector(Counting(2), Counting(3)), [7, 8, 9], watch)
     assert told == [
         ("begins", 0, 0, 7),
         ("begins", 1, 1, 8),
@@ -94,7 +107,7 @@ def test_who_is_told_of_episodes_and_in_which_order() -> None:
 
 def test_what_a_reset_step_pays_is_nobody_s(tmp_path: Path) -> None:
     env = PaysForResets([lambda: Counting(2), lambda: Counting(3)], autoreset_mode=AutoresetMode.NEXT_STEP)
-    stats = run_episodes(greedy, open_environment(env), [7, 8, 9, 10], None, Watchers())
+    stats = played(env, [7, 8, 9, 10])
     assert sorted(s.episode_return for s in stats) == [3, 3, 6, 6]
     notes = Notes()
     agent(tmp_path).train(env, episodes=4, hooks=[notes])
@@ -106,12 +119,13 @@ def test_recurrent_state_is_zero_at_the_first_observation_of_an_episode(mode: Au
     """Timestep t of an episode is seen with the state t, for the state counts."""
     seen: list[tuple[float, float]] = []
 
-    def counts(observation: Any, state: Any) -> Any:
-        seen.extend(zip(observation[:, 0].tolist(), state["count"].tolist(), strict=True))
-        return {"action": np.zeros(2, np.int32)}, {"count": state["count"] + 1}
+    def counts(features: Any, draws: Any) -> Any:
+        count = features["state"]["count"]
+        seen.extend(zip(features["observation"][:, 0].tolist(), count.tolist(), strict=True))
+        return {"action": np.zeros(2, np.int32)}, {"count": count + 1}
 
-    opened = open_environment(vector(Counting(2), Counting(3), mode=mode))
-    stats = run_episodes(counts, opened, [7, 8, 9, 10], {"count": np.zeros(2)}, Watchers())
+    env = vector(Counting(2), Counting(3), mode=mode)
+    stats = played(env, [7, 8, 9, 10], act=counts, state={"count": ArraySpec((), np.dtype(np.float64))})
     assert sorted((s.environment, s.length, s.episode_return) for s in stats) == [(0, 2, 3.0)] * 2 + [(1, 3, 6.0)] * 2
     # The step that resets an environment sees the last observation of the episode before; it decides nothing.
     lasts = {2.0, 3.0} if mode is AutoresetMode.NEXT_STEP else set()
@@ -121,7 +135,7 @@ def test_recurrent_state_is_zero_at_the_first_observation_of_an_episode(mode: Au
 
 
 def test_the_summary_in_numbers() -> None:
-    stats = run_episodes(greedy, open_environment(vector(Counting(1), Counting(3))), [7, 8], None, Watchers())
+    stats = played(vector(Counting(1), Counting(3)), [7, 8])
     assert summarize(stats) == {  # returns 1 and 6
         "episode_return_mean": 3.5,
         "episode_return_std": 2.5,
@@ -136,11 +150,11 @@ def test_an_error_says_in_which_episode() -> None:
     env = Faulty(RuntimeError("out of coal"), at=6, length=4)
     match = r"Faulty\.step raised RuntimeError: out of coal \(environment 0: seed 8, episode 1, timestep 1; 1 ep"
     with pytest.raises(BrokenEnvironmentError, match=match):
-        run_episodes(greedy, open_environment(env), [7, 8], None, Watchers())
+        played(env, [7, 8])
     # In a vector environment, too.
     env = Faulty(lambda o, r, *rest: (o, np.nan, *rest), at=6, length=4)
     with pytest.raises(NonFiniteError, match=r"the reward nan in environment 1 \(environment 1: seed 9, episode 2, "):
-        run_episodes(greedy, open_environment(vector(Counting(9), env)), [7, 8, 9], None, Watchers())
+        played(vector(Counting(9), env), [7, 8, 9])
 
 
 def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
@@ -155,6 +169,32 @@ def test_evaluate_is_greedy_and_repeatable(tmp_path: Path) -> None:
     values = one.predict(np.array([[t, env.mark] for t in range(20)], np.float32))
     assert env.actions[-20:] == values["action"].tolist() == values["values"].argmax(axis=1).tolist()
     assert results[0]["episode_return_mean"] == 210.0
+
+
+def test_evaluations_may_explore_without_a_trace_in_the_training(tmp_path: Path) -> None:
+    """With an exploration of 1 both actions are taken, by draws that follow from the seed."""
+
+    def trained(name: str, *hooks: Any) -> Agent:
+        made = agent(tmp_path / name, params={"epsilon": 1.0})
+        return made.train(Counting(), 8, timesteps=20, hooks=hooks)
+
+    one = trained("explored", EvaluationHook(10, episodes=3, env=Counting(20), explore=True))
+    plain = trained("greedy").get_weights()
+    assert {name: value.tobytes() for name, value in one.get_weights().items()} == {
+        name: value.tobytes() for name, value in plain.items()
+    }
+    env = Counting(20)
+    for seed in (5, 5, 6):
+        one.evaluate(env, episodes=3, seed=seed, explore=True)
+    taken = [env.actions[60 * k : 60 * (k + 1)] for k in range(3)]
+    assert taken[0] == taken[1] != taken[2]
+    assert set(taken[0]) == {0, 1}
+    recorded = one.recorded_evaluation("best")
+    assert recorded is not None
+    assert recorded.explore == 1
+    env = Counting(20)
+    assert one.evaluate(env, "repeat", policy="best") == recorded.results
+    assert set(env.actions) == {0, 1}
 
 
 @pytest.mark.parametrize("model", ["by name", "none"])

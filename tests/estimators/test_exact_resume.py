@@ -399,7 +399,7 @@ def test_what_does_not_repeat_is_marked_and_trains_on(
 
     agent = case.train(model_dir)
 
-    assert agent.global_timestep == 100
+    assert agent.global_timestep in (100, 101)  # a step in which one of both is reset is one timestep
     [reason] = record(model_dir)["not_exact"]
     assert reason.startswith(why)
     warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]

@@ -11,7 +11,6 @@ import pytest
 from axonrl import environments
 from axonrl.environments.bit_flip import BitFlip
 from axonrl.errors import ArgumentError
-from axonrl.estimators.stepper import Stepper
 from axonrl.memories import DemonstrationMemory, HindsightMemory
 from axonrl.models import dqn
 from axonrl.policies import Policy
@@ -89,10 +88,6 @@ def test_a_caller_brings_the_function(tmp_path: Path) -> None:
             if results[1] or results[2]:
                 observation, _ = env.reset()
         assert interaction.session.global_step == 11
-    assert (
-        Stepper.make(dqn.model_fn, *spaces, hindsight(compute_reward=env.compute_reward), params=PARAMS).pending_updates
-        == 0
-    )
 
 
 def test_environments_without_goals(tmp_path: Path) -> None:

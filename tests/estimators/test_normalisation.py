@@ -152,7 +152,7 @@ def test_evaluation_takes_the_statistics_of_training_and_the_rewards_of_the_envi
     assert moments_of({"statistics": statistics_of(env)})["count"] == moments_of(snapshot(tmp_path))["count"]
     # It is as it would be with these statistics, and with others it is not.
     other = learner(tmp_path)
-    newest = other._run.newest_policy()
+    newest = other._run.policies.newest()
     assert newest is not None
     moments = moments_of({"statistics": newest.statistics})
     moments["mean"] = moments["mean"] + np.array([0.0, 3.0, 0.0, 3.0])

@@ -160,7 +160,7 @@ def test_a_run_whose_code_was_edited_says_so_and_is_not_exact(
     found_in = ("model_fn", "environment")
     for digest in ("a", "a", "b"):
         monkeypatch.setattr(sources, "digest_of", lambda made, digest=digest: {"digest": digest})
-        monkeypatch.setattr(sources, "_is_own", lambda made: True)
+        monkeypatch.setattr(sources, "is_own", lambda made: True)
         agent(tmp_path).train(Counting(), timesteps=2)
     edited = [
         f"this run will not resume exactly: the code of its {part} was edited" for part in ("model_fn", "environment")

@@ -16,7 +16,7 @@ from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.estimators import monitor
 from axonrl.explorations import EpsilonGreedy, Linear
-from axonrl.hooks import Hook, LoggingHook, NaNGuard, SummaryHook
+from axonrl.hooks import EvaluationHook, Hook, LoggingHook, NaNGuard, SummaryHook
 from axonrl.hooks.events import BeginFacts, EpisodeFacts
 from axonrl.hooks.hook import by_the_clock
 from axonrl.memories import ReplayMemory
@@ -380,6 +380,19 @@ def test_train_refuses_a_subclass_whose_episodes_it_would_not_run(tmp_path: Path
     assert not (tmp_path / "run.json").exists()
     with one.session(env) as session:  # a loop of one's own may call it
         assert (one.run_episode(env, session).length, one.global_episode) == (3, 2)
+
+
+def test_hooks_refuse_to_pass_over_a_subclass_that_overrides_evaluate(tmp_path: Path) -> None:
+    class Mine(Agent):
+        def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+            return super().evaluate(*args, **kwargs)
+
+    one = Mine(linear_model, ReplayMemory(1000, 4), tmp_path, RunConfig(seed=0))
+    refused = raised(
+        ArgumentError, one.train, Counting(3), hooks=EvaluationHook(5), match=r"do not call Mine\.evaluate"
+    )
+    assert refused.argument == "hooks"
+    assert one.train(Counting(3), timesteps=3).evaluate(Counting(3), episodes=1)["episodes"] == 1
 
 
 def test_a_request_lets_the_episode_finish_and_no_other_begin(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from axonrl import Agent
-from axonrl.estimators.limits import UpdateSchedule
+from axonrl import Agent, RunConfig
 from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
@@ -77,11 +76,14 @@ def test_a_copy_has_weights_of_its_own(trained: Agent, tmp_path: Path) -> None:
     assert values(copy.predict)(OBSERVATIONS[0]) != values(policy.predict)(OBSERVATIONS[0])
 
 
-def test_threads_that_act_and_learn_with_one_stepper() -> None:
+def test_threads_that_act_and_learn_with_one_stepper(tmp_path: Path) -> None:
     """Updates are counted one by one, and every act sees the weights between two of them: its values are finite."""
-    stepper = Stepper.make(
-        linear_model, Box(-9, 9, (2,)), Discrete(2), ReplayMemory(100, 4), schedule=UpdateSchedule(1000, 1), seed=1
-    )
+    one = Agent(linear_model, ReplayMemory(100, 4), tmp_path, RunConfig(seed=1))
+    with one.interact(Box(-9, 9, (2,)), Discrete(2), first_update=1000, update_frequency=1):
+        _act_and_learn(one._trainer.state().stepper)
+
+
+def _act_and_learn(stepper: Stepper) -> None:
     for k in range(50):
         action, recorded = stepper.act(np.full((1, 2), k, np.float32))
         row = {"observation": np.full(2, k, np.float32), "next_observation": np.full(2, k + 1, np.float32)}

@@ -173,7 +173,7 @@ def test_a_sync_vector_env_trains_alike_in_every_mode(tmp_path: Path) -> None:
 def test_a_rollout_may_be_longer_than_most_memories_need_for_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_layout, "_PATIENCE", 32)
+    monkeypatch.setattr(batch_layout, "PATIENCE", 32)
     assert agent(tmp_path, BatchMemory(64), rollout_model).check(vector(Counting(3), Counting(3))).num_envs == 2
 
 

@@ -47,6 +47,19 @@ def test_a_level_over_the_run_is_that_of_the_progress_told_last(policy: Any, dra
     assert policy(actions(1), 0, Scripted(drawn))[0].tolist() == [1]  # at 1 neither explores any more
 
 
+def test_a_users_schedule_without_a_number_is_named_with_what_it_returned() -> None:
+    def forgetful(t: Any, ops: Any = None) -> Any:
+        return None
+
+    for policy, name in (
+        (EpsilonGreedy(forgetful, spaces.Discrete(2)), "epsilon"),
+        (GaussianNoise(forgetful, spaces.Box(-1, 1, (1,), np.float32)), "sigma"),
+    ):
+        match = rf"^{name}: the schedule <function .*forgetful.* must return a number, but returned None$"
+        assert raised(ArgumentError, policy.level, 0, match=match).argument == name
+        raised(ArgumentError, policy, actions(1), 0, np.random.default_rng(0), match=match)
+
+
 def test_epsilon_greedy_for_one_environment() -> None:
     policy = EpsilonGreedy(0.25, spaces.Discrete(4, start=10))
     at_epsilon: Any = Scripted(0.25)

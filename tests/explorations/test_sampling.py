@@ -39,8 +39,7 @@ def drawn(policy: Any, predictions: Any, numbers: Any) -> tuple[Any, Any]:
     actions, extras = policy(predictions, 0, rng)
     assert list(extras) == ["log_prob"]
     assert (extras["log_prob"].dtype, extras["log_prob"].shape) == (np.float32, (len(actions),))
-    if isinstance(policy, Categorical | Gaussian | SquashedGaussian):
-        np.testing.assert_allclose(policy.log_prob_of(predictions, actions), extras["log_prob"], rtol=1e-6)
+    np.testing.assert_allclose(policy.log_prob_of(predictions, actions), extras["log_prob"], rtol=1e-6)
     return actions, extras["log_prob"]
 
 
@@ -179,6 +178,7 @@ def test_parts_are_drawn_from_their_own_predictions_and_log_probabilities_add() 
         "log_std/k": floats([[0]] * 2),
     }
     actions, extras = Composite(space)(predictions, 0, np.random.default_rng(0))
+    np.testing.assert_allclose(Composite(space).log_prob_of(predictions, actions), extras["log_prob"], rtol=1e-6)
     shapes: dict[str, Any] = {name: (value.shape, value.dtype) for name, value in actions.items()}
     assert shapes == {
         "arm/0": ((2, 2), np.int32),

@@ -50,11 +50,11 @@ def test_the_files(session: Any, tmp_path: Path) -> None:
     )
     assert (tmp_path / EVALUATIONS).read_text() == (
         "global_timestep,episode_return_mean,episode_return_std,episode_length_mean,episodes,"
-        "episode_return_min,episode_return_max,offline_steps,global_step,seed,num_envs,environment\n"
-        "2,3.5,0.5,2.0,3,,,0,0,5,2,CartPole-v1\n4,4.0,0.5,2.0,3,,,0,0,5,2,CartPole-v1\n"
+        "episode_return_min,episode_return_max,offline_steps,global_step,seed,num_envs,explore,environment\n"
+        "2,3.5,0.5,2.0,3,,,0,0,5,2,0,CartPole-v1\n4,4.0,0.5,2.0,3,,,0,0,5,2,0,CartPole-v1\n"
     )
     assert read_episodes(tmp_path) == [Episode(1, 2, 1.0, 2, 0.25), Episode(2, 4, 2.0, 2, 0.25)]
-    how = {"global_step": 0, "seed": 5, "num_envs": 2, "environment": "CartPole-v1"}
+    how = {"global_step": 0, "seed": 5, "num_envs": 2, "explore": 0, "environment": "CartPole-v1"}
     assert read_evaluations(tmp_path) == [
         Evaluation(2, 3.5, 0.5, 2.0, 3, **how),  # type: ignore[arg-type]  # each has a type of its own
         Evaluation(4, 4.0, 0.5, 2.0, 3, **how),  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def test_an_unfinished_line_does_not_count(tmp_path: Path) -> None:
 
 
 def test_evaluations_before_and_after_the_updates_of_a_timestep_are_two(session: Any, tmp_path: Path) -> None:
-    written = "5,1.0,0,2,3,,,,10,0,2,\n5,1.5,0,2,3,,,,10,0,2,\n5,2.0,0,2,3,,,0,11,0,2,given\n"
+    written = "5,1.0,0,2,3,,,,10,0,2,,\n5,1.5,0,2,3,,,,10,0,2,,\n5,2.0,0,2,3,,,0,11,0,2,,given\n"
     (tmp_path / EVALUATIONS).write_text(f"header\n{written}")
     session.global_timestep = 5
     hook, _ = begin(session)  # it keeps both of them
@@ -182,7 +182,7 @@ def test_evaluations_of_updates_without_timesteps_are_told_apart(session: Any, t
 
 
 def test_empty_columns_and_names_with_commas(tmp_path: Path) -> None:
-    (tmp_path / EVALUATIONS).write_text("header\n4,4.0,0.5,2.0,3,1.0,,,,,,a,b\n")
+    (tmp_path / EVALUATIONS).write_text("header\n4,4.0,0.5,2.0,3,1.0,,,,,,,a,b\n")
     assert read_evaluations(tmp_path) == [Evaluation(4, 4.0, 0.5, 2.0, 3, 1.0, environment="a,b")]
     (tmp_path / EVAL).write_text("header\n4,eval/q, 7,3.0,0\n6,eval_loss,nan,9\n")
     first, second = read_eval(tmp_path)

@@ -196,7 +196,7 @@ def test_what_was_written_before_a_checkpoint_is_on_disk(session: Any) -> None:
 def test_what_has_waited_long_enough_is_handed_to_the_writer(session: Any, clock: Any) -> None:
     hook = begun(SummaryHook(clock=clock), session)
     written: list[int] = []
-    hook._writer.add_event = lambda event: written.append(event.step)
+    hook._writer.add_scalars = lambda step, *_: written.append(step)
     for session.global_timestep in (10, 20):
         hook.after_episode(session, session.episode(1.0))
         clock.now += 5.0

@@ -13,13 +13,14 @@ def test_a_batch_belongs_to_who_asked_for_it(built: Any, step: Any) -> None:
     memory = built(ReplayMemory(2, 2))
     step(memory, 0, 1)
     step(memory, 1, 2)
-    memory.rng = Draws([0.75, 0.5], [0.25, 0.0])
+    memory.rng = Draws([0.75, 0.5], [0.25, 0.0], [0.0, 0.75, 0.25])
     first, second = memory.sample(), memory.sample()
     step(memory, 2, 3)
     step(memory, 3, 4)
     assert (numbers(first["observation"]), numbers(second["observation"])) == ([1, 1], [0, 0])
     first["observation"][:] = -1
     assert numbers(memory.get_by_index(0)["observation"]) == [2]
+    assert numbers(memory.draw(3)["observation"]) == [2, 3, 2]  # more than are stored
 
 
 def test_can_sample_counts_what_could_be_drawn(built: Any, extend: Any) -> None:

@@ -13,7 +13,7 @@ from axonrl.run_dir.record import RunRecord
 from axonrl.tests.made_start import made_start
 from axonrl.tests.raising import raised
 
-REST = "," * 7
+REST = "," * 8
 """Empty columns of an evaluation."""
 EVALUATION = {"episode_return_mean": 487.25, "episode_return_std": 12.5, "episode_length_mean": 487.25, "episodes": 100}
 
@@ -68,7 +68,7 @@ def test_what_is_drawn(tmp_path: Path) -> None:
     from axonrl.run_dir.learning_curve import _draw
 
     write(tmp_path, [float(i % 2) for i in range(200)])
-    (tmp_path / EVALUATIONS).write_text(f"header\n500,100.0,10.0,5,3{REST}\n900,120.0,9.0,5,3,60.0,125.0,,,,,\n")
+    (tmp_path / EVALUATIONS).write_text(f"header\n500,100.0,10.0,5,3{REST}\n900,120.0,9.0,5,3,60.0,125.0,,,,,,\n")
     axes = Figure().add_subplot()
     _draw(axes, tmp_path, EVALUATION, "best")
     lines = {str(line.get_label()): line for line in axes.get_lines()}
@@ -86,7 +86,7 @@ def test_what_is_drawn(tmp_path: Path) -> None:
 def test_equal_returns_whose_mean_is_rounded_upwards(tmp_path: Path) -> None:
     mean = float(np.mean([0.1] * 3))
     assert mean > 0.1
-    (tmp_path / EVALUATIONS).write_text(f"header\n10,{mean},{np.std([0.1] * 3)},5,3,0.1,0.1,,,,,\n")
+    (tmp_path / EVALUATIONS).write_text(f"header\n10,{mean},{np.std([0.1] * 3)},5,3,0.1,0.1,,,,,,\n")
     assert learning_curve(tmp_path).is_file()
 
 

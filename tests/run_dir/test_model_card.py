@@ -26,7 +26,7 @@ DESCRIBED: dict[str, Any] = {
 
 
 def test_returns_are_those_of_this_policy(tmp_path: Path) -> None:
-    rows = ["1000,5.0,1.0,9.0,16,,,,20,,,", "2000,10.0,2.0,9.0,16,,,,40,,,", "3000,11.0,1.0,9.0,16,,,,60,,,"]
+    rows = ["1000,5.0,1.0,9.0,16,,,,20,,,,", "2000,10.0,2.0,9.0,16,,,,40,,,,", "3000,11.0,1.0,9.0,16,,,,60,,,,"]
     (tmp_path / EVALUATIONS).write_text("\n".join(["the columns", *rows]) + "\n")
     header = "episode,global_timestep,episode_return,length,seconds"
     (tmp_path / EPISODES).write_text(f"{header}\n1,900,7.0,9,0.1\n2,1900,7.0,9,0.1\n3,2900,99.0,9,0.1\n")
@@ -57,7 +57,7 @@ def test_the_evaluation_at_the_end_of_the_run_is_told_first(
     ended = {"outputs": {"timesteps": outputs[0], "updates": outputs[1], **results}}
     entries = [{"status": "running"}, ended, {"log": "drawn"}, {"status": status}]
     (tmp_path / JOURNAL).write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
-    (tmp_path / EVALUATIONS).write_text("the columns\n2000,10.0,2.0,9.0,16,,,,40,,,\n")
+    (tmp_path / EVALUATIONS).write_text("the columns\n2000,10.0,2.0,9.0,16,,,,40,,,,\n")
     card = model_card({**DESCRIBED, "policy": policy}, tmp_path)
     told = [line for line in card.splitlines() if line.startswith("Evaluated greedily")]
     assert told[-1].startswith("Evaluated greedily during training, in 16 episodes: 10 on average")

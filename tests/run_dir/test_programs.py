@@ -14,6 +14,7 @@ import pytest
 
 from axonrl import Agent
 from axonrl.errors import CheckpointError
+from axonrl.estimators import program_cache
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.run_dir import programs
@@ -232,6 +233,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[str
         return convert(functions, variables)
 
     monkeypatch.setattr(executor_choice, "convert", noting)
+    monkeypatch.setattr(program_cache, "program_folder", lambda: None)  # whole training programs would leave none
     return found
 
 
