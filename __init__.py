@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from axonrl.estimators.agent import Agent as Agent
     from axonrl.estimators.estimator import Estimator as Estimator
     from axonrl.estimators.warm_start import WarmStart as WarmStart
+    from axonrl.experiments.running.preparation import prepare as prepare
     from axonrl.version import __version__ as __version__
 
 # An editable install finds the package through a link (setup.py). Resolve it, so that tracebacks and breakpoints show
@@ -31,6 +32,7 @@ _EXPORTS = {
     "Modes": "axonrl.core.protocols",
     "RunConfig": "axonrl.core.protocols",
     "WarmStart": "axonrl.estimators.warm_start",
+    "prepare": "axonrl.experiments.running.preparation",
     "__version__": "axonrl.version",
 }
 _ROOMS = (
@@ -49,7 +51,7 @@ _ROOMS = (
 )
 _MODULES = (*_ROOMS, "core", "errors", "inputs", "noise", "schedules")
 
-__all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "WarmStart", "__version__", "noise"]
+__all__ = ["Agent", "Estimator", "EstimatorSpec", "Modes", "RunConfig", "WarmStart", "__version__", "noise", "prepare"]
 
 
 def __getattr__(name: str) -> Any:

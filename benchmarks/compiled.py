@@ -1,4 +1,4 @@
-"""What a compiled program costs: from process start to the first update, memory, and further learners and seeds.
+"""Costs of a compiled program: from process start to the first update, memory, and further learners and seeds.
 
 ``python -m axonrl.benchmarks.compiled [--repeats N] [--quick]`` prints a table. Goals: the first update within 0.6 s of
 the start of the process, 90 MB resident; ten learners in one process at most 5 MB each beyond their memories.

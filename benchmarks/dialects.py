@@ -1,4 +1,4 @@
-"""What benchmarks of interfaces of other libraries share: tables of how agents learn, and of what timesteps cost."""
+"""Shared by benchmarks of other libraries' interfaces: tables of how agents learn, and of what timesteps cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST: Final = 20
 
 
 class Programs(NamedTuple):
-    """What is run.
+    """Programs that are run.
 
     Args:
         learn: by name: from a seed and a number of timesteps, None for the program's own, to returns of episodes.

@@ -47,7 +47,7 @@ class Runner:
     Args:
         peers: the folder of the peers' environments.
         warm_up: seconds before the window.
-        seconds: of the window.
+        seconds: the seconds of the window.
     """
 
     peers: Path

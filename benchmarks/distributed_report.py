@@ -21,7 +21,7 @@ class Contender:
         family: whom it is compared with: ``"IMPALA"`` or ``"DQN"``.
         title: its name in the results.
         module: in ``distributing/``.
-        arguments: of its process.
+        arguments: the arguments of its process.
     """
 
     family: str
@@ -84,10 +84,10 @@ class Results:
 
     Args:
         machine: the machine and the date.
-        versions: of packages, by the name of the environment.
+        versions: the versions of packages, by the name of the environment.
         rounds: measurements of each contender.
         warm_up: seconds.
-        seconds: of the window.
+        seconds: the seconds of the window.
         bare: timesteps per second of one process that only steps the environment; one per round.
         values: by contender, the quantities of each round.
         failures: contender, round, and the last lines of output.
@@ -108,12 +108,12 @@ class Results:
         return [one[quantity] for one in found if quantity in one]
 
     def median(self, contender: str | None, quantity: str) -> float | None:
-        """Of all rounds."""
+        """The median of all rounds."""
         found = self.get(contender, quantity)
         return statistics.median(found) if found else None
 
     def best(self, names: Iterable[str]) -> str | None:
-        """Who trained on most timesteps."""
+        """The contender that trained on most timesteps."""
         rated = [(rate, name) for name in names if (rate := self.median(name, "trained")) is not None]
         return max(rated)[1] if rated else None
 
@@ -158,7 +158,7 @@ def bests(results: Results, algorithm: str) -> tuple[str | None, str | None]:
 
 
 def goals(results: Results) -> str:
-    """What was wanted, and what was measured."""
+    """Goals, and what was measured."""
     rows = []
     for goal in GOALS:
         ours, peer = bests(results, goal.algorithm)
@@ -224,7 +224,7 @@ def how(results: Results) -> str:
 
 
 def markdown(results: Results) -> str:
-    """What is written."""
+    """The page."""
     conditions = table(["", "machine"], [[key, value] for key, value in results.machine.items()])
     packages = list(dict.fromkeys(package for found in results.versions.values() for package in found))
     rows = [[package, *(found.get(package, MISSING) for found in results.versions.values())] for package in packages]

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import yaml
 
+from ..core.yaml_text import to_yaml
 from ..experiments.config.schema import load
 from ..experiments.config.shipped import shipped
-from ..experiments.config.yaml_writer import to_yaml
 from ..experiments.errors import MAX_SHOWN, ExperimentError
 
 SECONDS: Final = 1.0

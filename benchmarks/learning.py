@@ -105,7 +105,7 @@ def result(experiment: str, seed: int) -> dict[str, Any]:
 
 
 def _axonrl(*arguments: str) -> dict[str, Any]:
-    """What a command prints with ``--json``; its errors and its progress are shown."""
+    """The output of a command with ``--json``; its errors and its progress are shown."""
     command = [str(Path(sys.executable).with_name("axonrl")), *arguments, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:

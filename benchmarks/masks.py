@@ -1,4 +1,4 @@
-"""What action masks save: timesteps until DQN solves a task where nine of ten actions are illegal, with and without.
+"""Savings by action masks: timesteps until DQN solves a task where nine of ten actions are illegal, with and without.
 
 ``python -m axonrl.benchmarks.masks [--seeds N] [--quick]`` prints a table. Goal: a tenth of the timesteps.
 """

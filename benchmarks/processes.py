@@ -1,13 +1,14 @@
-"""Processes that belong together: who they are, their memory, and how they are ended."""
+"""Processes that belong together: finding them, their memory and its growth, and how they are ended."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +22,8 @@ GRACE_SECONDS: Final = 5.0
 """For daemons to end that were told to."""
 KILL_SECONDS: Final = 30.0
 """For what was killed to be gone: the system takes a moment, and longer on a busy machine."""
+WARM_UP: Final = 0.2
+"""Share of the time before growth is measured."""
 
 
 class Process(NamedTuple):
@@ -57,6 +60,30 @@ def _marked(mark: str) -> Iterator[int]:
                     yield int(folder.name)
 
 
+def is_alive(pid: int) -> bool:
+    """Does a process run? One that nobody has waited for does not."""
+    return _start_of(pid) is not None
+
+
+def resident(pid: int) -> int | None:
+    """Bytes of a process, without shared memory; None if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    found = dict(line.split(":", 1) for line in lines)
+    if "RssAnon" not in found:
+        return None
+    return sum(int(found[name].split()[0]) for name in ("RssAnon", "RssFile")) * 1024
+
+
+def growth(values: Sequence[float]) -> float:
+    """Relative growth from the first quarter of the values after the warm-up to the last one, of medians."""
+    rest = values[int(len(values) * WARM_UP) :]
+    quarter = max(len(rest) // 4, 1)
+    return statistics.median(rest[-quarter:]) / statistics.median(rest[:quarter]) - 1 if rest else float("nan")
+
+
 def pss(processes: Iterable[Process]) -> float:
     """Their memory in MB, of which what several processes share counts once in all (Linux's proportional set size)."""
     return sum(_pss(one.pid) for one in processes) * 1024 / 1e6
@@ -81,7 +108,7 @@ def end(seen: set[Process], mark: str) -> int:
 
 
 def _left(seen: set[Process], mark: str, seconds: float) -> set[Process]:
-    """Those of ``seen``, or with the mark, that live after so many seconds; returns at once when none does."""
+    """Processes of ``seen``, or with the mark, that live after so many seconds; returns at once when none does."""
     until = time.monotonic() + seconds
     while left := {one for one in seen | _known(_marked(mark)) if _start_of(one.pid) == one.start}:
         if time.monotonic() > until:

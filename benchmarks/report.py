@@ -8,7 +8,8 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from .cases import CASES, CONTENDERS, ENVIRONMENTS, GOALS, OURS, TOPICS, Case, Goal
+from .cases import CASES, GOALS, Case, Goal
+from .topics import CONTENDERS, ENVIRONMENTS, OURS, TOPICS
 
 MISSING, FAILED = "-", "failed"
 SHARES = "shares"
@@ -22,13 +23,14 @@ class Results:
 
     Args:
         machine: the machine and the date.
-        versions: of ``axonrl``'s environment and of the peers', by the name of the environment.
-        executors: of axonrl's networks.
+        versions: the versions of ``axonrl``'s environment and of the peers', by the name of the environment.
+        executors: the executors of axonrl's networks.
         repeats: measurements of each cell.
         complete: all topics at full length, on an idle machine.
         values: topic, row and contender to one number per repeat.
         failures: contender, case, repeat and the last lines of output.
-        installed: of the peers' environments, seconds and megabytes; empty for one that is missing.
+        installed: the seconds that installing each of the peers' environments takes, and its megabytes; empty for one
+            that is missing.
     """
 
     machine: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Kill the same small run in axonrl and its peers, go on with it, and compare with a run that nobody disturbed.
+"""Kill the same small run in axonrl and its peers, resume it, and compare with an undisturbed run.
 
     python -m axonrl.benchmarks.resume --peers . [--only axonrl sb3] [--points 20] [--jobs 2]
 
@@ -73,16 +73,16 @@ def farthest(a: State, b: State) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Killed:
-    """A run that was killed and gone on with.
+    """A run that was killed and resumed.
 
     Args:
         kind: ``"timestep"`` or ``"write"``.
-        number: of the timestep, or of the change of a checkpoint's files.
+        number: the number of the timestep, or of the change of a checkpoint's files.
         first: the timestep from which it went on.
         unreadable: newer checkpoints that could not be read.
         loaded: parts that were other than those that had been saved; None if it began anew.
         ended: parts that were other than the undisturbed run's, at the end.
-        distance: of the weights at the end.
+        distance: the distance of the weights at the end.
     """
 
     kind: str
@@ -96,7 +96,7 @@ class Killed:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What was found of a library: its version, whether it repeats itself, and its killed runs."""
+    """Findings about a library: its version, whether it repeats itself, and its killed runs."""
 
     version: str
     repeated: set[str]
@@ -139,7 +139,7 @@ class Trial:
         return found
 
     def killed(self, kind: str, number: int, undisturbed: Path) -> Killed:
-        """Kill a run, go on with it, and compare."""
+        """Kill a run, resume it, and compare."""
         folder = self.folder / f"{kind}-{number}"
         self.child(folder, kind, number)
         found = self.child(folder)
@@ -147,7 +147,7 @@ class Trial:
         if found["from"]:
             loaded = differing(read(undisturbed / f"saved-{found['from']}.npz"), read(folder / "loaded.npz"))
         expected, end = read(undisturbed / "end.npz"), read(folder / "end.npz")
-        print(f"{self.library}: killed at {kind} {number}, gone on with from {found['from']}", flush=True)
+        print(f"{self.library}: killed at {kind} {number}, resumed from {found['from']}", flush=True)
         return Killed(
             kind,
             number,

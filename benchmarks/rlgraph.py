@@ -146,7 +146,7 @@ def loop(timesteps: int) -> float:
             after, reward, terminal, _ = env.step(action)
             agent.observe(state, action, [], reward, after, terminal)
             state = env.reset() if terminal else after
-            if t % 2 and agent.core.can_update:
+            if t % 2 and agent.core.can_update():
                 agent.update()
 
     run(WARM_UP)
@@ -168,7 +168,7 @@ def calls(timesteps: int) -> float:
             state, after = states[t % 1000], states[(t + 1) % 1000]
             action = agent.get_action(state)
             agent.observe(state, action, [], 1.0, after, t % 200 == 199)
-            if t % 2 and agent.core.can_update:
+            if t % 2 and agent.core.can_update():
                 agent.update()
 
     run(WARM_UP)

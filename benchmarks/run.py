@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from . import report
-from .cases import CASES, CONTENDERS, ENVIRONMENTS, QUICK, TOPICS, UPDATES, Case
+from .cases import CASES, QUICK, UPDATES, Case
 from .machine import load, machine
+from .topics import CONTENDERS, ENVIRONMENTS, TOPICS
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_SECONDS = 600
@@ -80,7 +81,7 @@ def ended(
 
 
 def last_said(what: str, errors: str) -> str:
-    """What happened, and the last lines of the output, with paths cut to file names."""
+    """A message with the last lines of the output, their paths cut to file names."""
     said = [line for line in errors.splitlines() if line.strip()][-LAST_LINES:]
     return "\n".join([what, *(re.sub(r"(?<!\w)/(?:[\w.+~-]+/)+", "", line)[:LAST_COLUMNS] for line in said)])
 
@@ -133,7 +134,7 @@ class Runner:
 
 
 def shorter(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a quick run."""
+    """The arguments of a quick run."""
     cut = {name: shorter(value) if isinstance(value, Mapping) else value for name, value in arguments.items()}
     return {**cut, **{name: QUICK[name] for name in arguments if name in QUICK}}
 
@@ -144,7 +145,7 @@ def python_in(peers: Path, venv: str) -> Path:
 
 
 def stamp_in(peers: Path, venv: str) -> Path:
-    """What ``make`` leaves in an environment that is whole."""
+    """The file that ``make`` leaves in a complete environment."""
     return Path(peers, venv, "installed-bench")
 
 

@@ -59,7 +59,7 @@ def measured(algorithm: str, actors: int, warm_up: float, seconds: float) -> dic
 
 
 Runs = Mapping[str, Sequence[Mapping[str, float]]]
-"""Of each algorithm, with each number of actors."""
+"""Runs of each algorithm, with each number of actors."""
 
 
 def shared(every: Runs) -> float:
@@ -69,7 +69,7 @@ def shared(every: Runs) -> float:
 
 
 def costs_of(algorithm: str, every: Runs) -> Costs:
-    """What each part takes where most processors are free: with one actor; of a shard, a line over its environments.
+    """Costs of each part while most processors are free: with one actor; of a shard, a line over its environments.
 
     What is left of the time of a single actor of IMPALA, which is never without a request, it waits for weights.
     """
@@ -118,7 +118,7 @@ def calibration(every: Runs, seconds: float) -> tuple[str, dict[str, Costs]]:
 
 
 def costs_table(costs: Mapping[str, Costs]) -> str:
-    """What the parts cost, in microseconds."""
+    """Costs of the parts, in microseconds."""
     names = {
         "timestep_s": "a timestep of one environment, in an actor",
         "driver_s": "an unroll, in the driver",

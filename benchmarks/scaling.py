@@ -28,7 +28,7 @@ _ROLES: Final = {"ray::ActorProcess": "actors", "ray::ShardProcess": "shards"}
 
 
 class Taken:
-    """What was done and what it took, from the start of a process to now."""
+    """Work done and time taken, from the start of a process to now."""
 
     def __init__(self, session: Any) -> None:
         self.at = time.perf_counter()
@@ -67,7 +67,7 @@ class Measuring(Hook):
 
 
 def processor_seconds() -> dict[str, float]:
-    """Of the processes below this one, by role; those of Ray together."""
+    """Processor seconds of the processes below this one, by role; those of Ray together."""
     found: dict[str, float] = defaultdict(float)
     for pid in descendants(os.getpid()):
         with contextlib.suppress(OSError):  # it has ended

@@ -28,11 +28,11 @@ EPSILON_TIMESTEPS: Final = 50
 ALPHA: Final = 0.6
 BETA: Final = 0.4
 PRIORITY_EPSILON: Final = 1e-6
-"""Of prioritized replay; axonrl's defaults."""
+"""Prioritized replay, with axonrl's defaults."""
 
 C51: Final[dict[str, Any]] = {"atoms": 51, "v_min": 0.0, "v_max": 100.0}
 QUANTILES: Final = 10
-"""Of QR-DQN: rl-zoo's number for CartPole."""
+"""Quantiles of QR-DQN: rl-zoo's number for CartPole."""
 
 PPO: Final = {"learning_rate": 3e-4, "epochs": 10, "clip": 0.2, "gae_lambda": 0.95, "max_gradient_norm": 0.5}
 SAC: Final = {"learning_rate": 1e-3, "target_update_rate": 0.005}

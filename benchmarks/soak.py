@@ -1,4 +1,4 @@
-"""Kill actors and shards of a training on Ray every few seconds; then kill whole trainings, and go on with them.
+"""Kill actors and shards of a training on Ray every few seconds; then kill whole trainings, and resume them.
 
     python -m axonrl.benchmarks.soak [--minutes 20] [--every 5] [--drivers 20] [--only impala apex drivers serving]
 
@@ -15,13 +15,11 @@ import argparse
 import os
 import random
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,34 +28,13 @@ from ..distributed.guardian import descendants
 from ..distributed.settings import RUNNING
 from ..hooks import Hook
 from ..run_dir.checkpoints import CheckpointStore
-from .processes import AXONRL
+from .processes import AXONRL, growth, is_alive, resident
 from .report import table
 
-WARM_UP: Final = 0.2
-"""Of the time, before growth is measured."""
 GROWTH: Final = 0.05
 GONE_S: Final = 30.0
 PARTS: Final = ("impala", "apex", "drivers", "serving")
 EXPERIMENTS: Final = {"impala": "impala_cartpole_cluster", "apex": "apex_cartpole"}
-
-
-def resident(pid: int) -> int | None:
-    """Bytes of a process, without shared memory; None if it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return None
-    found = dict(line.split(":", 1) for line in lines)
-    if "RssAnon" not in found:
-        return None
-    return sum(int(found[name].split()[0]) for name in ("RssAnon", "RssFile")) * 1024
-
-
-def growth(values: Sequence[float]) -> float:
-    """From the first quarter of what came after the warm-up to the last one, of medians."""
-    rest = values[int(len(values) * WARM_UP) :]
-    quarter = max(len(rest) // 4, 1)
-    return statistics.median(rest[-quarter:]) / statistics.median(rest[:quarter]) - 1 if rest else float("nan")
 
 
 class Soak(Hook):
@@ -155,7 +132,7 @@ def counters(folder: Path) -> tuple[int, int]:
 
 
 def killed_drivers(folder: Path, times: int, longest: float) -> list[str]:
-    """Start a training, kill its process at a random instant, look what remains, and go on with it, so many times."""
+    """Start a training, kill its process at a random instant, look for what remains, and resume it, so many times."""
     found: list[str] = []
     chance, before = random.Random(1), dict.fromkeys(EXPERIMENTS, (0, 0))
     for n in range(times):
@@ -172,7 +149,7 @@ def killed_drivers(folder: Path, times: int, longest: float) -> list[str]:
         if ended is not None:
             found.append(f"{name}: run {n} ended by itself: {(folder / 'output').read_text()[-500:]}")
         until = time.monotonic() + GONE_S
-        while (left := {pid for pid in below if _is_there(pid)}) and time.monotonic() < until:
+        while (left := {pid for pid in below if is_alive(pid)}) and time.monotonic() < until:
             time.sleep(0.2)
         found += [f"{name}: after kill {n} process {pid} remains" for pid in sorted(left)]
         try:
@@ -192,13 +169,6 @@ def _started(name: str, run: Path, output: Any) -> subprocess.Popen[bytes]:
     for setting in ("config.save_checkpoints_secs=1", "train.max_timesteps=100000000", "distributed.actor_cpus=0.5"):
         command += ["--set", setting]
     return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def main() -> int:

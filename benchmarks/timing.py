@@ -60,17 +60,23 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 
 
 def start_of(code: str, *arguments: str, times: int = 3) -> dict[str, float]:
-    """Seconds from the start of a Python process to the end of ``code``, and its peak memory.
+    """Seconds from the start of a Python process to the end of ``code``, its first action, and its peak memory.
 
-    The median of several processes, after a first one that fills the file cache. Memory is Linux's ``VmHWM``.
+    After a first process that fills the file cache.
+    """
+    process(code, *arguments)
+    seconds, megabytes = process(code, *arguments, times=times)
+    return {"seconds to the first action": seconds, "memory, MB": megabytes}
+
+
+def process(code: str, *arguments: str, times: int = 1) -> tuple[float, float]:
+    """Seconds from the start of a Python process to the end of ``code``, and its peak memory in MB (Linux's ``VmHWM``).
+
+    Medians of several processes.
     """
     command = [sys.executable, "-c", code + PEAK_MEMORY, *arguments]
-    runs = [_start(command) for _ in range(times + 1)][1:]
-    seconds, kibibytes = zip(*runs, strict=True)
-    return {
-        "seconds to the first action": statistics.median(seconds),
-        "memory, MB": statistics.median(kibibytes) * 1024 / 1e6,
-    }
+    seconds, kibibytes = zip(*[_start(command) for _ in range(times)], strict=True)
+    return statistics.median(seconds), statistics.median(kibibytes) * 1024 / 1e6
 
 
 def _start(command: Sequence[str]) -> tuple[float, float]:
@@ -102,7 +108,7 @@ def vector_step_microseconds(
         step: takes actions [N], returns terminated and truncated [N].
         reset: takes a mask [N] and N seeds.
         actions: [T, N], taken again and again.
-        seconds: of the whole measurement.
+        seconds: the seconds of the whole measurement.
     """
     count, in_steps, began, warm = 0, 0.0, time.perf_counter(), False
     while True:

@@ -71,7 +71,7 @@ def events() -> str:
 
 
 def session() -> str:
-    """What a hook may use of the session of a training."""
+    """The part of a session that a hook may use."""
     from ..hooks.events import Session, TrainingSession
 
     rows = []
@@ -157,7 +157,7 @@ def commands() -> str:
     """Every command of ``axonrl`` with its arguments, from the parser."""
     from ..experiments.commands.cli import command_line
 
-    _, _, parsers = command_line()
+    _, parsers = command_line()
     return "\n\n".join(_command(name, parser) for name, parser in parsers.items())
 
 

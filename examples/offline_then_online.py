@@ -1,4 +1,4 @@
-"""Offline, then online: learn from stored episodes, then go on in the environment.
+"""Offline, then online: learn from stored episodes, then in the environment.
 
 The file could be an expert's or a robot's. Here a half-trained policy writes it,
 which takes random actions at times, so that the file shows more than one way.

@@ -2,7 +2,7 @@
 
 A hook is an object with methods named after events. What it remembers goes into
 every checkpoint, so a run that is stopped with Ctrl-C and started again, by the
-same command, goes on as if nothing had happened.
+same command, continues as if nothing had happened.
 
     python examples/own_hook.py --timesteps 10000
 """
@@ -16,7 +16,7 @@ from axonrl.models import dqn
 
 
 class Wandering(Hook):
-    """Shows the largest distance of the cart in every so many episodes.
+    """Prints the largest distance of the cart, every few episodes.
 
     Args:
         every: episodes.

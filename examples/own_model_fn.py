@@ -33,7 +33,7 @@ def actor_critic(features, labels, mode, params, config):
     next_values = critic(labels["next_observation"])[:, :, 0]
     returns = [next_values[-1]]  # filled from the end of the rollout
     for t in reversed(range(labels["reward"].shape[0])):
-        cut = labels["truncated"][t] > 0  # the episode would have gone on
+        cut = labels["truncated"][t] > 0  # the episode was only cut off
         following = tf.where(cut, next_values[t], returns[0])
         returns.insert(0, labels["reward"][t] + labels["discount"][t] * following)
     error = tf.stop_gradient(tf.stack(returns[:-1])) - values  # [T, N]

@@ -36,6 +36,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["AXONRL_CACHE"] = tempfile.mkdtemp(prefix="axonrl-programs-")
     atexit.register(shutil.rmtree, os.environ["AXONRL_CACHE"], ignore_errors=True)
+    # No training programs, though: most tests are about what is traced. Where their folder would be, there is a file.
+    Path(os.environ["AXONRL_CACHE"], "programs").touch()
 
 # A shell ignores SIGINT in what it starts in the background, and children inherit that: Ctrl-C is tested, so undo it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -141,6 +141,7 @@ SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
 NODE: Final = "ray._private.node.Node"
 PARAMS: Final = "ray._private.parameter.RayParams"
 CONFIG: Final = "ray._raylet.Config"
+ADDRESS: Final = "ray._private.services.get_ray_address_from_environment"
 GCS_CLIENT: Final = "ray._raylet.GcsClient"
 FQN: Final = "polyaxon._utils.fqn_utils.to_fqn_name"
 
@@ -172,6 +173,7 @@ PRIVATE: Final = {
     "_raise": Private("gymnasium", "ids that only say where their environments went", has_ids_that_only_raise),
     FQN: Private("polyaxon", "names that servers take", importable(FQN)),
     "_run_data": Private("polyaxon", "a run is written without a server", has_run_data),
+    ADDRESS: Private("ray", "a token for a cluster that wants one alone", importable(ADDRESS)),
     CONFIG: Private("ray", "a token for a local cluster alone", importable(CONFIG)),
     GCS_CLIENT: Private("ray", "whether a cluster wants a token, at once", importable(GCS_CLIENT)),
     NODE: Private("ray", "a local cluster without processes that nobody needs", importable(NODE)),

@@ -11,7 +11,7 @@ import yaml
 from axonrl.core.errors import ArgumentError, ClusterError, message_of, place_of
 from axonrl.distributed import roles
 from axonrl.environments import open_environment
-from axonrl.experiments.commands import failures
+from axonrl.experiments.commands import terminal
 from axonrl.experiments.searches import runs, worker
 from axonrl.experiments.tracking import follower
 from axonrl.tests.raising import raised, users_module
@@ -86,7 +86,7 @@ def test_an_error_in_a_paragraph() -> None:
 
 
 def by_the_command_line(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
-    failures.failed(raised(Exception, fails), argparse.Namespace(debug=False))
+    terminal.failed(raised(Exception, fails), argparse.Namespace(debug=False))
     return capsys.readouterr().err
 
 

@@ -56,7 +56,11 @@ def test_it_is_announced_in_the_log_where_that_is_read(
     ],
 )
 @pytest.mark.parametrize(
-    "loading", ["import axonrl.models", "from axonrl.core.tensorflow_import import load_tensorflow as f; f()"]
+    "loading",
+    [
+        "from axonrl.core.tensorflow_import import tf; tf.os",
+        "from axonrl.core.tensorflow_import import load_tensorflow as f; f()",
+    ],
 )
 def test_only_a_failing_import_is_heard(tmp_path: Path, loading: str, source: str, err: str) -> None:
     (tmp_path / "tensorflow.py").write_text(f"import os\nos.write(2, b'a greeting\\n')\n{source}\n")

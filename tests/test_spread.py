@@ -9,11 +9,10 @@ import tensorflow as tf
 from gymnasium.spaces import Box
 
 from axonrl.compat.common.layers.layer import Step
+from axonrl.compat.common.processing import pipeline, steps
 from axonrl.compat.common.value_specs import ValueSpec
-from axonrl.compat.rlgraph.agents import on_policy_core
-from axonrl.compat.rlgraph.processing import preprocessing_steps, value_specs
+from axonrl.compat.rlgraph.agents import rollout_core
 from axonrl.compat.tensorforce.model import custom_layers
-from axonrl.compat.tensorforce.processing import preprocessing_layers
 from axonrl.core.protocols import Array
 from axonrl.core.spread import varies
 from axonrl.environments.normalizers import NormalizeObservation, NormalizeReward
@@ -57,15 +56,15 @@ def advantages(rows: Array) -> Any:
 
 
 def rlgraph_advantages(rows: Array) -> Any:
-    return on_policy_core.standardized(rows[:, 0])
+    return rollout_core.standardized(rows[:, 0])
 
 
-def tensorforce_inputs(kind: Any) -> Callable[[Array], Any]:
-    def normalized(rows: Array) -> Any:
-        layer = kind("state", STATE, {"axes": (0,), "decay": 0.5})
-        return layer.step(rows[:, 0], None)[0]
+def instance_inputs(rows: Array) -> Any:
+    return steps.instance_normalization("state", steps.Numbers((4,)), [0]).function(rows.T)
 
-    return normalized
+
+def exponential_inputs(rows: Array) -> Any:
+    return pipeline.exponential_normalization("state", steps.Numbers((4,)), 0.5, [0]).function(rows[:, 0], None)[0]
 
 
 def tensorforce_layers(kind: Any) -> Callable[[Array], Any]:
@@ -76,9 +75,8 @@ def tensorforce_layers(kind: Any) -> Callable[[Array], Any]:
     return normalized
 
 
-def rlgraph_inputs(rows: Array) -> Any:
-    spec = value_specs.ValueSpec((4,), np.dtype(F32), None, -np.inf, np.inf)
-    return preprocessing_steps.normalize("normalize", spec, {})[1](rows.T)
+def scaled_inputs(rows: Array) -> Any:
+    return steps.normalize("normalize", steps.Numbers((4,))).function(rows.T)
 
 
 CENTRED: Final = (-1.341641, -0.447214, 0.447214, 1.341641)  # of 1, 2, 3, 4: -1.5 / sqrt(1.25), ...
@@ -89,11 +87,11 @@ PLACES: Final = {
     rewards: (0.894427, 1.788854, 2.683282, 3.577709),  # 1 / sqrt(1.25), ...
     advantages: CENTRED,
     rlgraph_advantages: CENTRED,
-    tensorforce_inputs(preprocessing_layers.InstanceNormalization): CENTRED,
-    tensorforce_inputs(preprocessing_layers.ExponentialNormalization): CENTRED,
+    instance_inputs: CENTRED,
+    exponential_inputs: CENTRED,
     tensorforce_layers(custom_layers.InstanceNormalization): CENTRED,
     tensorforce_layers(custom_layers.ExponentialNormalization): CENTRED,
-    rlgraph_inputs: (0, 1 / 3, 2 / 3, 1),
+    scaled_inputs: (0, 1 / 3, 2 / 3, 1),
 }
 
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from axonrl.core.protocols import ArraySpec
 from axonrl.environments import make, open_environment
 from axonrl.memories import Memory, ReplayMemory, SequenceMemory
 
 from .. import settings
-from ..memory import TRANSITION
 from ..settings import NETWORKS
 from ..timing import microseconds, seconds_of_command, vector_step_microseconds
+
+OBSERVATION: Final = ArraySpec((4,), np.float32)
+TRANSITION: Final = {
+    "observation": OBSERVATION,
+    "action": ArraySpec((), np.int32),
+    "reward": ArraySpec((), np.float32),
+    "terminated": ArraySpec((), np.bool_),
+    "truncated": ArraySpec((), np.bool_),
+    "next_observation": OBSERVATION,
+}
+"""A transition of CartPole."""
 
 
 def filled(replay: Memory) -> Callable[[], None]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from unittest import mock
 
 from axonrl import Agent, RunConfig
 from axonrl.environments import make
@@ -20,7 +23,7 @@ from axonrl.models import trpo as trpo_model
 
 from .. import settings
 from ..settings import NETWORKS, Network
-from ..timing import microseconds, seconds_of, start_of
+from ..timing import microseconds, process, seconds_of, start_of
 
 PRIORITIZED = {"sampler": {"kind": "prioritized", "alpha": settings.ALPHA, "beta": settings.BETA}}
 VARIANTS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
@@ -88,7 +91,7 @@ def q_learning(algorithm: str, update_frequency: int, timesteps: int) -> dict[st
 
 
 def timesteps_per_second(agent: Agent, env: Any, update_frequency: int, timesteps: int) -> dict[str, float]:
-    """Of a whole call of ``train``, after a first one."""
+    """Speed of a whole call of ``train``, after a first one."""
 
     def train(count: int) -> None:
         agent.train(env, settings.FIRST_UPDATE, update_frequency, timesteps=count)
@@ -246,3 +249,36 @@ def actor() -> dict[str, float]:
     """The start of a process that acts with ``Agent.predict``."""
     with tempfile.TemporaryDirectory() as folder:
         return start_of(PREDICT, str(trained(NETWORKS["2x64"], folder).model_dir))
+
+
+TRAIN = """
+import json, sys
+from axonrl import Agent, RunConfig, memories
+from axonrl.environments import make
+model, env, copies, memory, arguments, params, timesteps = json.loads(sys.argv[1])
+memory = getattr(memories, memory)(**arguments)
+agent = Agent(model, memory, sys.argv[2], RunConfig(seed=0, progress=False), params)
+agent.train(make(env, copies), 100, 1, max_timesteps=timesteps)
+"""
+_REPLAY: Final = {"size": settings.MEMORY_SIZE, "batch_size": 64, "discount": settings.DISCOUNT}
+_PPO: Final = {"hidden": [64, 64], "minibatch_size": 256, "epochs": 20, "gae_lambda": 0.8}
+STARTS: Final[dict[str, list[Any]]] = {
+    "ppo": ["ppo", "CartPole-v1", 8, "BatchMemory", {"size": 256, "discount": 0.98}, _PPO, 256],
+    "dqn": ["dqn", "CartPole-v1", None, "ReplayMemory", _REPLAY, {"hidden": [64, 64]}, 200],
+    "sac": ["sac", "Pendulum-v1", None, "ReplayMemory", _REPLAY, {"hidden": [64, 64]}, 200],
+}
+"""The arguments of ``TRAIN``."""
+
+
+def start(algorithm: str, times: int) -> dict[str, float]:
+    """A process that trains for a moment, with an empty cache and with its program in the cache."""
+    task, found = json.dumps(STARTS[algorithm]), dict[str, float]()
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
+        for number in range(times + 1):  # the first fills the machine's cache of files
+            os.environ["AXONRL_CACHE"] = str(Path(folder, f"cache-{number}"))
+            found["the first time, s"], found["the first time, MB"] = process(TRAIN, task, f"{folder}/run-{number}")
+        again = [process(TRAIN, task, f"{folder}/again-{number}") for number in range(times + 1)][1:]
+        found["with a cached program, s"], found["with a cached program, MB"] = map(
+            statistics.median, zip(*again, strict=True)
+        )
+    return found

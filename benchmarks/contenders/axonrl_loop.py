@@ -16,8 +16,8 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 
 from .. import settings
-from ..memory import TRANSITION
 from ..timing import cpu_microseconds, cpu_seconds_of
+from .axonrl import TRANSITION
 
 LONG, SHORT = 500, 10
 """Timesteps of an episode."""

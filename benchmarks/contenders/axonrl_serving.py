@@ -19,6 +19,6 @@ def serving_costs(row: str, sizes: Mapping[str, Any]) -> dict[str, float]:
 
 
 def measured(row: str, sizes: Mapping[str, Any]) -> dict[str, float]:
-    """What a row's function finds."""
+    """Run the function of a row."""
     found: dict[str, float] = getattr(rows, row)(**sizes)
     return found

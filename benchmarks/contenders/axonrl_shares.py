@@ -16,7 +16,7 @@ from ..timing import seconds_of
 from .axonrl_agent import agent_for, on_policy_agent, pendulum_agent, ppo_params
 
 PARTS = {"environment": ("reset", "step"), "acting": ("act",), "storing": ("step", "extend"), "learning": ("learn",)}
-"""What is measured, and which methods of the environment, the stepper and the memory that is."""
+"""Measured parts, and their methods of the environment, the stepper and the memory."""
 
 
 def clocked(whom: Any, names: tuple[str, ...], spent: list[float]) -> None:

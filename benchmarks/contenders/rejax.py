@@ -15,7 +15,7 @@ _COMMON = {"gamma": settings.DISCOUNT, "skip_initial_evaluation": True}
 
 
 def timesteps_per_second(make: Any, warm_up: int, timesteps: int) -> dict[str, float]:
-    """Of one call of the compiled ``train``, which never evaluates; compiling is not timed.
+    """Speed of one call of the compiled ``train``, which never evaluates; compiling is not timed.
 
     Args:
         make: an algorithm for so many timesteps.

@@ -20,7 +20,7 @@ from stable_baselines3.dqn import CnnPolicy, MlpPolicy
 
 from .. import settings
 from ..settings import NETWORKS, Network
-from ..timing import microseconds, seconds_of, start_of
+from ..timing import microseconds, process, seconds_of, start_of
 
 torch.set_num_threads(settings.threads())
 
@@ -44,7 +44,7 @@ def arguments(update_frequency: int = 1) -> dict[str, Any]:
 
 
 def timesteps_per_second(model: Any, timesteps: int) -> float:
-    """Of ``learn``, with its own reports switched off."""
+    """Speed of ``learn``, with its own reports switched off."""
     model.learn(settings.WARM_UP_TIMESTEPS, log_interval=None)
     return timesteps / seconds_of(lambda: model.learn(timesteps, log_interval=None, reset_num_timesteps=False))
 
@@ -243,3 +243,29 @@ def actor() -> dict[str, float]:
         path = str(Path(folder, "policy.zip"))
         policy_for(NETWORKS["2x64"]).save(path)
         return start_of(ACT, path)
+
+
+TRAIN = """
+import sys
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.env_util import make_vec_env
+import torch
+torch.set_num_threads(1)
+net, replay = {"net_arch": [64, 64]}, {"batch_size": 64, "learning_starts": 100, "train_freq": 1, "gradient_steps": 1}
+if sys.argv[1] == "ppo":
+    settings = {"n_steps": 32, "batch_size": 256, "n_epochs": 20, "gae_lambda": 0.8, "gamma": 0.98}
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8), policy_kwargs=net, device="cpu", **settings)
+elif sys.argv[1] == "dqn":
+    model = DQN("MlpPolicy", "CartPole-v1", policy_kwargs=net, device="cpu", **replay)
+else:
+    model = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs=net, device="cpu", **replay)
+model.learn(int(sys.argv[2]), log_interval=None)
+"""
+
+
+def start(algorithm: str, times: int) -> dict[str, float]:
+    """A process that trains for a moment; the first time is like any other."""
+    process(TRAIN, algorithm, "100")
+    seconds, megabytes = process(TRAIN, algorithm, "256" if algorithm == "ppo" else "200", times=times)
+    rows = ("the first time", "with a cached program")
+    return {f"{row}, {unit}": value for row in rows for unit, value in (("s", seconds), ("MB", megabytes))}

@@ -59,7 +59,7 @@ def frames_last(observation: Array) -> Any:
 
 
 def tensor_maker(network: Network, memory_format: Any) -> Callable[[Array], Any]:
-    """What makes a tensor of observations in the order of axes that :func:`arranged` gives them."""
+    """A function that makes a tensor of observations, with the axes in the order of :func:`arranged`."""
     if not network.has_frames:
         return numbers
     return frames_last if memory_format is torch.channels_last else frames

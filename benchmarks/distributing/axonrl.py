@@ -18,7 +18,7 @@ from . import settings
 from .window import Window
 
 NUMBERS: Final = {"lag_mean": "lag", "actor_wait_share": "actors wait", "learner_wait_share": "learner waits"}
-"""What is shown of a cluster's own numbers."""
+"""A cluster's own numbers that are shown."""
 
 
 class Measuring(Hook):

@@ -22,7 +22,7 @@ CORES: Final = 2
 STORE_BYTES: Final = 256 * 2**20
 """Shared memory of Ray's object store, as axonrl's clusters have it."""
 SHARE: Final = 0.5
-"""Of a core, for each of its processes: three of them, where the learner is one, would wait for a third core."""
+"""Share of a core for each process: three of them, the learner included, would wait for a third core."""
 DEFAULT_BATCH: Final = 500
 """RLlib's own ``train_batch_size`` of IMPALA."""
 
@@ -105,7 +105,7 @@ def dqn(runners: int) -> Any:
 
 
 class Counters:
-    """What a run has done, added up from its results."""
+    """Counters of a run, added up from its results."""
 
     def __init__(self) -> None:
         self.updates = 0.0
@@ -124,7 +124,7 @@ class Counters:
 
 
 def module_of(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the learner says of the only module."""
+    """The learner's metrics of the only module."""
     found: Mapping[str, Any] = result.get("learners", {}).get("default_policy", {})
     return found
 

@@ -13,7 +13,7 @@ LEARNING_RATE: Final = 5e-4
 MAX_GRADIENT_NORM: Final = 40.0
 
 ENVIRONMENTS: Final = 16
-"""Of an actor, stepped together."""
+"""Environments of an actor, stepped together."""
 UNROLL: Final = 50
 """Timesteps of each."""
 ROLLOUT: Final = ENVIRONMENTS * UNROLL

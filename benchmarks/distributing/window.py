@@ -1,4 +1,4 @@
-"""What the processes of both sides print: that the measured window begins, and what happened in it."""
+"""Lines that the processes of both sides print: the beginning of the measured window, and what happened in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Window:
 
     Args:
         warm_up: seconds.
-        seconds: of the window.
+        seconds: the seconds of the window.
     """
 
     def __init__(self, warm_up: float, seconds: float) -> None:
@@ -48,7 +48,7 @@ class Window:
         return bool(self._rates)
 
     def note(self, numbers: Mapping[str, float]) -> None:
-        """What was measured of the last seconds; counts if it is in the window."""
+        """Note measurements of the last seconds; they count if they are in the window."""
         if self._began is not None and not self._rates:
             for name, value in numbers.items():
                 self._numbers.setdefault(name, []).append(float(value))

@@ -40,7 +40,7 @@ CHANGES: Final = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir"})
 """Audit events of changes of files and folders, beside opening a file for writing."""
 
 Parts = dict[str, Any]
-"""What a run holds: weights, memory, counters, generators, environment, curve; each a tree of arrays and JSON."""
+"""Parts of a run: weights, memory, counters, generators, environment, curve; each a tree of arrays and JSON."""
 
 
 def flat(tree: Any, name: str = "") -> dict[str, Array]:

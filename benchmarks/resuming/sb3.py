@@ -20,7 +20,7 @@ torch.set_num_threads(1)
 
 
 def parts(model: Any, env: Any, folder: Path) -> Parts:
-    """What the run holds."""
+    """The parts of a run."""
     buffer = model.replay_buffer
     columns = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
     memory = {name: getattr(buffer, name) for name in columns}

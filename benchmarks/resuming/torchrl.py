@@ -27,7 +27,7 @@ warnings.filterwarnings("ignore")
 
 
 def parts(trainer: Any, env: Any, folder: Path) -> Parts:
-    """What the run holds."""
+    """The parts of a run."""
     buffer = trainer.replay_buffer
     stored: Any = buffer[:]
     memory = {str(key): value for key, value in stored.items(True, True)}
@@ -59,19 +59,20 @@ def _arrays_only(tree: Any) -> Any:
     return tree
 
 
+def policies(actions: Any) -> tuple[QValueActor, EGreedyModule]:
+    """The greedy policy, and the module that adds epsilon-greedy exploration to it."""
+    network = MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=torch.nn.ReLU)
+    actor = QValueActor(network, in_keys=["observation"], spec=actions)
+    epsilon = {"eps_init": 1.0, "eps_end": settings.EPSILON, "annealing_num_steps": child.EPSILON_TIMESTEPS}
+    return actor, EGreedyModule(actions, **epsilon)
+
+
 def trainer_for(env: Any, folder: Path, rotation: CheckpointRotation) -> Any:
     """A DQNTrainer, as a program makes it, new or to be continued."""
     torch.manual_seed(child.SEED)
     random.seed(child.SEED)  # the trainer seeds the other two
     wrapped = GymWrapper(env, categorical_action_encoding=True)
-    network = MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=torch.nn.ReLU)
-    actor = QValueActor(network, in_keys=["observation"], spec=wrapped.action_spec)
-    greedy = EGreedyModule(
-        wrapped.action_spec,
-        eps_init=1.0,
-        eps_end=settings.EPSILON,
-        annealing_num_steps=child.EPSILON_TIMESTEPS,
-    )
+    actor, greedy = policies(wrapped.action_spec)
     collector = Collector(
         wrapped,
         TensorDictSequential(actor, greedy),

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from axonrl.benchmarks import dialects, distributed, learning, rlgraph, run, tensorforce
-from axonrl.benchmarks.cases import ENVIRONMENTS, Case
+from axonrl.benchmarks.cases import Case
 from axonrl.benchmarks.run import MeasurementError, Runner
+from axonrl.benchmarks.topics import ENVIRONMENTS
 from axonrl.tests.made_start import made_start
 
 pytestmark = pytest.mark.benchmark
@@ -23,20 +24,17 @@ server, ray = pytest.mark.server, pytest.mark.ray
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
-        ("call_paths key", "\n  experiments/config/files.py\n"),
+        ("call_paths key", "\n  experiments/config/schema.py\n"),
         ("call_paths timestep", "\n  policies/behaviour.py\n"),
         pytest.param("call_paths request", "\n  serving/gateway/fast_path.py\n", marks=server),
         ("compiled --quick", "| case | compile | each further seed | first update |"),
         ("masks --quick", "| without | inf |"),
-        ("memory --quick", "checkpoint of 10,000"),
         ("resume --only axonrl --points 1", "| killed by SIGKILL in a timestep, and resumed | 1 |"),
         ("scale --simulated 1", "| Ape-X, Atari | 1,000 |"),
         ("searches --trials 2 --timesteps 300 --jobs 1", "| 2 | 300 | 1 | 1 |"),
-        ("seeds --repeats 1 --seeds 1 --timesteps 300", "| one seed alone |"),
         pytest.param("serving --quick --only client", "| client, act, us |", marks=server),
         pytest.param("serving_soak --kills 1 --only kills", "Nothing is wrong.", marks=server),
         pytest.param("soak --drivers 1 --longest 5 --only drivers", "Nothing is wrong.", marks=ray),
-        pytest.param("tracking --quick", "| dqn_cartpole | least, s |", marks=server),
     ],
 )
 def test_it_runs(command: str, printed: str, tmp_path: Path) -> None:
