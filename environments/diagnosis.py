@@ -61,7 +61,7 @@ _UNKNOWN: Final = Finding(_RESETS, SKIPPED, "a seed must determine an episode fo
 
 
 class _Row(NamedTuple):
-    """What one call of ``reset`` or ``step`` returned."""
+    """The results of one call of ``reset`` or ``step``."""
 
     observation: Any
     reward: Any

@@ -99,15 +99,13 @@ def compile_program(
         )
     call = Initial(run.model_fn, run.params, function.config, run.model_dir, program.predict.state, train.batch)
     start = initial_weights.start_of(program, uses, call, seed)
-    modes = modes_json.modes_to_json(program.predict, train, exploration)
-    reasons = {part: dataclasses.asdict(reason) for part, reason in why.items()}
+    draws = {name: draw.to_json() for name, draw in program.store.draws().items()}
     described = {
         **function.described(program, uses, seed),
-        **{"num_envs": lanes, "memory": _settings_of(memory), **modes, "runtime_why": reasons},
-        "drawn": {
-            "every_seed": start.every_seed,
-            "variables": {name: draw.to_json() for name, draw in program.store.draws().items()},
-        },
+        **modes_json.modes_to_json(program.predict, train, exploration),
+        **{"num_envs": lanes, "memory": _settings_of(memory)},
+        "runtime_why": {part: dataclasses.asdict(reason) for part, reason in why.items()},
+        "drawn": {"every_seed": start.every_seed, "variables": draws},
     }
     with staged(target) as folder:
         made = _written(folder, described, content, acting, start)
@@ -149,7 +147,7 @@ class _Function:
         return trace
 
     def described(self, program: Program, uses: Uses, seed: int) -> dict[str, Any]:
-        """What the program is of, and its variables, for its description."""
+        """Origin and variables of the program, for its description."""
         params, unrecorded = record.recordable(self.run.params)
         return {
             **{"format": compiled.FORMAT, "format_version": compiled.FORMAT_VERSION, "made_with": provenance()},

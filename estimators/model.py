@@ -82,7 +82,7 @@ class Model:
         return traced
 
     def _known_experience(self) -> Experience | None:
-        """What the run learns from: in this process, or as recorded."""
+        """The source of learning, in this process or as recorded."""
         record = self._run.record
         if self._experience is None and record is not None:
             return Experience(record.memory, record.num_envs)
@@ -103,7 +103,7 @@ class Model:
 
     @property
     def _whole(self) -> TracedModel | CompiledModel:
-        """What also has a function, unless the run was given a compiled program."""
+        """The program with its function, unless the run was given a compiled one."""
         source = self._source
         return source if self._cached is None else self._traced
 

@@ -66,7 +66,7 @@ logger = logging.getLogger("axonrl")
 
 
 class Experience:
-    """What a run learns from, as far as a program depends on it.
+    """The source of learning, as far as a program depends on it.
 
     Args:
         memory: settings of the memory; None if they cannot be described.
@@ -79,7 +79,7 @@ class Experience:
 
     @classmethod
     def of(cls, memory: Memory, lanes: int) -> Experience:
-        """That of a memory."""
+        """The source that a memory is."""
         return cls(arguments_of(memory), lanes)
 
 

@@ -49,7 +49,7 @@ class Composite:
 
 
 def _own(draws: Any, name: str, predictions: Mapping[str, Any]) -> dict[str, Array]:
-    """What the policy of a part reads, under the names that it knows."""
+    """Predictions for the policy of a part, under the names that it knows."""
     try:
         return {needed: predictions[f"{needed}/{name}"] for needed in draws.needs}
     except KeyError as error:

@@ -162,7 +162,7 @@ def _repeated_in_passes(
     length: int,
     stop_above: tuple[str, float | None],
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """As :func:`repeated`, in passes of ``length`` steps, each with the step that ``begin`` returns."""
+    """Run :func:`repeated` in passes of ``length`` steps, each with the step that ``begin`` returns."""
     loop = _Loop(names, stop_above)
 
     def one_pass(i: Tensor, last: Tensor, sums: Tensor) -> _State:
