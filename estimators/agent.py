@@ -303,7 +303,9 @@ class Agent(Estimator):
             return written
         from .compilation import compile_program
 
-        return compile_program(self._run, observation, action, memory, where.number, directory, seeds)
+        made = compile_program(self._run, observation, action, memory, where.number, directory, seeds)
+        logger.info("compiled to %s", made)
+        return made
 
     def check(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -44,8 +43,6 @@ from .run import Run
 
 if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program, Train
-
-logger = logging.getLogger("axonrl")
 
 
 def compile_program(
@@ -111,7 +108,6 @@ def compile_program(
         made = _written(folder, described, content, acting, start)
         for one in wanted:
             save_weights(made, one, start.own if one == seed else {**start.own, **made.draws(one), **start.values(one)})
-    logger.info("compiled to %s, with initial weights for %d seeds", target, len(wanted))
     return target
 
 

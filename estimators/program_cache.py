@@ -125,6 +125,7 @@ def keep(
         else:
             remove(place)
             compile_program(run, observation, action, memory, experience.lanes, place, None, traced)
+            logger.info("The program of %s is in the cache now: the next run needs no TensorFlow.", run.model_name)
         remove_oldest()
     except NotCompilableError as error:
         logger.debug("not stored in the cache: %s", error)
