@@ -1,1 +1,1 @@
-"""What the interfaces of other libraries share."""
+"""Code that other libraries' interfaces share."""

@@ -25,7 +25,7 @@ def write_state(path: Path, state: State) -> None:
 
 
 def read_state(path: Path) -> Any:
-    """What :func:`write_state` wrote; None if it did not write this file.
+    """The state in a file; None if :func:`write_state` did not write it.
 
     Raises:
         CheckpointError: it is no safetensors file, or damaged.

@@ -1,4 +1,4 @@
-"""What one value is: its type, shape and bounds."""
+"""Specs of values: type, shape and bounds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ValueSpec:
 
     @property
     def mask(self) -> ArraySpec:
-        """Of an int action: bool, one for each of its values."""
+        """Spec of an int action's mask: bool, one per value."""
         return ArraySpec((*self.shape, self.num_values or 0), np.bool_)
 
     @property
@@ -54,7 +54,7 @@ class ValueSpec:
         return self.min_value is not None
 
     def to_json(self) -> dict[str, Any]:
-        """As a user would have written it, in JSON's types."""
+        """A user's specification of it, in JSON's types."""
         values: dict[str, Any] = {"type": self.type, "shape": list(self.shape), "num_values": self.num_values}
         values |= {"min_value": self.min_value, "max_value": self.max_value}
         return {key: value for key, value in values.items() if value is not None}

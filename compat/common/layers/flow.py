@@ -1,4 +1,4 @@
-"""What flows through a network in one call."""
+"""The data of one call of a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .layer import Step, Tensor
 
 
 class Flow:
-    """What flows through a network in one call.
+    """The data of one call of a network.
 
     Args:
         tensors: by name, what can be retrieved: [N, ...], where N is B, or B * ``length`` over windows.

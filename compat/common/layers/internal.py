@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one row of the packed state."""
+        """Shape of a row of packed state."""
         return (self.units,) if self._kind == "gru" else (2, self.units)
 
     def unpacked(self, state: Tensor) -> State:
@@ -60,7 +60,7 @@ class Cell:
         return (zeros,) if self._kind == "gru" else (zeros, zeros)
 
     def steps(self, x: Tensor, length: int) -> list[Tensor]:
-        """What the gates have of inputs [B * length, features], whose rows are sorted by B: [B, gates] each."""
+        """Projections of inputs [B * length, features], rows sorted by B: [B, gates] for each timestep."""
         bias = tf.convert_to_tensor(self._bias)
         found = projected(x, self._kernel) + (bias[0] if self._kind == "gru" else bias)
         if length == 1:

@@ -1,4 +1,4 @@
-"""What the layers of networks have in common: variables, initial values, activations, dropout."""
+"""Common parts of network layers: variables, initial values, activations, dropout."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Layer:
         return self._call(x, step)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        """What subclasses define."""
+        """Subclasses define this."""
         raise NotImplementedError
 
     def variable(self, name: str, shape: Sequence[int], initializer: Any, *, trained: bool = True) -> Any:
@@ -173,7 +173,7 @@ class Transform(Layer):
 
 
 def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: Any) -> Any:
-    """What makes a variable of this shape; ``default`` where nothing is given.
+    """Initializer of a variable of this shape; ``default`` if none is given.
 
     Raises:
         ArgumentError: an array has another shape, or values that are no finite numbers.

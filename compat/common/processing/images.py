@@ -117,7 +117,7 @@ def _area(old: int, new: int) -> Array:
 
 
 def _bilinear(old: int, new: int) -> Array:
-    """Likewise: the nearer a centre, the larger its share. Beyond the outermost centres images go on as they end."""
+    """Shares as in ``_area``, larger for nearer centres. Beyond the outermost centres, edge pixels repeat."""
     centres = np.clip((np.arange(new) + 0.5) * (old / new) - 0.5, 0, old - 1)[:, None]
     shares: Array = np.clip(1 - np.abs(centres - np.arange(old)), 0, None).astype(np.float32)
     return shares

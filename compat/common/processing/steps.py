@@ -23,7 +23,7 @@ _EPSILON: Final = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """What one array of a state holds.
+    """Contents of one state array.
 
     Args:
         shape: without a batch axis.

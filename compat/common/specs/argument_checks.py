@@ -1,4 +1,4 @@
-"""What an argument of a module or an agent may be: each check takes its place and value, and returns its final one."""
+"""Checks of modules' and agents' arguments: each takes an argument's place and value, and returns its final value."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def several(check: Check, what: str = "", *, count: int | None = None) -> Check:
 
 
 def one_or_several(check: Check, *, count: int | None = None) -> Check:
-    """What ``check`` takes, or a list of it."""
+    """Check of one value or each of a list."""
     many = several(check, count=count)
     return lambda where, value: (many if isinstance(value, list | tuple | np.ndarray) else check)(where, value)
 
 
 def by_name(check: Check) -> Check:
-    """What ``check`` takes, or a dictionary of it by name."""
+    """Check of one value or each value of a dictionary."""
 
     def check_all(where: str, value: Any) -> Any:
         if not isinstance(value, Mapping) or "type" in value:

@@ -1,4 +1,4 @@
-"""What a specification names and does not contain: files, and what modules define."""
+"""Files and objects of modules that specifications name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_file_name(name: str, suffixes: tuple[str, ...] = JSON) -> bool:
 
 
 def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...] = JSON) -> Any:
-    """What a file holds: YAML, if its suffix says so and is one of ``suffixes``, else JSON.
+    """Read a file: YAML, if its suffix says so and is one of ``suffixes``, else JSON.
 
     Raises:
         ArgumentError: there is no such file, or it is not valid.
@@ -40,7 +40,7 @@ def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...
 
 
 def imported(where: str, name: str) -> Any:
-    """What ``package.module.name`` stands for.
+    """Import ``package.module.name``.
 
     Raises:
         ArgumentError: no such module, or it has no such name.

@@ -1,4 +1,4 @@
-"""What may stand in one place of a specification: a table of entries and their arguments, as data."""
+"""Tables of the entries that one place of a specification takes, with their arguments, as data."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Entry:
 
     @property
     def names(self) -> list[str]:
-        """Of all arguments, with their aliases."""
+        """Argument names, with their aliases."""
         return [name for argument in self.arguments for name in (argument.name, *argument.aliases)]
 
 
 @dataclasses.dataclass(frozen=True)
 class SpecTable:
-    """What may stand in one place of an agent's specification.
+    """Entries for one place of an agent's specification.
 
     Args:
         name: of the table, for messages.
@@ -113,7 +113,7 @@ class SpecTable:
         return next((key for known, key in names.items() if self.normalized(known) == wanted), None)
 
     def instead_of(self, name: str) -> str | None:
-        """What to use instead of something that is known and not supported, or None."""
+        """The replacement of a name that is known and not supported, or None."""
         wanted = self.normalized(name)
         found = (instead for known, instead in self.refused.items() if self.normalized(known) == wanted)
         return next(found, None) if self.typed else None
@@ -127,7 +127,7 @@ class SpecTable:
         return None
 
     def instead_of_class(self, name: str) -> str | None:
-        """What to use instead of a class of the original library that is not supported, or None."""
+        """The replacement of a class of the original library that is not supported, or None."""
         wanted = name.lower()
         return next((instead for key, instead in self.refused.items() if key.replace("_", "") == wanted), None)
 

@@ -102,7 +102,7 @@ class Chooser:
         return found
 
     def parameters(self, acted: Acted | None) -> dict[str, Array]:
-        """What queries find of an act, by name, [B, ...]: ``<a>-distribution-probabilities`` and so on."""
+        """Query values of an act, by name, [B, ...]: ``<a>-distribution-probabilities`` and so on."""
         if acted is None:
             return {}
         found: dict[str, Array] = {}
@@ -112,7 +112,7 @@ class Chooser:
         return found
 
     def names(self) -> list[str]:
-        """Of what :meth:`parameters` returns."""
+        """Names of :meth:`parameters` values."""
         return [f"{name}-distribution-{what}" for name, _, kind in self._actions for what in _SHOWN[kind]]
 
 

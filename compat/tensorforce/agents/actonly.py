@@ -82,7 +82,7 @@ def write(agent: Agent, directory: Path) -> str | None:
 
 
 def _described(agent: Agent, learning: Learner) -> dict[str, Any]:
-    """What the JSON file holds beside the other files' names and hashes."""
+    """The JSON contents besides the other files' names and hashes."""
     predict = learning.program.predict
     return {
         "format": _FORMAT,
@@ -212,7 +212,7 @@ class ActOnly:
         return {name: np.zeros(spec.shape, spec.dtype) for name, spec in self.internals.items()}
 
     def close(self) -> None:
-        """It cannot be used afterwards. A second call does nothing."""
+        """Close the agent for good. A second call does nothing."""
         self._closed = True
 
     def _check(self, method: str) -> None:
@@ -221,7 +221,7 @@ class ActOnly:
 
 
 def read(where: str, directory: Path) -> ActOnly:
-    """What :func:`write` wrote.
+    """Load an act-only agent.
 
     Raises:
         TensorforceError: a file is missing or damaged.

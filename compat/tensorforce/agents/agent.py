@@ -220,7 +220,7 @@ class Agent:
         next_states: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """What came of the last act; runs an update if one is due.
+        """Observe the act's outcome; run an update if one is due.
 
         Args:
             reward: a number; with several parallel indices a list of them, as ``terminal``.
@@ -241,12 +241,12 @@ class Agent:
 
     @property
     def counts(self) -> Counts:
-        """What schedules follow."""
+        """Counts for schedules."""
         return Counts(self.timesteps, self.episodes, self.updates)
 
     @property
     def executor(self) -> Any:
-        """What has the weights; None for an agent without a model."""
+        """The model's executor; None for an agent without a model."""
         return None if self.learning is None else self.learning.stepper.executor
 
     def check_open(self, method: str) -> None:
@@ -281,12 +281,12 @@ class Agent:
 
     @exclusive
     def get_query_tensors(self, function: str) -> list[str]:
-        """What ``query`` can ask for in ``act``, ``observe``, ``experience`` or ``update``, sorted."""
+        """Names that ``query`` takes in ``act``, ``observe``, ``experience`` or ``update``, sorted."""
         self.check_open("get_query_tensors")
         return self.queries.names(function)
 
     def get_output_tensors(self, function: str) -> list[str]:
-        """What a function returned in Tensorforce, by name."""
+        """A function's outputs in Tensorforce, by name."""
         self.check_open("get_output_tensors")
         outputs = {
             "act": [*self.actions_values.flat, "timestep"],

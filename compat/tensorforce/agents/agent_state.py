@@ -1,4 +1,4 @@
-"""What an agent's acting and learning follow from, as a value: all of it, or the variables under their shown names."""
+"""The state of an agent's acting and learning, as a value: all of it, or the variables under their shown names."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _learning_state(learning: Learner) -> dict[str, Any]:
 
 
 def _memory_settings(learning: Learner) -> dict[str, Any]:
-    """What decides how ends of episodes are stored."""
+    """Settings of how ends of episodes are stored."""
     estimates_end = learning.bootstraps and learning.form["reward_estimation"]["estimate_terminal"]
     return {"bootstraps": learning.bootstraps, "estimate_terminal": bool(estimates_end)}
 

@@ -1,4 +1,4 @@
-"""What goes along with an agent and never changes what it does: recorder, summarizer and saver."""
+"""Companions of an agent, which never change what it does: recorder, summarizer and saver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Agent(Protocol):
-    """What the parts of an agent know of it; :class:`.agent.Agent` says what they are."""
+    """Interface of an agent for its parts; :class:`.agent.Agent` documents it."""
 
     kind: ClassVar[str]
     arguments: dict[str, Any]
@@ -53,11 +53,11 @@ class Agent(Protocol):
 
     @property
     def counts(self) -> Counts:
-        """What schedules follow."""
+        """Counts for schedules."""
 
     @property
     def executor(self) -> Any:
-        """What has the weights."""
+        """The model's executor."""
 
     def check_open(self, method: str) -> None:
         """Refuse a call of an agent that is closed or not initialized."""

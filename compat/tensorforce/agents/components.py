@@ -18,7 +18,7 @@ from .learner import Learner
 def build(
     agent: Agent,
 ) -> tuple[Acting, Learner | None, Preprocessing, list[Companion], Mapping[str, Any] | None]:
-    """What an agent consists of, and its normal form.
+    """Build an agent's parts and its normal form.
 
     Raises:
         TensorforceError: arguments do not fit each other.

@@ -1,4 +1,4 @@
-"""What learns: a traced model with its memory, the numbers it is fed with, and when updates are due."""
+"""The learner: a traced model with its memory, the numbers it is fed with, and when updates are due."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ class Learner:
         return frequency is not None and count >= first and (count - first) % frequency == 0
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
-        """What an update is fed with, by path: its horizon, its discount and the model's numbers."""
+        """Values fed to an update, by path: its horizon, its discount and the model's numbers."""
         return {path: self.value(path, counts, overrides) for path in (HORIZON, DISCOUNT, *self._hyper)}
 
     def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
@@ -275,7 +275,7 @@ class Learner:
 
 
 def bounds(path: str) -> dict[str, float]:
-    """Of the parameter under a path of the normal form, as ``number`` takes them."""
+    """Bounds of the parameter at a path of a normal form, for ``number``."""
     name = path.rpartition("/")[2]
     if name in _POSITIVE:
         return {"above": 0.0}

@@ -9,7 +9,7 @@ from ....core.protocols import Array
 
 @dataclasses.dataclass
 class Timestep:
-    """What one act and its observe were; arrays without a batch axis, by flat name."""
+    """One act and its observe; arrays without a batch axis, by flat name."""
 
     features: dict[str, Array]
     """Preprocessed states, and masks."""

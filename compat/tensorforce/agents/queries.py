@@ -1,4 +1,4 @@
-"""What can be asked for with ``query``, and parameters that a call overrides."""
+"""Values that ``query`` returns, and parameters that a call overrides."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
     """Was it one name, and not a list?"""
 
     def of(self, values: Mapping[str, Any]) -> Any:
-        """What it asks for."""
+        """Queried values."""
         found = [values[name] for name in self.names]
         return found[0] if self.single else found
 
@@ -57,7 +57,7 @@ class Queries:
             self._paths = {**_PATHS, "learning-rate": learning_rate_path(learning.form["optimizer"])}
 
     def names(self, function: Any) -> list[str]:
-        """What can be asked for of a function.
+        """Query names of a function, sorted.
 
         Raises:
             TensorforceError: the function is none of :data:`FUNCTIONS`.

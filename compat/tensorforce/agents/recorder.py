@@ -114,7 +114,7 @@ class Recorder(Companion):
         return arrays
 
     def _remove_old(self, most: int) -> None:
-        """Of others that wrote here, the ones with the lowest episodes go first, whenever these were."""
+        """Keep ``most`` files; other writers' go first, by ascending episode, whatever their age."""
         found = []
         for path in self._directory.iterdir():
             match = _NAME.fullmatch(path.name)
@@ -152,7 +152,7 @@ def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> P
 
 
 def _save(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """What ``np.savez_compressed`` writes, whose own arguments have names that states may have."""
+    """Write as ``np.savez_compressed``, whose own arguments have names that states may have."""
     write: Any = np.lib.format.write_array  # without types in NumPy 2.2
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():

@@ -108,7 +108,7 @@ def saved_names(folder: Path, name: str) -> list[str]:
 
 
 def _matches(folder: Path, name: str, allowed: tuple[str, ...]) -> list[tuple[float, Path]]:
-    """What ``name`` may mean, the best last, with its number; that of the exact name is infinite.
+    """Files ``name`` may mean, the best last, with their numbers; the exact name's is infinite.
 
     A number tells nothing of the order in which the format ``tensorflow`` was written: a new run begins at 0.
     """
@@ -136,7 +136,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def read_state(where: str, path: Path) -> Any:
-    """What ``common.state_files`` wrote.
+    """Read a file of ``state_files``.
 
     Raises:
         TensorforceError: the file is damaged, or something else.
@@ -149,7 +149,7 @@ def read_state(where: str, path: Path) -> Any:
 
 
 def read_content(where: str, saved: Saved) -> Any:
-    """What a saved agent's file holds, for ``agent_state.take_over``.
+    """Contents of a saved agent, for ``agent_state.take_over``.
 
     Raises:
         TensorforceError: the file is damaged, or of what only acts.
@@ -181,7 +181,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(where: str, path: Path) -> dict[str, Array]:
-    """What :func:`write_arrays` wrote.
+    """Read :func:`write_arrays` data.
 
     Raises:
         TensorforceError: the file is damaged.
@@ -208,7 +208,7 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
 
 @contextlib.contextmanager
 def _readable(where: str, path: Path) -> Iterator[None]:
-    """What readers raise where a file is missing, cut off or something else becomes one kind of error."""
+    """Raise TensorforceError where a file is missing, cut off or something else."""
     try:
         yield
     except TensorforceError:

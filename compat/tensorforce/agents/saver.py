@@ -72,7 +72,7 @@ class Saver(Companion):
                 remove(act_only)
 
     def _found(self) -> Saved | None:
-        """What to continue from."""
+        """File to continue from."""
         if self._load is False:
             return None
         if isinstance(self._load, str):

@@ -214,7 +214,7 @@ class Summarizer(Companion):
         return every is not None and count % every == 0
 
     def _wanted(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Those whose labels are asked for, by tag."""
+        """Values with wanted labels, by tag."""
         return {tag(label): value for label, value in values.items() if label in self._labels}
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:

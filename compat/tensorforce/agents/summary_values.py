@@ -1,4 +1,4 @@
-"""What TensorBoard's events hold beside numbers: histograms, images and sounds."""
+"""TensorBoard event values other than numbers: histograms, images and sounds."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ of the last observation stands in its place."""
 
 
 class Batches(NamedTuple):
-    """What is drawn, and how rewards are summed."""
+    """Settings of batches and sums of rewards."""
 
     episodes: bool
     """Batches of whole episodes? Else of timesteps."""
@@ -270,7 +270,7 @@ class Trajectories:
         return sums
 
     def _inputs(self, rows: Array) -> dict[str, Any]:
-        """What the model sees of rows: observations [R, ...], or windows [R, L, ...] that end with each row.
+        """Model inputs of rows: observations [R, ...], or windows [R, L, ...] that end with each row.
 
         With internals also ``state``, before the first row of a window, and ``window_valid`` bool [R, L]: which of its
         rows belong to the same episode and are still held.
@@ -301,7 +301,7 @@ class Trajectories:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What is stored, but for a running episode; oldest first."""
+        """Stored rows, oldest first, without a running episode."""
         rows = np.arange(self._low, max(self._open, self._low))
         following = {
             str(last - self._low): {"observation": observation, "state": state}

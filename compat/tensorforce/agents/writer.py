@@ -56,13 +56,13 @@ def save(agent: Agent, directory: Any, filename: Any, format: Any, append: Any) 
 
 
 def _write_everything(agent: Agent, path: str) -> None:
-    """What only acts, where it can be made; then everything, with the reason if not."""
+    """Write the act-only agent if possible, then everything, with the reason if not."""
     why = actonly.write(agent, Path(f"{path}{SUFFIXES[ACT_ONLY][0]}"))
     write_state(Path(f"{path}{SUFFIXES[TENSORFLOW][0]}"), {**state_of(agent), actonly.WHY: why})
 
 
 def _described(agent: Any) -> dict[str, Any]:
-    """What the JSON file holds."""
+    """The JSON file's contents."""
     spec = to_json_or_none(agent.spec)
     internals = {name: {"type": "float", "shape": list(one["shape"])} for name, one in agent.internals_spec.items()}
     if spec is None:

@@ -1,4 +1,4 @@
-"""What an environment is: a subclass of :class:`Environment`, or a specification of one."""
+"""Environments: subclasses of :class:`Environment`, or specifications of them."""
 
 from __future__ import annotations
 

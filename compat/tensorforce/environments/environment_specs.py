@@ -75,7 +75,7 @@ def is_object(environment: Any) -> bool:
 
 
 def _unfolded(environment: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What files and dictionaries name in the end, and the arguments; those of the outermost win."""
+    """Environment named by files and dictionaries, and its arguments; those of the outermost win."""
     files: list[str] = []
     while isinstance(environment, Mapping) or (isinstance(environment, str) and is_file_name(environment)):
         if isinstance(environment, str):

@@ -153,7 +153,7 @@ def registered(level: str) -> tuple[str, bool]:
 
 
 def _steps(value: int | bool | None) -> int | None:
-    """What ``gymnasium.make`` takes; None: it was not given."""
+    """The limit for ``gymnasium.make``; None: not given."""
     if value is None:
         return None
     return _NO_LIMIT if value is False else integer(f"{_WHERE}: max_episode_steps", value, at_least=1)

@@ -48,11 +48,11 @@ class LimitedEnvironment(Environment):
             setattr(self.environment, name, value)
 
     def states(self) -> dict[str, Any]:
-        """Those of the environment."""
+        """Specification of states."""
         return self._states_spec
 
     def actions(self) -> dict[str, Any]:
-        """Those of the environment."""
+        """Specification of actions."""
         return self._actions_spec
 
     def max_episode_timesteps(self) -> int | None:

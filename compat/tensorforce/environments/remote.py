@@ -68,15 +68,15 @@ class RemoteEnvironment(Environment):
         self._starting = False
 
     def states(self) -> dict[str, Any]:
-        """Those of the environment."""
+        """Specification of states."""
         return self._states  # type: ignore[no-any-return]
 
     def actions(self) -> dict[str, Any]:
-        """Those of the environment."""
+        """Specification of actions."""
         return self._actions  # type: ignore[no-any-return]
 
     def max_episode_timesteps(self) -> int | None:
-        """That of the environment."""
+        """The environment's limit."""
         return self._limit  # type: ignore[no-any-return]
 
     def reset(self) -> Any:
@@ -107,7 +107,7 @@ class RemoteEnvironment(Environment):
         return self._blocking or self._pipe.poll()
 
     def receive(self) -> Any:
-        """What ``reset`` or ``execute`` returns, or raises."""
+        """Finish ``reset`` or ``execute``: return or raise."""
         if not self._waiting:
             refuse(f"{self._name}.receive", "was called although nothing was started", None)
         self._waiting = False

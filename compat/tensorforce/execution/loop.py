@@ -21,7 +21,7 @@ _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds", "env_second
 
 
 class Record:
-    """What a run has done so far."""
+    """Results of a run so far."""
 
     episode_rewards: list[float]
     episode_timesteps: list[int]

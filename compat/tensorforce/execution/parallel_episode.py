@@ -12,7 +12,7 @@ from ..environments.remote import RemoteEnvironment
 
 
 class Phase(enum.Enum):
-    """What a lane does."""
+    """Phase of a lane."""
 
     IDLE = "no episode runs"
     STARTING = "the environment resets"

@@ -91,12 +91,12 @@ class Runner(Record):
 
     @property
     def episode_reward(self) -> list[float]:
-        """Of each environment, the sum of rewards in its present episode; 0 if none runs."""
+        """Sum of rewards in each environment's present episode; 0 if none runs."""
         return [lane.reward for lane in self._lanes]
 
     @property
     def episode_timestep(self) -> list[int]:
-        """Of each environment, how many timesteps its present episode has had; 0 if none runs."""
+        """Number of timesteps in each environment's present episode; 0 if none runs."""
         return [lane.timestep for lane in self._lanes]
 
     def run(

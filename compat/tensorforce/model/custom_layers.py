@@ -164,7 +164,7 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
 
 
 def _weights(layer: Any) -> list[Array]:
-    """Those of a built layer, in the order of creation; of others none."""
+    """Weights of a built layer, in creation order; none of others."""
     return [np.asarray(one) for one in layer.weights] if isinstance(layer, keras.layers.Layer) and layer.built else []
 
 

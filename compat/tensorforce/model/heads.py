@@ -61,11 +61,11 @@ class Head:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
+        """Trained variables, in creation order."""
         return [variable for layer in self._layers.values() for variable in layer.variables]
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
-        """What describes the distribution, [B, N] or [B, N, K], from the network's output [B, size]."""
+        """Distribution parameters, [B, N] or [B, N, K], from the network's output [B, size]."""
         raise NotImplementedError
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
@@ -86,7 +86,7 @@ class Head:
         return self._shaped(self.distribution(outputs, mask).mode())
 
     def values(self, outputs: Outputs) -> Tensor:
-        """Of all choices, float32 [B, N, K]; those of a bool are False and True. Floats have none."""
+        """Values of all choices, float32 [B, N, K]; a bool's are False and True. Floats have none."""
         raise NotImplementedError
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
@@ -208,11 +208,11 @@ class GaussianHead(Head):
         return self.distribution(outputs, None).log_prob(self.given(action)) + highest
 
     def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
-        """That of the mean, float32 [B, N]."""
+        """The mean's value, float32 [B, N]."""
         return self.value_of(outputs, outputs["mean"])
 
     def expected_value(self, outputs: Outputs, acting: Distribution) -> Tensor:
-        """That of the most likely action, float32 [B, N]."""
+        """Value of the likeliest action, float32 [B, N]."""
         return self.value_of(outputs, acting.mode())
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:

@@ -57,7 +57,7 @@ class Model:
 
     @property
     def estimator(self) -> Policy:
-        """What estimates values: the baseline, else the policy."""
+        """Estimator of values: the baseline, else the policy."""
         return self.baseline or self.policy
 
     def predict(self, inputs: Inputs) -> EstimatorSpec:
@@ -96,7 +96,7 @@ def _values_actions(found: set[str], policy: Form, of_actions: bool) -> bool:
 
 
 def _needs(found: set[str], policy: Form, of_actions: bool, *, estimates: bool) -> Needs:
-    """What a policy needs for its objectives, and to estimate values of states."""
+    """Needs of a policy for its objectives, and to estimate values of states."""
     inferred = _values_actions(found, policy, of_actions)
     return Needs(
         distributions=bool(found & {"policy_gradient", "deterministic_policy_gradient"}),

@@ -54,7 +54,7 @@ class Hyper:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What objectives depend on besides rows.
+    """Inputs of objectives besides rows.
 
     Args:
         hyper: numbers.
@@ -65,7 +65,7 @@ class Setting:
     estimator: Policy
 
     def errors(self, objective: Objective, path: str, view: View, rows: Rows, target: Tensor) -> Tensor:
-        """What is minimised, float32 [B].
+        """Loss of each row, float32 [B].
 
         Args:
             objective: in normal form.

@@ -30,7 +30,7 @@ _ROUNDING = 1e-4
 
 
 class Problem(NamedTuple):
-    """What is minimised."""
+    """Minimised losses."""
 
     scope: str
     """Of the names of the optimizer's variables."""
@@ -220,7 +220,7 @@ def subsample(uniform: Tensor, valid: Tensor, order: Tensor, fraction: float) ->
 
 
 def _clipping(step: Step, spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
-    """What another step changes, limited."""
+    """Step that limits another's change."""
     threshold, variables = hyper(f"{path}/threshold"), problem.variables
     sizes = [math.prod(variable.shape) for variable in variables]
 

@@ -31,7 +31,7 @@ Inputs: TypeAlias = Mapping[str, Any]
 
 
 class Needs(NamedTuple):
-    """What a policy is used for."""
+    """Uses of a policy."""
 
     distributions: bool
     """Does it act, or learn from likelihoods?"""
@@ -91,7 +91,7 @@ class Policy:
 
     @property
     def variables(self) -> list[Any]:
-        """What is trained, in the order of creation."""
+        """Trained variables, in creation order."""
         parts = [*self.heads.values(), self.critic, self._state_value]
         return [*self.network.variables, *(v for part in parts if part is not None for v in part.variables)]
 
@@ -101,7 +101,7 @@ class Policy:
         return [*self.variables, *self.network.untrained]
 
     def __call__(self, inputs: Inputs, *, training: bool, counted: Tensor | None = None) -> View:
-        """What it says about inputs of B rows.
+        """Outputs for inputs of B rows.
 
         Args:
             inputs: the rows.
@@ -125,14 +125,14 @@ class Policy:
         return View(self, features, following, legal)
 
     def values_from(self, features: Tensor) -> Tensor:
-        """Of states, float32 [B], from the network's output."""
+        """State values, float32 [B], from network output."""
         if self._state_value is None:
             raise RuntimeError("the policy was built without a value of states")
         return tf.reshape(self._state_value(features, STEP), [-1])
 
 
 class View:
-    """What a policy says about B rows.
+    """A policy's outputs for B rows.
 
     Args:
         policy: that policy.
@@ -178,7 +178,7 @@ class View:
         return {name: head.greedy(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
 
     def predictions(self) -> dict[str, Tensor]:
-        """What describes the distributions: ``logits/a`` and so on."""
+        """Distribution parameters: ``logits/a`` and so on."""
         return {
             f"{key}/{name}": value
             for name, head in self._heads.items()
@@ -199,7 +199,7 @@ class View:
         return tf.concat(each, axis=-1)
 
     def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
-        """Of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, which values all of them together."""
+        """Values of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, one value for all of them."""
         if self._policy.critic is not None:
             return self._policy.critic(self.features, action)
         values = [head.value_of(self.outputs[name], action[name]) for name, head in self._heads.items()]

@@ -134,7 +134,7 @@ class Training:
     # -- what is minimised --------------------------------------------------------------------------------------------
 
     def _optimizers(self) -> dict[str, Any]:
-        """Those of the policy, and of a baseline that has one of its own; their variables are created here."""
+        """Create the policy's optimizer, and the baseline's if it has its own, with their variables."""
         form, count = self._form, int(self._valid.shape[0])
         problem = Problem("policy", self._variables, _NAMES, self._losses, self._policy_divergence)
         steps = {"policy": make_step(form["optimizer"], "optimizer", problem, self._hyper, count, valid=self._valid)}
@@ -165,7 +165,7 @@ class Training:
         return rows["target"]
 
     def _baseline_losses(self, rows: Rows) -> Scalars:
-        """Of a baseline with an optimizer of its own."""
+        """Losses of a separately trained baseline."""
         loss = self._baseline_loss(rows, None)
         return {"loss": loss + self._squares(self._model.estimator.variables), "baseline_loss": loss}
 
@@ -188,7 +188,7 @@ class Training:
         return tf.add_n([total, *(own[key] * square for key, square in squares.items() if key in own)])
 
     def _policy_divergence(self, rows: Rows) -> Callable[[], Tensor]:
-        """Of all that the policy's optimizer trains; without the baseline's part its gradient would drown the rest."""
+        """Divergence of all the policy's optimizer trains; without the baseline's its gradient drowns the rest."""
         parts = [self._divergence(self._model.policy, self._model.objective, rows)]
         if self._is_together:
             parts.append(self._baseline_divergence(rows))

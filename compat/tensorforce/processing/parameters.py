@@ -21,7 +21,7 @@ from .decays import DECAYS, Curve, changed
 
 
 class Counts(NamedTuple):
-    """What an agent has counted so far."""
+    """Counts of an agent so far."""
 
     timesteps: int
     episodes: int
@@ -78,7 +78,7 @@ class Parameter:
         raise NotImplementedError
 
     def state_dict(self) -> State:
-        """What chance has made of it; empty for most."""
+        """Random state; empty for most parameters."""
         return {}
 
     def load_state_dict(self, state: State) -> None:

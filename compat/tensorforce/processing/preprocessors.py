@@ -83,7 +83,7 @@ class Preprocessing:
         return {name: found[name][0, ...] if name in found else x for name, x in states.items()}
 
     def peek(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
-        """What :meth:`apply` would return if this were the lane's next timestep. Nothing is remembered."""
+        """Result of :meth:`apply` if this were the lane's next timestep. Nothing is remembered."""
         return self.apply(lane, states, remember=False)
 
     def reward(self, value: float, lane: Hashable) -> float:
@@ -157,7 +157,7 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
 
 
 def _from_file(where: str, given: Any) -> Any:
-    """What a JSON file holds, if one is named."""
+    """Read a JSON file, if one is named."""
     return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given
 
 

@@ -1,1 +1,1 @@
-"""What agents and environments are given: specifications, values and errors."""
+"""Specifications, values and errors of agents and environments."""

@@ -1,4 +1,4 @@
-"""What a user's mistake looks like, and the checks that find it."""
+"""Errors for users' mistakes, and the checks that find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller hands over, checked: states with masks, actions, rewards, terminals and parallel indices."""
+"""Checks of callers' values: states with masks, actions, rewards, terminals and parallel indices."""
 
 from __future__ import annotations
 

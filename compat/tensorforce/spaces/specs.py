@@ -47,7 +47,7 @@ class Values:
         return isinstance(self.nest, ValueSpec)
 
     def to_json(self) -> Any:
-        """As a user would have written them."""
+        """A user's specification of them."""
         return self.nested({name: spec.to_json() for name, spec in self.flat.items()})
 
     def nested(self, flat: Mapping[str, Any]) -> Any:

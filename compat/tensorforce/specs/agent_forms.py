@@ -1,4 +1,4 @@
-"""What each agent is made of: the named ones are arguments of the generic one, whose parts make its normal form."""
+"""Parts of each agent: named agents are arguments of the generic one, whose parts make its normal form."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
 
 
 def _check_copy(values: Values) -> None:
-    """What copies the policy has its network and distributions."""
+    """Refuse copies with another network or distributions."""
     policy, copy = (resolve(f"{WHERE}: {name}", values[name], "policy", []) for name in ("policy", "baseline_policy"))
     for name in ("network", "distributions", "use_beta_distribution"):
         if policy[name] != copy[name]:

@@ -1,4 +1,4 @@
-"""What may stand in each place of an agent's specification: networks, memories, optimizers, objectives and the like."""
+"""Tables for each place of an agent's specification: networks, memories, optimizers, objectives and the like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What estimates values of states, and whether it learns to."""
+"""Checks of state-value estimators and their learning."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ _FINAL: Final = Argument("return_final_state", True, flag)
 
 
 def _activated(default: str | None) -> tuple[Argument, ...]:
-    """What layers end with."""
+    """Trailing arguments."""
     dropout = Argument("dropout", 0.0, real(at_least=0, at_most=0.999))
     return (Argument("activation", default, or_none(_activation)), dropout, _TRAINED, _L2)
 

@@ -32,7 +32,7 @@ def terms(objective: Mapping[str, Any] | None, path: str = "objective") -> Itera
 
 
 def kinds(objective: Mapping[str, Any] | None) -> set[str]:
-    """What is added: ``policy_gradient``, ``deterministic_policy_gradient``, ``state`` and ``action`` values."""
+    """Term kinds: ``policy_gradient``, ``deterministic_policy_gradient``, ``state`` and ``action`` values."""
     return {term["value"] if term["type"] == "value" else term["type"] for _, term in terms(objective)}
 
 

@@ -25,7 +25,7 @@ _TYPE_OF: Final = {"bernoulli": "bool", "categorical": "int", "gaussian": "float
 
 
 def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dict[str, Any]:
-    """What an agent is, in the terms of the generic one.
+    """Express an agent in terms of the generic one.
 
     Args:
         kind: the agent's key; ``random`` and ``constant`` have no normal form.
@@ -80,7 +80,7 @@ def fed(form: Mapping[str, Any]) -> list[str]:
 
 
 def at(form: Mapping[str, Any], path: str) -> Any:
-    """What stands in a normal form under a path such as ``"optimizer/learning_rate"``."""
+    """The value in a normal form under a path such as ``"optimizer/learning_rate"``."""
     value: Any = form
     for key in path.split("/"):
         value = value[key]
@@ -210,7 +210,7 @@ def _exploration(exploration: Any, actions: Values) -> Any:
 
 
 def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """What needs whole episodes, and a limit for their length."""
+    """Check what needs whole episodes of limited length."""
     limit, lanes = values["max_episode_timesteps"], values["parallel_interactions"]
     if form["reward_estimation"]["horizon"] == EPISODE:
         _limit("horizon 'episode'", limit)

@@ -1,4 +1,4 @@
-"""What is particular to the arguments of Tensorforce's modules: tables, parameters, numbers that may be constants."""
+"""Checks particular to arguments of Tensorforce's modules: tables, parameters, numbers that may be constants."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def fed(name: str, default: Any, check: Check) -> Argument:
 
 
 def _constant(check: Check) -> Check:
-    """What ``check`` takes, or a constant parameter of it; parameters that change are refused."""
+    """Check of a number or its constant parameter; parameters that change are refused."""
 
     def check_constant(where: str, value: Any) -> Any:
         if isinstance(value, Mapping):
