@@ -1,4 +1,4 @@
-"""What an agent remembers of each environment between two acts, and how it reads states."""
+"""An agent's notes on each environment between two acts, and its readers of states."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Perception:
         return (self._read if preprocesses else self._read_seen)(method, states, what)
 
     def see(self, arrays: dict[str, Array], lanes: list[int]) -> dict[str, Array]:
-        """What the model sees of states [B, ...] of these lanes."""
+        """Preprocess states [B, ...] of these lanes."""
         if not self.preprocessor.has_steps:
             return arrays
         found = self.preprocessor(arrays, lanes)
         return {name: found[name].astype(box.dtype, copy=False) for name, box in self._boxes.items()}
 
     def out(self, seen: Mapping[str, Array], single: bool) -> Any:
-        """What the model sees, as callers get it."""
+        """Preprocessed states for callers."""
         return self.seen_space.unflatten({name: part[0] if single else part for name, part in seen.items()})
 
     # -- environments -------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Perception:
             self._acts[name] = {key: {k: one[row] for k, one in part.items()} for key, part in parts.items()}
 
     def noted(self, name: str, row: Row) -> dict[str, Array] | None:
-        """What was noted of this very record; None if the agent did not act so."""
+        """Pop the notes on this record; None if the agent did not act so."""
         act = self._acts.pop(name, None)
         if act is None or not (_equal(act["state"], row["observation"]) and _equal(act["action"], row["action"])):
             return None
@@ -98,7 +98,7 @@ class Perception:
         return extras
 
     def drop_act(self, name: str) -> None:
-        """What is observed next is not what the agent did."""
+        """Drop the noted act: another is observed next."""
         self._acts.pop(name, None)
 
     # -- recurrent states ---------------------------------------------------------------------------------------------

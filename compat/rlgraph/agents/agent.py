@@ -75,7 +75,7 @@ class Agent(BaseAgent):
 
     @classmethod
     def from_file(cls: type[Made], path: str, **kwargs: Any) -> Made:
-        """As :meth:`from_spec`, of a file."""
+        """Apply ``from_spec`` to a file."""
         return cls.from_spec(file_name(f"{cls.__name__}.from_file: path", path), **kwargs)
 
     from_mixed = from_spec

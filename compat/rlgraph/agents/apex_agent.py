@@ -17,5 +17,5 @@ class ApexAgent(DQNAgent):
 
     @property
     def num_updates(self) -> int:
-        """As ``updates``."""
+        """Updates so far."""
         return self.updates

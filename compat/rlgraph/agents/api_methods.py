@@ -1,4 +1,4 @@
-"""What RLgraph's graph called API methods, by name."""
+"""API methods of RLgraph's graph, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INPUT_SPACES: Final = {"preprocessed_states": "states", "policy_weights": "weig
 
 
 def call(where: str, methods: Mapping[str, Callable[..., Any]], op: str, inputs: Any, return_ops: Any) -> Any:
-    """As ``Agent.call_api_method``."""
+    """Call an API method by name."""
     method = methods[choice(f"{where}: op", op, methods)]
     takes = inspect.signature(method)
     given, by_space = _inputs(inputs, takes.parameters)
@@ -36,7 +36,7 @@ def call(where: str, methods: Mapping[str, Callable[..., Any]], op: str, inputs:
 
 
 def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
-    """Those that all agents have, by name."""
+    """API methods of all agents, by name."""
 
     def at_time(time_step: Any, states: Any, use_exploration: Any, preprocess: bool, extras: Any) -> Any:
         """Act as of a timestep; None: the present one. ActorCriticAgent's method had no ``time_step``."""

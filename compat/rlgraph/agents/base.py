@@ -26,7 +26,7 @@ EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
 
 
 class BaseAgent:
-    """What agents have between their creation and their end, and how they act.
+    """The common part of agents: creation, acting and termination.
 
     Attributes:
         preprocessor: of states.
@@ -130,7 +130,7 @@ class BaseAgent:
 
     @property
     def core(self) -> Core:
-        """What is special to this kind of agent: its model, memory and exploration."""
+        """Parts special to this kind of agent: its model, memory and exploration."""
         if self._core is None:
             raise RLGraphError(f"{type(self).__name__}: the agent is not built: call build() first", "build")
         return self._core
@@ -152,11 +152,11 @@ class BaseAgent:
         self.terminate()
 
     def store_model(self) -> Any:
-        """What subclasses define."""
+        """Subclasses define it."""
         raise NotImplementedError
 
     def _complete_arguments(self, where: str) -> None:
-        """What subclasses do whose spaces follow from other arguments."""
+        """Hook of subclasses whose spaces follow from other arguments."""
 
     def _make_core(self) -> Core:
         name = type(self).__name__
@@ -217,7 +217,7 @@ class BaseAgent:
         *,
         time_step: int | None = None,
     ) -> Any:
-        """As :meth:`get_action`. Of a ``time_step`` that is given exploration sees that one, and nothing is counted."""
+        """See :meth:`get_action`. Exploration sees a ``time_step`` that is given, and nothing is counted then."""
         where, look = self.begin("get_action"), self.perception
         extras = () if extra_returns is None else [extra_returns] if isinstance(extra_returns, str) else extra_returns
         if not isinstance(extras, tuple | list | set | frozenset):

@@ -38,7 +38,7 @@ class RecordReader:
         self._read = RecordsReader(where, states, actions)
 
     def rows(self, *given: Any) -> list[Row]:
-        """What ``observe`` got, in the order of :data:`KEYS`: one record, or a batch of consecutive ones."""
+        """Read ``observe``'s input in the order of :data:`KEYS`: one record, or a batch in sequence."""
         states, actions, rewards, terminals, after = given
         if (usual := self._read.one(states, actions, rewards, after, terminals)) is not None:
             return [row_of(usual)]
@@ -103,7 +103,7 @@ class Buffers:
 
     @property
     def names(self) -> list[str]:
-        """Of the environments that have some."""
+        """Environments that have records."""
         return list(self._records)
 
     def add(self, name: str, row: Row, noted: dict[str, Array] | None) -> int:

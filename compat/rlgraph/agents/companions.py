@@ -1,4 +1,4 @@
-"""What goes along with an agent and never changes what it does: the saver, and the summarizer of TensorBoard."""
+"""Companions of an agent that never change what it does: the saver, and the summarizer of TensorBoard."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _FLUSH: Final = 10.0
 
 
 class Accompanied(Protocol):
-    """What companions see of an agent."""
+    """The agent as companions see it."""
 
     timesteps: int
     updates: int
 
     @property
     def core(self) -> Core:
-        """What is special to its kind."""
+        """Parts special to its kind."""
         ...
 
     def store_model(self) -> Any:
@@ -138,27 +138,27 @@ class Summarizer(Companion):
             refuse(f"{where}: summary_spec['directory']", problem, spec["directory"])
 
     def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
-        """As :meth:`Companion.observed`."""
+        """See ``Companion.observed``."""
         self._rewards[env_id] = self._rewards.get(env_id, 0.0) + reward
         if terminal:
             self._values["episode_reward"] = self._rewards.pop(env_id)
         self._look(agent)
 
     def cut(self, agent: Accompanied, env_id: str | None) -> None:
-        """As :meth:`Companion.cut`."""
+        """See ``Companion.cut``."""
         for name in list(self._rewards) if env_id is None else [env_id]:
             if name in self._rewards:
                 self._values["episode_reward"] = self._rewards.pop(name)
         self._look(agent)
 
     def updated(self, agent: Accompanied, loss: float | None) -> None:
-        """As :meth:`Companion.updated`."""
+        """See ``Companion.updated``."""
         if loss is not None:
             self._values["loss"] = float(loss)
         self._look(agent)
 
     def reset(self, env_id: str | None) -> None:
-        """As :meth:`Companion.reset`."""
+        """See ``Companion.reset``."""
         self._rewards = {} if env_id is None else {k: one for k, one in self._rewards.items() if k != env_id}
 
     def close(self, agent: Accompanied) -> None:

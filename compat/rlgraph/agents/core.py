@@ -1,4 +1,4 @@
-"""What a kind of agent does behind its methods: a traced model, core's policy and memory, and what they draw from."""
+"""Inner parts of a kind of agent: a traced model, core's policy and memory, and what they draw from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLICY: Final = "policy/"
 
 
 class Asked(NamedTuple):
-    """What an agent is to act on."""
+    """Inputs of an act."""
 
     features: Mapping[str, Array]
     """States [B, ...] by flat name."""
@@ -104,7 +104,7 @@ class Core:
         )
 
     def _explored(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
-        """What ``exploration_spec`` makes of actions, and bool [B]: where something random was done."""
+        """Actions after ``exploration_spec``, and bool [B]: where something random was done."""
         if self.exploration is None:
             return actions, np.zeros(len(asked.lanes), np.bool_)
         return self.exploration(actions, asked.timestep, self.exploration_rng, asked.lanes)
@@ -126,7 +126,7 @@ class Core:
         }
 
     def _noted(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> dict[str, Array] | None:
-        """What is to be remembered of an act until it is observed; None: nothing."""
+        """Notes to keep on an act until it is observed; None: nothing."""
         return None
 
     def epsilon(self, timestep: int) -> float | None:
@@ -147,7 +147,7 @@ class Core:
         raise NotImplementedError
 
     def end(self, env_id: str | None) -> None:
-        """What was stored of an environment's episode ends there, without a terminal; None: of all environments."""
+        """End an environment's stored episode there, without a terminal; None: of all environments."""
 
     def update(self, updates: int) -> Loss | None:
         """One update from the memory, of which there were ``updates`` before."""
@@ -173,7 +173,7 @@ class Core:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
-        """Of the policy that acts, by name; neither the target's nor the optimizer's."""
+        """Weights of the acting policy by name, without target and optimizer."""
         return {} if self.model is None else self.model.part(_POLICY)
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:

@@ -13,7 +13,7 @@ from ..utils.rlgraph_errors import RLGraphError, refuse
 
 
 def created(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
-    """As ``Agent.from_spec`` of a class below ``base``, the Agent."""
+    """See ``Agent.from_spec``; ``cls`` is a subclass of ``base``."""
     where = f"{cls.__name__}.from_spec"
     if isinstance(spec, base):
         if kwargs:

@@ -33,7 +33,7 @@ class DQNAgent(Agent):
 
     @property
     def last_memory_batch(self) -> dict[str, Any] | None:
-        """What the last update drew, by the names that ``update`` takes; with priorities also ``indices``.
+        """Batch of the last update, by the names that ``update`` takes; with priorities also ``indices``.
 
         None without ``store_last_memory_batch``, or before an update.
         """

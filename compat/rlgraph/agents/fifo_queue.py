@@ -79,7 +79,7 @@ class FIFOQueue:
         self.unrolls = [self._nested(state[str(index)]) for index in range(len(state))]
 
     def _flat(self, unroll: Unroll) -> Unroll:
-        """As nested mappings of arrays."""
+        """Nested mappings of arrays."""
         internals = {str(number): part for number, part in enumerate(unroll[INTERNALS])}
         return {**unroll, STATES: self.states.flatten(unroll[STATES]), INTERNALS: internals}
 

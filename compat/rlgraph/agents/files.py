@@ -37,7 +37,7 @@ _SAME: Final = (
 
 
 def store(where: str, agent: Any, path: str | os.PathLike[str] | None, add_timestep: bool) -> str:
-    """As ``Agent.store_model``."""
+    """Store a checkpoint."""
     saver = agent.form["saver_spec"]
     folder = saver["directory"] if path is None else path
     if folder is None:
@@ -79,7 +79,7 @@ def load(where: str, agent: Any, path: str | os.PathLike[str]) -> Any:
 
 
 def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
-    """As ``Agent.export_graph``."""
+    """Export an agent's policy."""
     model, states = agent.core.model, agent.state_space
     if model is None:
         refuse(where, "needs an agent with a model", type(agent).__name__)
@@ -117,7 +117,7 @@ class _Acting:
 
 
 def _about(agent: Any) -> dict[str, Any]:
-    """What must be the same of an agent that loads a checkpoint."""
+    """Facts that an agent must share to load a checkpoint."""
     form = agent.form
     names = [name for name in _SAME if name in form and name not in agent.may_differ]
     about: dict[str, Any] = {name: form[name] for name in names}

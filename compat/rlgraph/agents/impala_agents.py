@@ -97,7 +97,7 @@ class IMPALAAgent(Agent):
 
     @property
     def impala_core(self) -> ImpalaCore:
-        """What acts and learns."""
+        """The core of IMPALA."""
         core = self.core
         assert isinstance(core, ImpalaCore)
         return core
@@ -147,7 +147,7 @@ class IMPALAAgent(Agent):
 
     @exclusive
     def reset(self, env_id: str | None = None) -> None:
-        """As :meth:`Agent.reset`; the agent's own environments go on."""
+        """See :meth:`Agent.reset`; own environments go on."""
         where = self.begin("reset")
         self.impala_core.forget_actions(self.perception.forget(None if env_id is None else checked_id(where, env_id)))
 
@@ -194,14 +194,14 @@ class IMPALAAgent(Agent):
         return loss
 
     def export_graph(self, filename: Any) -> str:
-        """As :meth:`Agent.export_graph`, of networks to which no previous actions and rewards are fed."""
+        """See :meth:`Agent.export_graph`; networks must take no previous actions or rewards."""
         where = self.begin("export_graph")
         for name in self.impala_core.fed:
             refuse(f"{where}: {FEEDS[name][0]}", "must be False: a policy gets states alone", True)
         return super().export_graph(filename)
 
     def terminate(self) -> None:
-        """As :meth:`Agent.terminate`; environments that were made for the agent are terminated."""
+        """See :meth:`Agent.terminate`; environments made for the agent are terminated."""
         try:
             super().terminate()
         finally:
@@ -303,18 +303,18 @@ class IMPALAAgent(Agent):
 
     @exclusive
     def load_model(self, path: Any) -> None:
-        """As :meth:`Agent.load_model`. Environments cannot be saved: episodes begin in them, with seeds of their own.
+        """See :meth:`Agent.load_model`. Environments cannot be saved: episodes begin in them, with own seeds.
 
         Two agents that load the same files go on alike, bit for bit.
         """
         super().load_model(path)
 
     def state_dict(self) -> dict[str, Any]:
-        """As :meth:`Agent.state_dict`."""
+        """See ``Agent.state_dict``."""
         return {**super().state_dict(), "seed": self.seed, "episode_returns": self.episode_returns}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As :meth:`Agent.load_state_dict`."""
+        """See ``Agent.load_state_dict``."""
         super().load_state_dict(state)
         self.seed = state["seed"]
         if self._stepper is not None and self._environments is not None:

@@ -1,4 +1,4 @@
-"""What IMPALAAgent does behind its methods: acting by a policy, and learning from whole unrolls."""
+"""The core of IMPALAAgent: acting by a policy, and learning from whole unrolls."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ImpalaCore(Core):
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, asked: Asked) -> Acted:
-        """As :meth:`Core.act`. Networks to which previous actions are fed get those of the same lanes."""
+        """See :meth:`Core.act`. Networks that take previous actions get those of the same lanes."""
         none = np.full(self._shape, -1, np.int32)
         actions = np.stack([self._last_actions.get(lane, none) for lane in asked.lanes])
         rewards = np.zeros(len(actions), np.float32) if self.previous_rewards is None else self.previous_rewards
@@ -117,7 +117,7 @@ class ImpalaCore(Core):
         self._last_actions = {} if lane is None else {k: one for k, one in self._last_actions.items() if k != lane}
 
     def previous(self, actions: Array, rewards: Array) -> dict[str, Array]:
-        """Of previous actions [N, ...] and rewards [N] those that the network takes, as features."""
+        """Select previous actions [N, ...] and rewards [N] that the network takes, as features."""
         given = {PREVIOUS_ACTION: actions, PREVIOUS_REWARD: rewards}
         return {name: given[name] for name in self.fed}
 
@@ -150,12 +150,12 @@ class ImpalaCore(Core):
         return Acted(actions, explored, state, extras)
 
     def values(self, features: Mapping[str, Array], internals: Mapping[str, Array] | None) -> Array:
-        """Of features [N, ...], float32 [N]."""
+        """float32 [N] of features [N, ...]."""
         found: Array = self.model.act(features, internals)[0]["value"]
         return found
 
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
-        """As :meth:`Core.zero_internals`."""
+        """See ``Core.zero_internals``."""
         if self._units is None:
             return None
         return {name: np.zeros((rows, self._units), np.float32) for name in _STATE}
@@ -167,13 +167,13 @@ class ImpalaCore(Core):
         return len(self.memory) >= self.batch_size
 
     def require_batch(self, more: int = 0) -> None:
-        """As :meth:`Core.require_batch`."""
+        """See ``Core.require_batch``."""
         if not self.can_update():
             problem = f"needs {self.batch_size} unrolls, one batch; the queue has {len(self.memory)}"
             refuse(f"{self.name}.update: fifo_queue", f"{problem}: let an actor fill it before", len(self.memory))
 
     def update(self, updates: int) -> Loss:
-        """As :meth:`Core.update`: from the first unrolls of the queue, which leave it."""
+        """See :meth:`Core.update`; takes the first unrolls out of the queue."""
         records = self.memory.take(self.batch_size)
         errors = self.model.train(self._batch(records), updates)
         each = errors.sum(axis=1, dtype=np.float64)  # over time
@@ -219,7 +219,7 @@ def _softmax(logits: Array) -> Array:
 
 
 def image_scale(boxes: Mapping[str, Any]) -> float:
-    """What images are divided by: 255, unless their space says that they are at most 1."""
+    """The divisor of images: 255, or 1 if their space says that they are at most 1."""
     box = boxes[ONLY]
     excluded = 1.0 if box.dtype.kind in "iu" else 0.0
     return 1.0 if float(box.high.max()) - excluded <= 1.0 else 255.0

@@ -79,7 +79,7 @@ class Stepping(Protocol):
         ...
 
     def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
-        """What came of one of them."""
+        """Take an action's result."""
         ...
 
 
@@ -146,7 +146,7 @@ class PolicyLoop:
         return [self._unroll(lane, seen, rest, first) for lane in self._lanes]
 
     def _unroll(self, lane: int, seen: Any, columns: Any, internals: Mapping[str, Array]) -> Unroll:
-        """Of arrays [T, N, ...] those of one environment."""
+        """Select one environment of arrays [T, N, ...]."""
         own: dict[str, Array] = map_tree(lambda part: np.ascontiguousarray(part[:, lane]), seen)
         return {
             **map_tree(lambda part: np.ascontiguousarray(part[:, lane]), columns),
@@ -176,7 +176,7 @@ class PolicyLoop:
         return self._following(acted, rewards, told), column
 
     def _final_values(self, now: _Now, acted: Acted, rewards: Array, told: Sequence[Stepped]) -> Array:
-        """What the states are worth in which episodes were cut, float32 [N]; 0 elsewhere."""
+        """Values of the states in which episodes were cut, float32 [N]; 0 elsewhere."""
         values = np.zeros(len(told), np.float32)
         cut = [lane for lane, one in enumerate(told) if one.truncated]
         if cut:

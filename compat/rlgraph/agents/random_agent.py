@@ -22,7 +22,7 @@ class RandomCore(Core):
         self._actions = actions
 
     def act(self, asked: Asked) -> Acted:
-        """As :meth:`Core.act`; without ``explore`` too: there is no best action."""
+        """See ``Core.act``; ignores ``explore``: there is no best action."""
         drawn = self._actions.flatten(self._actions.sample(len(asked.lanes), rng=self.exploration_rng))
         for name, low in self.lows.items():
             drawn[name] = drawn[name] - low.astype(drawn[name].dtype)  # actions count from 0 inside

@@ -163,7 +163,7 @@ class ReplayCore(Core):
     # -- storing and learning -----------------------------------------------------------------------------------------
 
     def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
-        """As :meth:`Core.store`."""
+        """See ``Core.store``."""
         self.memory.insert(summed(rows, self.form["discount"], self.form["observe_spec"]["n_step"]))
 
     def can_update(self, more: int = 0) -> bool:
@@ -171,11 +171,11 @@ class ReplayCore(Core):
         return len(self.memory) >= min(self.batch_size, self.memory.capacity)
 
     def require_batch(self, more: int = 0) -> None:
-        """As :meth:`Core.require_batch`."""
+        """See ``Core.require_batch``."""
         self.require(len(self.memory), min(self.batch_size, self.memory.capacity))
 
     def update(self, updates: int) -> Loss:
-        """As :meth:`Core.update`."""
+        """See ``Core.update``."""
         batch: dict[str, Any] = self.memory.draw(self.batch_size)
         batch["discount"] = batch["power"] * (1 - batch["terminated"])
         batch.setdefault("weight", np.ones(self.batch_size, np.float32))
@@ -189,7 +189,7 @@ class ReplayCore(Core):
         return loss
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
-        """As :meth:`Core.learn`."""
+        """See ``Core.learn``."""
         return self._train(self._given(batch), updates)[0]
 
     def td_loss(self, batch: Mapping[str, Any], updates: int) -> Loss:

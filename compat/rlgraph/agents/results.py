@@ -1,4 +1,4 @@
-"""What ``update`` returns."""
+"""Results of ``update``."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class RolloutCore(Core):
         return len(memory) + more >= min(self._count, memory.capacity)
 
     def require_batch(self, more: int = 0) -> None:
-        """As :meth:`Core.require_batch`."""
+        """See ``Core.require_batch``."""
         memory = self.memory
         if self.can_update(more):
             return
@@ -110,15 +110,15 @@ class RolloutCore(Core):
         self.require(len(memory.whole_episodes()), self._count, "whole episodes")
 
     def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
-        """As :meth:`Core.store`; None: the last episode ends there."""
+        """See ``Core.store``; None: the last episode ends there."""
         self.memory.insert(env_id, rows_of(self._valued(stacked(rows), noted)))
 
     def end(self, env_id: str | None) -> None:
-        """As :meth:`Core.end`."""
+        """See ``Core.end``."""
         self.memory.end(env_id)
 
     def _valued(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> dict[str, Any]:
-        """What the memory keeps of records.
+        """Records as the memory keeps them.
 
         Log-probabilities and values are those of acting time, where they were noted; else the present ones.
         """
@@ -150,7 +150,7 @@ class RolloutCore(Core):
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def update(self, updates: int) -> Loss:
-        """As :meth:`Core.update`."""
+        """See ``Core.update``."""
         newest = (self.memory.newest if self.takes_buffered else self.memory.newest_episodes)(self._count)
         batch = self.memory.read(newest)
         loss = self._learn(batch, np.ones(len(batch["reward"]), np.float32), updates)
@@ -159,7 +159,7 @@ class RolloutCore(Core):
         return loss
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
-        """As :meth:`Core.learn`. A record goes on with the next one if its next state is that one's state."""
+        """See ``Core.learn``. A record goes on with the next one if its next state is that one's state."""
         count = len(batch["reward"])
         valued = self._valued(batch, [None] * count)
         valued["next_value"] = self.model.act(batch["next_observation"])[0]["value"]

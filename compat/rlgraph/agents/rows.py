@@ -27,7 +27,7 @@ def rows_of(columns: Mapping[str, Any]) -> list[Row]:
 
 
 def row_of(record: Record) -> Row:
-    """What is stored of a record."""
+    """The stored row of a record."""
     return {
         "observation": record.state,
         "action": record.action,

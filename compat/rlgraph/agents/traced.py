@@ -23,7 +23,7 @@ logger = logging.getLogger("axonrl")
 
 
 def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
-    """What networks must know of the states: their types, and how many values an integer has.
+    """Specs of states for networks: their types, and how many values an integer has.
 
     Bytes are numbers, as in images, and not categories.
     """
@@ -115,7 +115,7 @@ class TracedModel:
         return self._now.executor.get_weights()
 
     def named_weights(self) -> dict[str, Array]:
-        """As :meth:`weights`, under the names that the model gives them: ``policy/dense-0/kernel``."""
+        """The :meth:`weights` under the names that the model gives them: ``policy/dense-0/kernel``."""
         return {_named(name): array for name, array in self.weights().items()}
 
     def part(self, prefix: str) -> dict[str, Array]:
@@ -141,7 +141,7 @@ class TracedModel:
         self._noise_rng.bit_generator.state = state["noise"]
 
     def _for(self, count: int) -> _Traced:
-        """What is traced for at least so many rows, with the present weights."""
+        """The trace for at least so many rows, with the present weights."""
         rows = self._rows
         while rows < count:
             rows *= 2

@@ -1,4 +1,4 @@
-"""What an environment is: a subclass of :class:`Environment`, or the specification of one."""
+"""Environments: subclasses of :class:`Environment`, or specifications of them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Environment:
 
 
 class Stepped(NamedTuple):
-    """What a step told."""
+    """Result of a step."""
 
     state: Any
     """The next one, as the environment returned it: of an episode that ended its last, not that of the next episode."""

@@ -74,7 +74,7 @@ def as_gymnasium(
 
 
 class _FromRLGraph:
-    """What is specific to such an environment; see :func:`as_gymnasium`."""
+    """Parts specific to such an environment; see :func:`as_gymnasium`."""
 
     def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int, where: str) -> None:
         self.environment, self._frame_skip = environment, frame_skip

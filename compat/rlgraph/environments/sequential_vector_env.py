@@ -105,5 +105,5 @@ class SequentialVectorEnv(VectorEnv):
 
 
 def inner(environment: Environment) -> object:
-    """What is stepped in the end: of an environment around one of Gymnasium's the latter."""
+    """The object that is stepped in the end: Gymnasium's environment if one is wrapped."""
     return environment.gym_env if isinstance(environment, OpenAIGymEnv) else environment

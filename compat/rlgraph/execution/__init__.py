@@ -1,4 +1,4 @@
-"""What runs agents in environments, as programs import it from ``rlgraph.execution``."""
+"""Workers, as programs import them from ``rlgraph.execution``."""
 
 from .single_threaded_worker import SingleThreadedWorker
 from .worker import Worker

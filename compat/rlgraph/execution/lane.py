@@ -15,7 +15,7 @@ _SHORTEST = 1e-10
 
 
 class Moved(NamedTuple):
-    """What one action has led to."""
+    """The result of one action."""
 
     state: Any
     """The next one, of an episode that ended its last."""

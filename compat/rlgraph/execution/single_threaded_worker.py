@@ -201,7 +201,7 @@ class SingleThreadedWorker(Worker):
 
     @property
     def episode_returns(self) -> list[float]:
-        """Of each environment the rewards of the running episode."""
+        """Rewards of each environment's running episode, summed."""
         return [lane.reward for lane in self._lanes]
 
     def _begin(self) -> None:
@@ -234,7 +234,7 @@ class SingleThreadedWorker(Worker):
         lane.seen = self._see(lane, state)
 
     def _fitting(self, preprocessor: Preprocessor | None) -> Perception | None:
-        """What the worker sees where it preprocesses itself; RLGraphError if agent and environments do not fit."""
+        """Perception of a worker that preprocesses itself; RLGraphError if agent and environments do not fit."""
         agent, states, actions = self.agent, self.vector_env.state_space, self.vector_env.action_space
         found, wanted, what = states, agent.state_space, "state_space"
         if preprocessor is not None:

@@ -100,7 +100,7 @@ class Policy:
         self.variables, self.size = [*self._network.variables, *self._adapter.variables], self._adapter.size
 
     def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
-        """What the distributions follow from, float32 [B, size]."""
+        """Inputs of the distributions, float32 [B, size]."""
         return self._adapter.hidden(self._network(features))
 
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Categorical | Gaussian]:
@@ -139,7 +139,7 @@ def _units(spec: ValueSpec) -> int:
 
 
 def _distribution(outputs: Tensor, spec: ValueSpec) -> Categorical | Gaussian:
-    """Of all components of an action, from the outputs float32 [B, units]."""
+    """Distribution of all components, from the outputs float32 [B, units]."""
     components = math.prod(spec.shape)
     if spec.num_values:
         return Categorical(tf.reshape(outputs, [-1, components, spec.num_values]))
@@ -148,7 +148,7 @@ def _distribution(outputs: Tensor, spec: ValueSpec) -> Categorical | Gaussian:
 
 
 def _log_prob(distribution: Categorical | Gaussian, action: Tensor) -> Tensor:
-    """Of actions [B, ...], float32 [B]: the sum over the components."""
+    """float32 [B] of actions [B, ...]: the sum over the components."""
     components = tf.reshape(action, [-1, math.prod(action.shape[1:])])
     found = distribution.log_prob(components)
     return tf.reduce_sum(found, axis=-1) if isinstance(distribution, Categorical) else found

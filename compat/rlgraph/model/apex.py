@@ -47,7 +47,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
 
 
 def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
-    """What the model expects beside a batch."""
+    """The model's labels beside a batch."""
     if labels is None:
         return None
     step, period = labels["global_step"], params["sync_period"]

@@ -24,7 +24,7 @@ State: TypeAlias = "Mapping[str, Tensor]"
 
 
 class Outputs(NamedTuple):
-    """What the network returns."""
+    """Outputs of the network."""
 
     logits: Tensor
     """float32 [R, ..., A]."""

@@ -89,7 +89,7 @@ class Network:
         return self.of(self._enter(features))
 
     def of(self, x: Tensor) -> Tensor:
-        """As a call, of the only input."""
+        """Output for the only input."""
         for node in self._nodes:
             x = node(x)
         return x
@@ -230,7 +230,7 @@ class Heads:
         self.variables = [v for part in (self._pre, *self._heads.values()) for v in part.variables]
 
     def hidden(self, x: Tensor) -> Tensor:
-        """What the heads follow from, float32 [B, size]."""
+        """Inputs of the heads, float32 [B, size]."""
         return self._pre.of(x)
 
     def __call__(self, x: Tensor) -> dict[str, Tensor]:
@@ -275,7 +275,7 @@ class QNetwork:
 
 
 def initializer(spec: Any) -> Any:
-    """What makes initial values; None is Glorot's uniform distribution."""
+    """The initializer of a spec; None is Glorot's uniform distribution."""
     if spec is None or (isinstance(spec, Mapping) and spec["type"] == "xavier"):
         return keras.initializers.GlorotUniform()
     if not isinstance(spec, Mapping):

@@ -31,7 +31,7 @@ def minimize(loss: Tensor, variables: Sequence[Any], spec: Mapping[str, Any], up
 
 
 class Step:
-    """As :func:`minimize`, for several steps, or for gradients of one moment that are applied together.
+    """Several steps like :func:`minimize`'s, or gradients of one moment that are applied together.
 
     All variables of the optimizer are created at once.
     """
@@ -44,7 +44,7 @@ class Step:
         self._optimizer.build(self._variables)
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
-        """Of a loss, clipped."""
+        """Clipped gradients."""
         found = tf.gradients(loss, [variable.value for variable in self._variables])
         if self._spec["clip_grad_norm"] is not None:
             found = [tf.clip_by_norm(gradient, self._spec["clip_grad_norm"]) for gradient in found]

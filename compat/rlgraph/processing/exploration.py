@@ -48,7 +48,7 @@ class Exploration:
         raise NotImplementedError
 
     def state_dict(self) -> State:
-        """What it remembers; empty for most."""
+        """State to save; empty for most."""
         return {}
 
     def load_state_dict(self, state: State) -> None:
@@ -74,7 +74,7 @@ class EpsilonExploration(Exploration):
     def __call__(
         self, greedy: Mapping[str, Array], t: int, rng: np.random.Generator, lanes: Sequence[int] | None = None
     ) -> tuple[dict[str, Array], Array]:
-        """As :meth:`Exploration.__call__`; one decision per row."""
+        """See ``Exploration.__call__``; one decision per row."""
         rows = len(next(iter(greedy.values())))
         used = rng.random(rows) < self.level(t)
         if not any(used.tolist()):
@@ -91,7 +91,7 @@ class EpsilonExploration(Exploration):
         return self._epsilon.value(t)
 
     def to_json(self) -> dict[str, Any]:
-        """As :meth:`Exploration.to_json`."""
+        """See ``Exploration.to_json``."""
         return {"epsilon_spec": {"decay_spec": self._epsilon.to_json()}}
 
 
@@ -119,7 +119,7 @@ class NoiseExploration(Exploration):
     def __call__(
         self, greedy: Mapping[str, Array], t: int, rng: np.random.Generator, lanes: Sequence[int] | None = None
     ) -> tuple[dict[str, Array], Array]:
-        """As :meth:`Exploration.__call__`; in all rows something was done."""
+        """See ``Exploration.__call__``; in all rows something was done."""
         rows = len(next(iter(greedy.values())))
         remembered = self._lanes if self._goes_on else {}
         of_rows = [remembered.setdefault(lane, {}) for lane in lanes_of(self._where, lanes, rows)]
@@ -136,11 +136,11 @@ class NoiseExploration(Exploration):
         return actions, np.ones(rows, np.bool_)
 
     def level(self, t: int) -> float:
-        """As :meth:`Exploration.level`."""
+        """See ``Exploration.level``."""
         return float(self._given.get("value", self._sigma))
 
     def to_json(self) -> dict[str, Any]:
-        """As :meth:`Exploration.to_json`."""
+        """See ``Exploration.to_json``."""
         return {"noise_spec": dict(self._given)}
 
     def state_dict(self) -> State:
@@ -148,7 +148,7 @@ class NoiseExploration(Exploration):
         return packed(self._lanes) if self._goes_on else {}
 
     def load_state_dict(self, state: State) -> None:
-        """As :meth:`Exploration.load_state_dict`."""
+        """See ``Exploration.load_state_dict``."""
         if self._goes_on:
             self._lanes = unpacked(self._where, state, {name: box.shape for name, box in self._boxes.items()})
 

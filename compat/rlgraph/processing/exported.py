@@ -14,7 +14,7 @@ KIND: Final = "rlgraph"
 
 
 def described(space: Space, preprocessor: Preprocessor) -> dict[str, Any] | None:
-    """As ``policy.json`` has it; None if nothing is done to states of this space."""
+    """Entry of ``policy.json``; None if nothing is done to states of this space."""
     steps = preprocessor.to_json()
     return {"kind": KIND, "state_space": space.to_spec(), "steps": steps} if steps else None
 

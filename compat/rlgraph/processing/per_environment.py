@@ -1,4 +1,4 @@
-"""What is remembered of each lane: of each environment that is acted for."""
+"""Memory of each lane: of each environment that is acted for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def packed(remembered: Mapping[int, Mapping[str, Array]]) -> State:
 
 
 def unpacked(where: str, state: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[int, dict[str, Array]]:
-    """What :func:`packed` was given, checked and copied.
+    """The input of :func:`packed`, checked and copied.
 
     Args:
         where: the place of what remembers, for messages.

@@ -72,7 +72,7 @@ def _shape(place: str, value: Any) -> list[int]:
 
 
 def _only(**values: Any) -> tuple[Argument, ...]:
-    """What 0.1.3 takes beside, and its only value here."""
+    """Arguments of 0.1.3 that take one value here."""
     return tuple(Argument(name, value, Only(value, "there is nothing else")) for name, value in values.items())
 
 

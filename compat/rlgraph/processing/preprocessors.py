@@ -102,7 +102,7 @@ class Preprocessor:
         return [dict(arguments) for arguments in self._spec]
 
     def state_dict(self) -> State:
-        """What is remembered, by the index of the step."""
+        """The memory of steps, by their index."""
         lanes: Mapping[Any, Any] = self._pipeline.lanes
         found = {}
         for index, steps in self._stateful().items():
@@ -152,7 +152,7 @@ class Preprocessor:
 
 
 def numbers_of(box: BoxSpace) -> Numbers:
-    """What the steps need to know of a box."""
+    """The facts on a box that steps need."""
     low, high = box.bounds
     if not isinstance(box, IntBox):
         return Numbers(box.shape, box.dtype, float(low.min()), float(high.max()))

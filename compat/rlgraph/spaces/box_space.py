@@ -1,4 +1,4 @@
-"""What spaces of numbers share: shapes, dtypes and bounds."""
+"""Base of spaces of numbers: shapes, dtypes and bounds."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class BoxSpace(Space):
 
     @abstractmethod
     def problem(self, array: Array, *, bounded: bool) -> str:
-        """What is wrong with the numbers of an array of any shape, such as ``"must be finite"``; empty if nothing is.
+        """The problem with numbers of an array of any shape, such as ``"must be finite"``; empty if there is none.
 
         Args:
             array: one value or a batch, whose last axes are the space's.

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def prediction_of(what: str, action: str) -> str:
-    """What a model predicts of an action by its flat name: ``logits``, or ``logits/<name>`` where it has one."""
+    """Key of a prediction for an action's flat name: ``logits``, or ``logits/<name>`` where it has one."""
     return f"{what}/{action}" if action else what

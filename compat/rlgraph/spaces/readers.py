@@ -1,4 +1,4 @@
-"""What a caller hands over, checked: states, one or a batch, and the records of ``observe``; and actions out again.
+"""Checked input of callers: states, one or a batch, and the records of ``observe``; and actions out again.
 
 Actions in an IntBox are numbered from 0 inside (category = action - low): readers take ``low`` away, and
 :func:`actions_out` adds it again. States keep their numbers.
@@ -126,7 +126,7 @@ class Record(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What ``observe`` got, [B, ...] by flat name; copies."""
+    """Input of ``observe``, [B, ...] by flat name; copies."""
 
     states: Arrays
     actions: Arrays
@@ -235,7 +235,7 @@ def counted_from_zero(flat: Mapping[str, BoxSpace]) -> dict[str, BoxSpace]:
 
 
 def _lows(flat: Mapping[str, BoxSpace]) -> Arrays:
-    """What to take away from the integers, where it is not 0."""
+    """Lows to subtract from integers, where they are not 0."""
     boxes = {name: box for name, box in flat.items() if isinstance(box, IntBox) and box.num_categories is not None}
     return {name: box.low.astype(box.dtype) for name, box in boxes.items() if box.low.any()}
 

@@ -1,4 +1,4 @@
-"""What a space is: a tree, whose leaves are boxes of numbers, and whose inner nodes are dictionaries or tuples."""
+"""Spaces: trees whose leaves are boxes of numbers, and whose inner nodes are dictionaries or tuples."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Space(ABC):
         return self.fits(sample, bounded=True)
 
     def fits(self, sample: Any, *, bounded: bool) -> bool:
-        """As :meth:`contains`; floats may be beyond their bounds without ``bounded``."""
+        """See ``contains``; floats may be beyond their bounds without ``bounded``."""
         try:
             arrays = {name: np.asarray(part) for name, part in self.flatten(sample).items()}
         except (RLGraphError, ValueError, TypeError):
@@ -189,12 +189,12 @@ class Space(ABC):
         return "" in self.flat()
 
     def _each(self, function: Callable[[Any], Any]) -> Any:
-        """What a function makes of each box, nested as the space is."""
+        """Results of a function of each box, nested as the space is."""
         return self.unflatten({name: function(box) for name, box in self.flat().items()})
 
     @abstractmethod
     def listed(self, function: Callable[[Any], Any]) -> Any:
-        """What a function makes of each box, in nested tuples."""
+        """Results of a function of each box, in nested tuples."""
 
     def _set_ranks(self, add_batch_rank: Rank, add_time_rank: Rank, time_major: bool) -> None:
         given = {"add_batch_rank": add_batch_rank, "add_time_rank": add_time_rank, "time_major": time_major}

@@ -1,1 +1,1 @@
-"""What agents and the parts of their specifications take, as data; what a specification means, in full."""
+"""Arguments of agents and of parts of their specifications, as data; a specification's full meaning."""

@@ -1,4 +1,4 @@
-"""What may stand in each place of an agent's specification, beside layers."""
+"""Values allowed in each place of an agent's specification, beside layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parts of IMPALAAgent and SingleIMPALAAgent must have in common."""
+"""Requirements shared by parts of IMPALAAgent and SingleIMPALAAgent."""
 
 from __future__ import annotations
 

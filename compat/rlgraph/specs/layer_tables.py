@@ -56,7 +56,7 @@ def weights(where: str, value: Any) -> Any:
 
 
 def biases(where: str, value: Any) -> Any:
-    """As :func:`weights`; False for no biases."""
+    """See ``weights``; False for no biases."""
     return False if value is False else weights(where, value)
 
 

@@ -32,7 +32,7 @@ _STREAMS: Final = ("units_state_value_stream", "units_advantage_stream")
 
 
 def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Space, actions: Space) -> dict[str, Any]:
-    """What the arguments of an agent mean.
+    """The meaning of an agent's arguments.
 
     Args:
         kind: of the agent.

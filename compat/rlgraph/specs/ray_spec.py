@@ -81,7 +81,7 @@ _NO_EFFECT: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
 
 @dataclasses.dataclass(frozen=True)
 class RaySpec:
-    """What ``ray_spec`` means.
+    """Meaning of ``ray_spec``.
 
     Args:
         executor: all keys of ``executor_spec``.
@@ -141,7 +141,7 @@ class RaySpec:
         return [len(range(shard, self.workers, self.shards)) * self.width for shard in range(self.shards)]
 
     def size(self, capacity: int) -> int:
-        """Of the memory: ``capacity``, or what is needed beyond it for parts of equal size, and lanes likewise."""
+        """Size of the memory: ``capacity``, rounded up to parts of equal size, and lanes likewise."""
         unit = self.shards * math.lcm(*self.lanes())
         return -(-capacity // unit) * unit
 

@@ -12,7 +12,7 @@ _OURS: Final = __name__.removesuffix("utils.modules")
 
 
 def imported(where: str, name: str) -> Any:
-    """What a dotted name means: ``"rlgraph.agents.DQNAgent"`` is the one of this interface.
+    """Object of a dotted name: ``"rlgraph.agents.DQNAgent"`` is the one of this interface.
 
     Raises:
         RLGraphError: it cannot be imported.

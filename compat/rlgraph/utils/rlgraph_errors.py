@@ -1,4 +1,4 @@
-"""What a user's mistake looks like, and the checks that find it."""
+"""The error of a user's mistake, and the checks that find it."""
 
 from __future__ import annotations
 

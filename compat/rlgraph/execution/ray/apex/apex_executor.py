@@ -139,7 +139,7 @@ class ApexExecutor:
 
     @property
     def agent(self) -> Agent:
-        """What learns, an :class:`axonrl.Agent`: for its weights, exports and evaluations."""
+        """The learner, an :class:`axonrl.Agent`: for its weights, exports and evaluations."""
         self._begin("agent")
         self.setup_execution()
         assert self._agent is not None

@@ -1,4 +1,4 @@
-"""What the arguments of an ApexExecutor mean: an environment, an agent's form, and when and how it learns."""
+"""Meaning of an ApexExecutor's arguments: an environment, an agent's form, and when and how it learns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BUFFERS: Final = ("buffer_enabled", "buffer_size")
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be done.
+    """Settings of a run.
 
     Args:
         ray: what ``ray_spec`` means.
@@ -56,7 +56,7 @@ class Plan:
         return int(self.form["update_spec"]["update_interval"] // self.form["update_spec"]["update_steps"])
 
     def epsilon(self) -> Any:
-        """Of what workers do where they have no ladder: a number, or the spec of a decay in JSON.
+        """Epsilon of workers that have no ladder: a number, or the spec of a decay in JSON.
 
         Raises:
             RLGraphError: it is invalid, or missing where it is needed.
@@ -68,7 +68,7 @@ class Plan:
         return LADDER[0] if made is None else made.to_json()["epsilon_spec"]["decay_spec"]
 
     def params(self) -> dict[str, Any]:
-        """Of the model, as JSON."""
+        """Model params, as JSON."""
         update, action = self.form["update_spec"], self.action_space.flat()[""]
         return {
             "form": self.form,
@@ -113,7 +113,7 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
 
 
 def _spaces(factory: EnvironmentFactory) -> tuple[dict[str, Space], Space]:
-    """Those of states and actions by argument, and that of preprocessed states."""
+    """Spaces of states and actions by argument, and of preprocessed states."""
     env: Any = factory()
     try:
         return {name: getattr(env.environment, name) for name in ("state_space", "action_space")}, env.state_space

@@ -1,4 +1,4 @@
-"""What the workers of an executor did: kept while they work, and put together when a workload ends."""
+"""Results of an executor's workers: kept while they work, and put together when a workload ends."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Report:
         logger.info("Executed %d of %d timesteps, and %d updates.", *done)
 
     def result(self, session: Any) -> dict[str, Any]:
-        """What ``execute_workload`` returns; NaN where there was no episode."""
+        """Result of ``execute_workload``; NaN where there was no episode."""
         self.look(session, ends=True)
         seconds = max(self._clock() - self._began, 1e-9)
         executed = session.global_timestep - self._first[0]
