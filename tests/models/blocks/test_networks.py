@@ -82,7 +82,7 @@ def test_every_name_is_one_of_keras() -> None:
     assert all(callable(keras.initializers.get(name)) for name in networks.INITIALIZERS)
 
 
-@pytest.mark.parametrize("shape", [(64, 96), (5, 3, 8, 40)], ids=str)
+@pytest.mark.parametrize("shape", [(64, 960), (5, 3, 80, 40)], ids=str)
 @pytest.mark.parametrize("law", networks.INITIALIZERS)
 def test_initial_values_follow_the_laws_of_keras(law: str, shape: tuple[int, ...]) -> None:
     """The same distribution for the same shape; the draws are others."""
@@ -93,12 +93,13 @@ def test_initial_values_follow_the_laws_of_keras(law: str, shape: tuple[int, ...
     assert np.array_equal(draws.made[0](3), ours)
     at = [0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98, 1]
     np.testing.assert_allclose(np.quantile(ours, at)[1:-1], np.quantile(theirs, at)[1:-1], atol=0.1 * theirs.std())
-    if law != "orthogonal":  # whose extremes are rare
+    if law not in ("orthogonal", "random_normal"):  # whose extremes are rare
         np.testing.assert_allclose(np.abs(ours).max(), np.abs(theirs).max(), rtol=0.15)
+    if law != "orthogonal":
         return
     flat = ours.reshape(-1, shape[-1]) / 2
     np.testing.assert_allclose(
-        *(flat @ flat.T, np.eye(64)) if shape == (64, 96) else (flat.T @ flat, np.eye(40)), atol=1e-6
+        *(flat @ flat.T, np.eye(64)) if shape == (64, 960) else (flat.T @ flat, np.eye(40)), atol=1e-5
     )
 
 
