@@ -14,26 +14,17 @@ from typing import Any, TypeAlias
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.tensorflow_import import tf
 from .blocks.actor_critic import ActorCritic
-from .blocks.actor_critic_params import PolicyNetworkParams
+from .blocks.actor_critic_params import ImitationParams
 from .blocks.box_actions import LOG_STD_BOUNDS
-from .blocks.params import from_params, one_of, param, real
+from .blocks.params import from_params
 from .blocks.train_step import check_transitions, learning_spec, mean_error
 
 Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BCParams(PolicyNetworkParams):
+class BCParams(ImitationParams):
     """The parameters of behaviour cloning. The network is PPO's policy, so that PPO can start from its weights."""
-
-    box_policy: str = param(
-        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
-    )
-    log_std: float = param(
-        0.0,
-        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
-        real(at_least=-20, at_most=20),
-    )
 
 
 def model_fn(

@@ -17,10 +17,10 @@ from .blocks import rollouts
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import PolicyValueParams
 from .blocks.losses import approximate_kl
-from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
+from .blocks.optimizers import scheduled
 from .blocks.params import from_params, one_of, optional, param, real, whole
 from .blocks.returns import vtrace
-from .blocks.train_step import minimize
+from .blocks.train_step import minimizing
 
 Tensor: TypeAlias = Any
 
@@ -73,19 +73,14 @@ def model_fn(
 
     rows = network.rows(features, labels, ("log_prob",))
     entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
+
+    def terms(_: Any) -> dict[str, Tensor]:
+        return _losses(network, rows, labels, params, entropy_coefficient)
+
     if mode == Modes.EVAL:
-        scalars = _losses(network, rows, labels, params, entropy_coefficient)
+        scalars = terms(0)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
-
-    learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
-    optimizer.build(network.variables)
-
-    def step(_: Any) -> dict[str, Tensor]:
-        scalars = _losses(network, rows, labels, params, entropy_coefficient)
-        norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
-        return {**scalars, "gradient_norm": norm}
-
+    step, learning_rate = minimizing(terms, network.variables, labels, params)
     means = step(0) if params.epochs == 1 else rollouts.repeated(step, _SCALARS, params.epochs)[0]
     loss = means.pop("loss")
     return EstimatorSpec(mode, loss=loss, metrics={**means, "learning_rate": learning_rate})

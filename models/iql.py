@@ -24,13 +24,13 @@ from ..explorations.squashed import is_bounded_box
 from .blocks import losses
 from .blocks.actions import Discrete
 from .blocks.actor_critic import ActorCritic
-from .blocks.actor_critic_params import PolicyNetworkParams
+from .blocks.actor_critic_params import ImitationParams
 from .blocks.box_actions import SquashedBox, flat
 from .blocks.critics import TwinCritics, critics_loss
 from .blocks.networks import Network
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer
-from .blocks.params import from_params, one_of, param, real, sizes
+from .blocks.params import from_params, param, real, sizes
 from .blocks.targets import update_target
 from .blocks.train_step import check_transitions, mean_error, minimize
 
@@ -42,7 +42,7 @@ LARGEST_WEIGHT = 100.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IQLParams(PolicyNetworkParams):
+class IQLParams(ImitationParams):
     """The parameters of IQL. Policy, value and critics have an optimizer each. Defaults are those for MuJoCo."""
 
     hidden: Sequence[int] | None = param((256, 256), "sizes of the dense layers of each network", sizes())
@@ -56,14 +56,6 @@ class IQLParams(PolicyNetworkParams):
     )
     target_update_rate: float = param(
         0.005, "share of the way that target critics go in each update", real(above=0, at_most=1)
-    )
-    box_policy: str = param(
-        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
-    )
-    log_std: float = param(
-        0.0,
-        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
-        real(at_least=-20, at_most=20),
     )
 
 

@@ -18,9 +18,9 @@ from ..core.tensorflow_import import tf
 from .blocks import losses, rollouts
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import ActorCriticParams
-from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
+from .blocks.optimizers import scheduled
 from .blocks.params import flag, from_params, optional, param, real, schedule, whole
-from .blocks.train_step import minimize
+from .blocks.train_step import minimizing
 
 Tensor: TypeAlias = Any
 
@@ -96,15 +96,7 @@ def _training(
 
     Before every pass, advantages of ``rows`` are computed anew; None keeps those of the rollout.
     """
-    learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
-    optimizer.build(network.variables)
-
-    def update(minibatch: Mapping[str, Any]) -> dict[str, Tensor]:
-        scalars = terms(minibatch)
-        norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
-        return {**scalars, "gradient_norm": norm}
-
+    update, learning_rate = minimizing(terms, network.variables, labels, params)
     refresh = None
     if rows is not None:
         refresh = partial(network.recomputed, rows, labels, params.gae_lambda)

@@ -19,10 +19,10 @@ from .blocks.branches import Branches
 from .blocks.layer_norm import NormalizedNetworkParams
 from .blocks.networks import Network
 from .blocks.observations import MaskParams, Observations
-from .blocks.optimizers import OptimizerParams, learning_rate_at, make_optimizer
+from .blocks.optimizers import OptimizerParams
 from .blocks.params import from_params, optional, param, real, sizes, whole
 from .blocks.returns import lambda_returns
-from .blocks.train_step import minimize
+from .blocks.train_step import minimizing
 
 Tensor: TypeAlias = Any
 
@@ -91,14 +91,6 @@ def model_fn(
 
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=errors(rollout)["loss"])
-    learning_rate = learning_rate_at(params.learning_rate, labels)
-    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
-    optimizer.build(network.variables)
-
-    def update(rows: Mapping[str, Any]) -> dict[str, Tensor]:
-        scalars = errors(rows)
-        norm = minimize(scalars["loss"], network.variables, optimizer, params.max_gradient_norm)
-        return {**scalars, "gradient_norm": norm}
-
+    update, learning_rate = minimizing(errors, network.variables, labels, params)
     means = rollouts.over_minibatches(update, rollout, _SCALARS, params.epochs, params.minibatch_size)
     return EstimatorSpec(mode, loss=means.pop("loss"), metrics={**means, "learning_rate": learning_rate})

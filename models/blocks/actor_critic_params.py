@@ -46,6 +46,20 @@ class PolicyNetworkParams(MaskParams, OptimizerParams, NetworkParams):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ImitationParams(PolicyNetworkParams):
+    """The parameters of a policy that maximises the likelihood of recorded actions."""
+
+    box_policy: str = param(
+        "gaussian", "for Box actions; `squashed`: by tanh, into the bounds of the Box", one_of(("gaussian", "squashed"))
+    )
+    log_std: float = param(
+        0.0,
+        "initial log standard deviation of Box actions, in the environment's units, or before squashing",
+        real(at_least=-20, at_most=20),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyParams(PolicyNetworkParams):
     """The parameters of a policy's network, and of a value's of the same kind. Schedules count rollouts."""
 

@@ -38,6 +38,35 @@ def minimize(loss: Tensor, variables: Sequence[Any], optimizer: Any, max_gradien
     return norm
 
 
+def minimizing(
+    terms: Callable[[Any], dict[str, Tensor]],
+    variables: Sequence[Any],
+    labels: Mapping[str, Any],
+    params: OptimizerParams,
+) -> tuple[Callable[[Any], dict[str, Tensor]], Tensor]:
+    """A step of one optimizer, which a loop may repeat: its variables are built here.
+
+    Args:
+        terms: from the argument of a step to float scalars by name, ``loss`` among them.
+        variables: the trained Keras variables.
+        labels: the batch, with ``global_step`` and ``progress``.
+        params: parameters of the optimizer.
+
+    Returns:
+        The step, which returns the scalars and ``gradient_norm`` (before clipping); and the learning rate.
+    """
+    learning_rate = learning_rate_at(params.learning_rate, labels)
+    optimizer = make_optimizer(params.optimizer, learning_rate, params.optimizer_epsilon)
+    optimizer.build(variables)
+
+    def step(argument: Any) -> dict[str, Tensor]:
+        scalars = terms(argument)
+        norm = minimize(scalars["loss"], variables, optimizer, params.max_gradient_norm)
+        return {**scalars, "gradient_norm": norm}
+
+    return step, learning_rate
+
+
 def gradient_steps(
     step: Callable[[Mapping[str, Tensor], int], tuple[Tensor, Mapping[str, Tensor]]],
     batch: Mapping[str, Tensor],
