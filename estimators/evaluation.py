@@ -22,8 +22,6 @@ from ..hooks.hook import Hooks
 from ..policies.behaviour import Behaviour
 from .failures import FAILURES, located
 
-Act = Callable[[Any, "dict[str, Array] | None"], "tuple[dict[str, Array], dict[str, Array] | None]"]
-"""Observations and recurrent state [N, ...] to predictions and the next recurrent state."""
 AFTERWARDS, DURING_TRAINING, RECORDING, EXPLORING = 0, 1, 3, 4
 """Streams of seeds: a policy selected by some episodes is tested on others. Stream 2 is for EVAL, stream 4 draws for
 evaluations that explore."""

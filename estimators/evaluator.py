@@ -34,7 +34,6 @@ from .evaluation import (
     DURING_TRAINING,
     EXPLORING,
     RECORDING,
-    Act,
     EvaluationSession,
     Watchers,
     copies_of,
@@ -216,15 +215,9 @@ class Evaluator:
         With ``explore``, actions are those of the behaviour policy at the timestep of the policy, from a generator of
         its own.
         """
-        predict, seeds = self._model.program.predict, [self._seed_of(seed, stream, k) for k in range(episodes)]
+        seeds = [self._seed_of(seed, stream, k) for k in range(episodes)]
         rng = np.random.default_rng(self._seed_of(seed, EXPLORING, stream))
-        mode = PredictMode(outputs=predict.outputs, state=predict.state)
-        if explore:  # the exploration of the training keeps its state
-            exploration = copy.deepcopy(predict.exploration)
-            mode = dataclasses.replace(mode, exploration=exploration, noise=predict.noise)
-        with self._model.acting(policy, resting=not mode.noise) as act:
-            executor: Any = types.SimpleNamespace(act=act)
-            behaviour = Behaviour(mode, executor, env.num_envs, rng)
+        with self._behaviour(policy, env.num_envs, rng, explore=explore) as behaviour:
             return run_episodes(behaviour, env, seeds, policy.counters.global_timestep, watch)
 
     def record(
@@ -238,22 +231,25 @@ class Evaluator:
             snapshot, _ = self._policy_for(opened, policy)
             if self._run.record is None:
                 logger.warning("no training in %s: acting with its initial weights", self._run.model_dir)
-            with self._actor(snapshot) as act:
-                seeds, state = functools.partial(self._seed_of, seed, RECORDING), self._model.fresh_state(1)
-                played = episodes_of(act, opened, seeds, state, epsilon)
+            with self._behaviour(snapshot, 1, np.random.default_rng(0)) as behaviour:
+                played = episodes_of(behaviour, opened, functools.partial(self._seed_of, seed, RECORDING), epsilon)
                 return list(itertools.islice(played, episodes) if timesteps is None else cut_at(played, timesteps))
         finally:
             opened.close()
 
     @contextlib.contextmanager
-    def _actor(self, policy: PolicySnapshot) -> Iterator[Act]:
-        """The greedy actor, from observations and recurrent state."""
-        with self._model.acting(policy, resting=True) as acting:
-
-            def act(observation: Any, state: dict[str, Array] | None) -> Any:
-                return acting(observation if state is None else {"observation": observation, "state": state})
-
-            yield act
+    def _behaviour(
+        self, policy: PolicySnapshot, lanes: int, rng: np.random.Generator, *, explore: bool = False
+    ) -> Iterator[Behaviour]:
+        """A policy acting in some lanes: greedily, or as in training, whose exploration keeps its state."""
+        predict = self._model.program.predict
+        mode = PredictMode(outputs=predict.outputs, state=predict.state)
+        if explore:
+            exploration = copy.deepcopy(predict.exploration)
+            mode = dataclasses.replace(mode, exploration=exploration, noise=predict.noise)
+        with self._model.acting(policy, resting=not mode.noise) as act:
+            executor: Any = types.SimpleNamespace(act=act)
+            yield Behaviour(mode, executor, lanes, rng)
 
     def _seed_of(self, seed: int | None, stream: int, episode: int) -> int:
         return evaluation_seed(self.entropy(seed), stream, episode)

@@ -10,15 +10,15 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from ..core.errors import ArgumentError
-from ..core.protocols import Array, ArrayTree, Episode
+from ..core.protocols import ArrayTree, Episode
 from ..core.trees import first_row, map_tree
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import KEYS
 from ..environments.spaces import leaves
 from ..environments.statistics import statistics_of
 from ..explorations import Random
-from ..policies.behaviour import zero_rows
-from .evaluation import Act, summary_of
+from ..policies.behaviour import Behaviour
+from .evaluation import summary_of
 
 _STREAM: Final = 1
 """Separates the draws of random actions from those of an environment with the same seed."""
@@ -39,39 +39,34 @@ def refuse_unsuitable(env: BatchedEnvironment, source: Any) -> None:
 
 
 def episodes_of(
-    act: Act,
-    env: BatchedEnvironment,
-    seeds: Callable[[int], int],
-    state: Mapping[str, Array] | None,
-    epsilon: float,
+    behaviour: Behaviour, env: BatchedEnvironment, seeds: Callable[[int], int], epsilon: float
 ) -> Iterator[Episode]:
     """Run an endless sequence of episodes: greedy, or with some random actions.
 
     Args:
-        act: the greedy actor.
+        behaviour: acts greedily, in one lane.
         env: the single environment.
         seeds: maps the number of an episode to its seed.
-        state: zeros [1, ...] for each recurrent state, or None.
         epsilon: probability of a random action at each timestep.
 
     Raises:
         ArgumentError: the action space cannot be sampled.
     """
     random = _random(env.action_space, epsilon) if epsilon else None
-    fresh, number = None if state is None else dict(state), 0
+    begins, number = np.array([True]), 0
     while True:
         seed = seeds(number)
         rng = np.random.default_rng((_STREAM, seed))
-        observation, carried = env.reset(None if number == 0 else np.array([True]), [seed]), fresh
+        observation = env.reset(None if number == 0 else begins, [seed])
+        behaviour.begin(begins)
         rows: list[dict[str, Any]] = []
         while not rows or not (rows[-1]["terminated"] or rows[-1]["truncated"]):
-            predictions, carried = act(observation, carried)
-            action: Any = predictions["action"]
+            action, _, predictions = behaviour.act(observation, 0)
             if random is not None and rng.random() < epsilon:
                 action, _ = random(predictions, 0, rng)
             step = env.step(action)
             if step.acted is not None and not step.acted[0]:  # a reset
-                carried = None if carried is None else {k: zero_rows(v, ~step.acted) for k, v in carried.items()}
+                behaviour.begin(~step.acted)
             else:
                 outcome = step.reward[0], step.terminated[0], step.truncated[0], step.observation
                 rows.append(_row(observation, _clipped(env.action_space, action), *outcome))
