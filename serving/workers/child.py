@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .messages import BEAT, Head, cut, encode
+from .messages import BEAT, SPIN_SECONDS, Head, cut, encode
 
 CHECKS: Final = 10
 """Number of checks within the time after which a child is given up."""
@@ -42,6 +42,8 @@ class Child(asyncio.Protocol):
         self._held = bytearray()
         self._transport: asyncio.Transport | None = None
         self._numbers = 0
+        self._spins = False
+        """Whether the last answer came within the time of a spin, as the next may."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -72,14 +74,19 @@ class Child(asyncio.Protocol):
             raise ConnectionError(f"{self.name} is gone")
         self._numbers += 1
         number = self._numbers
-        loop = asyncio.get_running_loop()
+        loop, began = asyncio.get_running_loop(), time.monotonic()
         future: asyncio.Future[tuple[Head, bytes]] = loop.create_future()
         self.waiting[number] = future
         self._transport.write(encode({**head, "id": number}, body))
         timer = loop.call_later(seconds, _time_out, future)
         try:
+            # The event loop stays awake for an answer that may come at once.
+            end = began + SPIN_SECONDS if self._spins else began
+            while not future.done() and len(self.waiting) == 1 and time.monotonic() < end:
+                await asyncio.sleep(0)
             return await future
         finally:
+            self._spins = time.monotonic() - began < SPIN_SECONDS
             timer.cancel()
             self.waiting.pop(number, None)
 

@@ -25,6 +25,9 @@ _PREFIX: Final = struct.Struct("<IH")
 
 BEAT: Final = 0
 """The ``id`` of a heartbeat, which answers nothing."""
+SPIN_SECONDS: Final = 0.0003
+"""Maximum time for which gateway and worker stay awake for each other's next frame, where the last came within it. To
+wake takes 50 to 100 microseconds, and a small network acts in 30: awake, the p50 of ``act`` is 0.27 ms, asleep 0.38."""
 
 
 class Frame(NamedTuple):

@@ -26,7 +26,7 @@ from ...run_dir.files import make_folders
 from .. import logs
 from ..hosting.agent import HostedAgent, to_bytes
 from ..logs import SERVING
-from .messages import BEAT, Head, cut, encode, wait_for
+from .messages import BEAT, SPIN_SECONDS, Head, cut, encode, wait_for
 from .responses import answer, not_kept
 from .settings import WorkerSettings
 from .slots import ACT, AGENTS, KEEPS_ORDER, Slot, Slots
@@ -67,6 +67,8 @@ class Worker:
         """Ready slots that can act at once."""
         self._out = bytearray()
         self._gateway_is_gone = False
+        self._spins = False
+        """Whether the last request arrived within the time of a spin, as the next may."""
         self._stopping: Head | None = None
         self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
@@ -101,8 +103,8 @@ class Worker:
     # -- the gateway --------------------------------------------------------------------------------------------------
 
     def _receive(self, seconds: float) -> None:
-        both, writes = (self._connection, self._woken), [self._connection] if self._out else []
-        readable = wait_for(both, seconds, writes)
+        began = time.monotonic()
+        readable = self._readable(seconds)
         if self._woken in readable:
             self._woken.recv(1 << 10)
             self._finish_updates()
@@ -119,6 +121,7 @@ class Worker:
         if not content:
             self._gateway_is_gone = True
             return
+        self._spins = time.monotonic() - began < SPIN_SECONDS
         self._in += content
         for head, body in cut(self._in):
             if head["do"] == "stop":
@@ -130,6 +133,17 @@ class Worker:
             slot = self._slots.get(head["agent"]) or self._slots.setdefault(head["agent"], Slot(head["agent"]))
             slot.queue.append((head, body))
             self._make_ready(slot)
+
+    def _readable(self, seconds: float) -> list[socket.socket]:
+        """Wait for the gateway or a thread; spin first where a request may come at once, and yield the processor."""
+        both = self._connection, self._woken
+        if self._spins and seconds and not self._out:
+            end = time.monotonic() + SPIN_SECONDS
+            while time.monotonic() < end:
+                if found := wait_for(both, 0.0):
+                    return found
+                os.sched_yield()
+        return wait_for(both, seconds, writes=[self._connection] if self._out else [])
 
     def _make_ready(self, slot: Slot) -> None:
         """Queue a slot for a turn, if it has anything to do."""
