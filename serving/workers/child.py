@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -83,6 +84,7 @@ class Child(asyncio.Protocol):
             # The event loop stays awake for an answer that may come at once.
             end = began + SPIN_SECONDS if self._spins else began
             while not future.done() and len(self.waiting) == 1 and time.monotonic() < end:
+                os.sched_yield()
                 await asyncio.sleep(0)
             return await future
         finally:
