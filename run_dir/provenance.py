@@ -19,7 +19,7 @@ def provenance() -> dict[str, str | int | None]:
     return {
         "python": platform.python_version(),
         "axonrl": __version__,
-        **{package: _version(package) for package in PACKAGES},
+        **{package: version_of(package) for package in PACKAGES},
         "machine": platform.machine(),
         "processor": _processor(),
         "threads": processors(),
@@ -33,11 +33,13 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [f"{name} {before.get(name)} -> {value}" for name, value in now.items() if before.get(name) != value]
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Version of an installed package, None if it is not installed; TensorFlow may be the build ``tensorflow-cpu``."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return None
+        build = version_of("tensorflow-cpu") if package == "tensorflow" else None
+        return build and f"{build} (tensorflow-cpu)"
 
 
 def _processor() -> str:

@@ -19,7 +19,6 @@ import io
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from ...run_dir import record
 from ...run_dir.files import make_folders, write_atomically
 from ...run_dir.history import read_columns, read_evaluations
 from ...run_dir.initial_values import digests
+from ...run_dir.provenance import version_of
 from ...run_dir.starts import read_starts
 from ...run_dir.statistics import interquartile_mean, interval
 from ..config.schema import ExperimentFile
@@ -116,7 +116,7 @@ def result_of(
     found = record.read(folder)
     if found is None:
         raise RunFolderError(folder, f"Run folder {folder} has no {record.FILE}. {record.REMEDY}")
-    simulators = {name: version for name in _SIMULATORS if (version := _version(name))}
+    simulators = {name: version for name in _SIMULATORS if (version := version_of(name))}
     commits = [start["git_commit"] for start in read_starts(folder)]
     made_with = {**found.made_with, **simulators, "git_commit": commits[0] if commits else None}
     return Result(
@@ -131,13 +131,6 @@ def result_of(
         last=last,
         weights=digest_of_weights(agent.get_weights()),
     )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def write(results: Path, result: Result, run: Path) -> Path:

@@ -7,12 +7,12 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Any, Final
 
 from ...core.checks import shortened
 from ...core.errors import ArgumentError
 from ...policies import free_params
+from ...run_dir.provenance import version_of
 
 _FORMAT: Final = 1
 """Raise it when the same recipe compiles to another program with the same versions of all packages."""
@@ -102,5 +102,5 @@ def _sha256(parts: Mapping[str, Any]) -> str:
 
 
 @functools.cache
-def _versions() -> Mapping[str, str]:
-    return {name: metadata.version(name) for name in _PACKAGES}
+def _versions() -> Mapping[str, str | None]:
+    return {name: version_of(name) for name in _PACKAGES}

@@ -2,6 +2,7 @@ import json
 import math
 import os
 import platform
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,26 @@ def test_versions_machine_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         "TF_ENABLE_ONEDNN_OPTS": "0",
         "TF_NUM_INTRAOP_THREADS": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("installed", "expected"),
+    [
+        ({"tensorflow": "2.21.0", "tensorflow-cpu": "2.21.1"}, "2.21.0"),
+        ({"tensorflow-cpu": "2.21.1"}, "2.21.1 (tensorflow-cpu)"),
+        ({}, None),
+    ],
+)
+def test_tensorflow_has_two_builds(
+    installed: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(package: str) -> str:
+        if package not in installed:
+            raise metadata.PackageNotFoundError(package)
+        return installed[package]
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert provenance.version_of("tensorflow") == expected
 
 
 def test_a_run_that_goes_on_with_other_versions_is_not_exact_and_says_so(
