@@ -7,7 +7,7 @@ they support neither ``AutoresetMode.DISABLED`` nor a reset mask.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -74,7 +74,13 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return nested(self.observation_space, {name: part[0, ...] for name, part in normalized.items()})
 
 
-class WrappedVector(VectorWrapper[Any, Any, Any]):
+if TYPE_CHECKING:
+    _VectorWrapper = VectorWrapper[Any, Any, Any]
+else:  # generic since Gymnasium 1.4
+    _VectorWrapper = VectorWrapper
+
+
+class WrappedVector(_VectorWrapper):
     """Wrapper of a vector environment made with wrappers by name, all of which are normalisation.
 
     The batched interface looks through it, as through :class:`Wrapped`.
