@@ -249,6 +249,7 @@ OPTIONAL: Final = {
     "argon2": "serving",
     "envpool": "envpool",
     "fastapi": "serving",
+    "huggingface_hub": "hub",
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
