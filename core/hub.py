@@ -66,7 +66,7 @@ def upload(
         ConnectionError: the Hub cannot be reached, or refuses.
     """
     hub = package()
-    with _translated(f"{repository} cannot be written", repository):
+    with _translated(f"{repository} cannot be written", repository, writing=True):
         api = hub.HfApi()
         page = api.create_repo(repository, private=private or None, exist_ok=True)
         left = [name for name in api.list_repo_files(repository) if name not in files]
@@ -90,25 +90,38 @@ def package() -> Any:
 
 
 @contextlib.contextmanager
-def _translated(what: str, given: str) -> Iterator[None]:
-    """Raise errors of the Hub and of connections to it with what to do about them."""
-    from huggingface_hub import constants, errors
+def _translated(what: str, given: str, *, writing: bool = False) -> Iterator[None]:
+    """Raise errors of the Hub, and of connections to it, with what to do about them."""
+    import huggingface_hub.errors
 
+    errors: Any = huggingface_hub.errors
     try:
         yield
-    except errors.RevisionNotFoundError as error:
-        raise ArgumentError(f"{what}: there is no such revision", "address", given) from error
-    except errors.RepositoryNotFoundError as error:  # the Hub also says so of what it does not show
-        message = f"{what}: there is no such repository, or it is private or gated. For yours, {_LOGIN}"
-        raise ArgumentError(message, "address", given) from error
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code
-        if status in (401, 403):
-            raise ConnectionError(f"{what}: {constants.ENDPOINT} asks for a token that may: {_LOGIN}") from error
-        raise ConnectionError(f"{what}: {constants.ENDPOINT} answers with error {status}. Try it again") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, errors.HTTPError) as error:
-        if constants.is_offline_mode():
-            why = f"HF_HUB_OFFLINE is set, and the Hub's cache in {constants.HF_HUB_CACHE} lacks it. Unset it"
-        else:
-            why = f"{constants.ENDPOINT} cannot be reached, and the Hub's cache lacks it. Check the connection"
-        raise ConnectionError(f"{what}: {why}, or give a local folder") from error
+        refusal = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else error
+        if not isinstance(refusal, errors.HfHubHTTPError):
+            raise ConnectionError(f"{what}: {_why_unreachable(writing)}") from error
+        if isinstance(refusal, errors.RevisionNotFoundError):
+            raise ArgumentError(f"{what}: there is no such revision", "address", given) from error
+        if isinstance(refusal, errors.RepositoryNotFoundError) and not writing:  # or the Hub does not show it
+            message = f"{what}: there is no such repository, or it is private or gated. For yours, {_LOGIN}"
+            raise ArgumentError(message, "address", given) from error
+        raise ConnectionError(f"{what}: {_why_refused(refusal.response.status_code)}") from error
+
+
+def _why_refused(status: int) -> str:
+    from huggingface_hub import constants
+
+    if status in (401, 403):
+        return f"{constants.ENDPOINT} asks for a token with access. For yours, {_LOGIN}"
+    return f"{constants.ENDPOINT} answers with error {status}. Try again later"
+
+
+def _why_unreachable(writing: bool) -> str:
+    from huggingface_hub import constants
+
+    cache = "" if writing else f", and {constants.HF_HUB_CACHE} lacks it"
+    otherwise = "" if writing else ", or give a local folder"
+    if constants.HF_HUB_OFFLINE:
+        return f"HF_HUB_OFFLINE is set{cache}. Unset it{otherwise}"
+    return f"{constants.ENDPOINT} cannot be reached{cache}. Check the connection{otherwise}"

@@ -99,6 +99,8 @@ class FakeHub:
             known = name in self.repositories
             self.repositories.setdefault(name, [{}])
             return _json({"url": f"{self.endpoint}/{name}"}, 409 if known else 200)
+        if path == "api/validate-yaml":
+            return _json({"errors": [], "warnings": []})
         parts = path.removeprefix("api/models/").split("/")
         name, rest = "/".join(parts[:2]), parts[2:]
         if name not in self.repositories:

@@ -169,7 +169,7 @@ def test_a_folder_in_use_is_no_copy(run: Path, fake_hub: FakeHub) -> None:
         ("hf://me/none", {}, 0, ValueError, "no such repository, or it is private.*HF_TOKEN"),
         ("hf://me/pole@v9", {}, 0, ValueError, "no such revision"),
         ("hf://me/pole", {}, 0, ValueError, "holds no run. Publish one with: axonrl push"),
-        ("hf://me/pole", {}, 403, ConnectionError, "asks for a token that may: set HF_TOKEN"),
+        ("hf://me/pole", {}, 403, ConnectionError, "asks for a token with access.*set HF_TOKEN"),
         ("hf://me/pole", {}, 500, ConnectionError, "answers with error 500"),
         ("hf://me/pole", {"HF_ENDPOINT": "http://127.0.0.1:9"}, 0, ConnectionError, "cannot be reached"),
     ],
