@@ -263,6 +263,7 @@ OPTIONAL: Final = {
     "tf2onnx": "onnx",
     "uvicorn": "serving",
     "uvloop": "serving",
+    "wandb": "wandb",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 

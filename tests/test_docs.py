@@ -52,7 +52,7 @@ REMOTE: Final = ("logs", "serve", "service", "status", "stop", "submit", "sync")
 """Commands that need a server, or are one: they are parsed, not run."""
 ELSEWHERE: Final = ("serving.md",)
 """Pages whose programs need a server: tests/serving/test_service_programs.py runs them."""
-INSTALLATION: Final = ("cd", "docker", "export", "git", "haupt", "pip", "polyaxon", "source", "tensorboard")
+INSTALLATION: Final = ("cd", "docker", "export", "git", "haupt", "pip", "polyaxon", "source", "tensorboard", "wandb")
 """Programs that install something, or that start or ask another program: they are not run."""
 
 
