@@ -55,6 +55,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "tracker": {
         "polyaxon": "axonrl.experiments.polyaxon.tracker:PolyaxonServer",
         "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
+        "wandb": "axonrl.experiments.tracking.wandb:WandbTracker",
     },
 }
 """Kind to short name to target. Other packages add names as entry points: see :func:`group`."""

@@ -12,13 +12,15 @@ from typing import Any
 
 import gymnasium
 
-from ..core.checks import count
+from ..core import hub, registry
+from ..core.checks import count, flag
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES, Array, ClusterLike, Memory, ModelFn, RunConfig
 from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks
 from ..memories.description import made_from
 from ..run_dir import record
+from ..run_dir.published import folder_from
 from .batch_layout import check_memory
 from .estimator import Estimator
 from .experience_sources import AnyEnv, Data, Lanes, Spaces, training_spaces
@@ -83,6 +85,8 @@ class Agent(Estimator):
         memory: Memory | None = None,
         config: RunConfig | None = None,
         params: Mapping[str, Any] | Any = None,
+        into: str | Path | None = None,
+        trust_code: bool = False,
     ) -> Agent:
         """Open an existing run: the Agent acts, evaluates and exports, and ``train`` continues the run.
 
@@ -92,16 +96,27 @@ class Agent(Estimator):
             action = agent.act(observation)
 
         Args:
-            model_dir: the run folder, of a Python program or of ``axonrl run``.
+            model_dir: the run folder, of a Python program or of ``axonrl run``; or a run on the Hugging Face Hub,
+                ``"hf://user/name"`` or ``"hf://user/name@revision"``, as ``axonrl push`` publishes it.
             model_fn: needed if the run could not record an importable name.
             memory: a new one with the run's settings; needed for training if the run could not record them.
             config: settings of the run.
             params: needed if the run could not record them.
+            into: a new or empty folder for the copy of a run on the Hub, where training continues it; None for a
+                temporary one.
+            trust_code: whether a run on the Hub may name functions and classes, ``"module:name"``, to be imported.
 
         Raises:
-            ValueError: ``model_dir`` holds no run, or an argument contradicts its record.
+            ValueError: ``model_dir`` holds no run, or an argument contradicts its record; a run on the Hub names code.
             CheckpointError: ``model_dir`` cannot be read.
+            ConnectionError: the Hub cannot be reached, or refuses.
         """
+        if hub.is_address(model_dir):
+            passed = [one if isinstance(one, str) else registry.name_of(one) for one in (model_fn, type(memory))]
+            model_dir = folder_from(model_dir, into, {*filter(None, passed)}, trust_code=flag("trust_code", trust_code))
+        elif into is not None:
+            message = f"into is for runs on the Hub, hf://user/name; {model_dir} is a folder already"
+            raise ArgumentError(message, "into", into)
         found = record.read(Path(model_dir))
         if found is None:
             what = "holds no run" if Path(model_dir).is_dir() else "does not exist"

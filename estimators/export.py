@@ -38,10 +38,6 @@ PACKAGES: Final = ("onnx", "onnxruntime", "tf2onnx")
 
 LITERT, ONNX = "litert", "onnx"
 FORMATS: Final = (LITERT, ONNX)
-_FILES: Final = (
-    *(description.FILE, description.PROGRAM, description.WEIGHTS),
-    *(description.ONNX, description.PARITY, description.CARD),
-)
 
 
 Step: TypeAlias = "Callable[[Path, Mapping[str, Any]], dict[str, Any]]"
@@ -95,7 +91,7 @@ def export(
             ``directory`` holds something else.
         CheckpointError: the directory cannot be written.
     """
-    target, program = target_of(directory, "an export", _FILES), model.program
+    target, program = target_of(directory, "an export", description.FILES), model.program
     with _translate_errors(program.name):
         described = _described(program, config, policy, preprocessing)
         made = model.acting_program() if litert else None
@@ -147,7 +143,7 @@ def check_target(directory: str | Path) -> None:
         ArgumentError: it holds something other than an export.
         CheckpointError: it cannot be created; says why.
     """
-    target = target_of(directory, "an export", _FILES)
+    target = target_of(directory, "an export", description.FILES)
     if why := why_unwritable(target.parent):
         raise CheckpointError(f"{target} cannot be written: {why}. Choose another directory.")
 

@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
+from ..core import hub
 from ..core.checks import all_finite
 from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration
 from ..explorations.description import from_description
@@ -81,17 +82,20 @@ class Policy:
         """Load a policy written by ``Agent.export``.
 
         Args:
-            directory: the directory.
+            directory: the directory; or one on the Hugging Face Hub, ``"hf://user/name"`` or
+                ``"hf://user/name@revision"``. It is data only: nothing that it names is imported.
             seed: for the random numbers of exploration; None draws one.
             num_threads: for LiteRT; does not change results. Two make convolutions faster if two processors are free,
                 and everything else slower.
 
         Raises:
             ValueError: a file is missing, damaged, or of another format version; names it, and the problem.
+            ConnectionError: the Hub cannot be reached, or refuses.
         """
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
             raise ValueError(f"num_threads must be an integer of at least 1, got {num_threads!r}")
-        described = descriptions.read(Path(directory))
+        found = hub.download(directory, descriptions.LOADED) if hub.is_address(directory) else Path(directory)
+        described = descriptions.read(found)
         program = descriptions.read_part(described, "program")
         try:
             weights = load_safetensors(descriptions.read_part(described, "weights"))

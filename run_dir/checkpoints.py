@@ -131,7 +131,7 @@ class CheckpointStore:
         content = Content.of(state)
         with contextlib.nullcontext() if self._locked else self.lock():
             newest = self.newest()
-            folder = self._path((newest or 0) + 1)
+            folder = self.folder_of((newest or 0) + 1)
             shown = ({} if about is None else {"about": dict(about)}) | self._kept_for()
             try:
                 make_folders(self._folder)
@@ -139,7 +139,7 @@ class CheckpointStore:
                     shutil.rmtree(leftover, ignore_errors=True)
                 self._parts = content.write(folder, shown, self._parts)
             except OSError as error:
-                earlier = f" (newest: {self._path(newest).name})" if newest is not None else " (there are none yet)"
+                earlier = f" (newest: {self.folder_of(newest).name})" if newest is not None else " (there are none yet)"
                 raise CheckpointError(
                     f"the checkpoint {folder} cannot be written: {error}; the earlier checkpoints stay valid{earlier}"
                 ) from error
@@ -168,7 +168,7 @@ class CheckpointStore:
         Raises:
             CheckpointError: it is damaged or missing; names it.
         """
-        folder = self._path(index)
+        folder = self.folder_of(index)
         try:
             return read(folder, index, streams=True)[0]
         except CheckpointError as error:
@@ -180,7 +180,7 @@ class CheckpointStore:
         Raises:
             CheckpointError: the manifest is damaged or missing.
         """
-        path = self._path(index) / MANIFEST
+        path = self.folder_of(index) / MANIFEST
         manifest, records = read_manifest(path, index)
         return manifest.get("about", {}), path.stat().st_size + sum(one.size for one in records.values())
 
@@ -188,7 +188,7 @@ class CheckpointStore:
         damage: dict[int, str] = {}
         while left := [index for index in self._indices() if index not in damage]:
             index = max(left)
-            folder = self._path(index)
+            folder = self.folder_of(index)
             try:
                 state, parts = read(folder, index, streams)
             except CheckpointError as error:
@@ -196,16 +196,17 @@ class CheckpointStore:
                     damage[index] = str(error)
                 continue
             for other, what in damage.items():
-                message = f"the checkpoint {self._path(other)} is damaged: {what}; using {folder.name} instead"
+                message = f"the checkpoint {self.folder_of(other)} is damaged: {what}; using {folder.name} instead"
                 warnings.warn(message, UserWarning, stacklevel=3)
             self._parts = parts
             return index, state
         if damage:
-            each = "".join(f"\n  {self._path(index).name}: {what}" for index, what in damage.items())
+            each = "".join(f"\n  {self.folder_of(index).name}: {what}" for index, what in damage.items())
             raise CheckpointError(f"every checkpoint in {self._folder} is damaged:{each}")
         return None
 
-    def _path(self, index: int) -> Path:
+    def folder_of(self, index: int) -> Path:
+        """The folder of a checkpoint."""
         return self._folder / f"checkpoint-{index:08d}"
 
     def _indices(self) -> list[int]:
@@ -216,7 +217,7 @@ class CheckpointStore:
         except OSError as error:
             raise CheckpointError(f"the checkpoints in {self._folder} cannot be read: {error}") from error
         indices = [int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))]
-        return [index for index in indices if self._path(index).name in names]  # not "checkpoint-0000000001"
+        return [index for index in indices if self.folder_of(index).name in names]  # not "checkpoint-0000000001"
 
     def _kept_for(self) -> dict[str, Any]:
         """Manifest entries on how long the next checkpoint is kept."""
@@ -231,13 +232,13 @@ class CheckpointStore:
     def _manifest(self, index: int) -> Mapping[str, Any]:
         """Read the manifest; empty if it is damaged."""
         try:
-            return read_manifest(self._path(index) / MANIFEST, index)[0]
+            return read_manifest(self.folder_of(index) / MANIFEST, index)[0]
         except CheckpointError:
             return {}
 
     def _prune(self) -> None:
         for index in sorted(self._indices())[: -self.keep_max]:
-            folder = self._path(index)
+            folder = self.folder_of(index)
             if self._manifest(index).get(FOR_GOOD):
                 continue
             try:

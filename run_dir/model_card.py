@@ -1,13 +1,14 @@
-"""The model card of an export, as Markdown: training, performance, and usage."""
+"""The model card of an export, as Markdown in the Hugging Face Hub's form: training, performance, and usage."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from ..core.yaml_text import to_yaml
 from . import record
 from .final import final_evaluation
 from .history import evaluations_of_policies, read_episodes
@@ -17,10 +18,14 @@ from .statistics import interval
 
 EPISODES: Final = 100
 """Number of last training episodes to summarize."""
+HERE: Final = "path/of/this/folder"
+"""Stands in the card for the place of the export."""
 _NORMAL: Final = 1.959964
 """97.5 % quantile of the normal distribution, for intervals of means."""
 _TITLES: Final = {"litert": "the LiteRT policy", "onnx": "the ONNX model"}
 _VERSIONS: Final = ("python", "axonrl", "tensorflow", "keras", "numpy", "gymnasium", "ai-edge-litert")
+_Evaluated: TypeAlias = "tuple[str, Mapping[str, Any]]"
+"""When a policy was evaluated, and the results."""
 
 
 def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[str, Any] | None = None) -> str:
@@ -52,10 +57,13 @@ def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[s
         "normalisation": _normalisation(described),
         "recurrent": "yes: state goes in and comes out" if described["state"] else "no",
     }
+    evaluations = [] if run is None else _evaluations(run, described)
+    title = f"{algorithm} on {task}"
     sections = (
-        [f"# {algorithm} on {task}", "", "A policy trained and exported by axonrl. It acts greedily."],
+        ["---", *_metadata(title, algorithm, environment.get("id"), evaluations).splitlines(), "---"],
+        [f"# {title}", "", "A policy trained and exported by axonrl. It acts greedily."],
         _table("", "", facts.items()),
-        ["## Returns", "", *([] if run is None else _returns(run, described))],
+        ["## Returns", "", *([] if run is None else _returns(run, described, evaluations))],
         ["## How it was trained", "", *_provenance(run, found, described)],
         ["## How to use it", *_usage(described)],
         ["## Limits", "", *_limits(described, parity)],
@@ -92,16 +100,42 @@ def _space(space: Mapping[str, Any]) -> str:
     return f"{space['type']} {size} {space.get('dtype', 'int8')}"
 
 
-def _returns(run: Path, described: Mapping[str, Any]) -> Iterator[str]:
+def _metadata(title: str, algorithm: str, task: str | None, evaluations: Sequence[_Evaluated]) -> str:
+    """What the Hub finds and shows a model by, as YAML: the first evaluation is its result."""
+    values: dict[str, Any] = {
+        "library_name": "axonrl",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": ["axonrl", "reinforcement-learning", algorithm, *([task] if task else [])],
+    }
+    for _, results in evaluations[:1]:
+        value = f"{results['episode_return_mean']:.2f} +/- {results['episode_return_std']:.2f}"
+        result = {
+            "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+            "dataset": {"type": task or "custom", "name": task or "custom"},
+            "metrics": [{"type": "mean_reward", "value": value, "name": "mean_reward", "verified": False}],
+        }
+        values["model-index"] = [{"name": title, "results": [result]}]
+    return to_yaml(values)
+
+
+def _evaluations(run: Path, described: Mapping[str, Any]) -> list[_Evaluated]:
+    """The greedy evaluations of this policy: that at the end of the run, then those during training."""
     trained = described["trained"]
     at = trained["global_timestep"], trained["global_step"]
     rows = [row for row in evaluations_of_policies(run) if (row.global_timestep, row.global_step) == at]
-    found = [_evaluated("during training", row.results) for row in rows]
+    found: list[_Evaluated] = [("during training", row.results) for row in rows]
     final = final_evaluation(run)
     if final is not None and final.is_of(described["policy"], *at):
-        found.insert(0, _evaluated("at the end of the run", final.results))
-    yield from found or ["The run has no recorded evaluation of this policy."]
-    last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at[0]][-EPISODES:]
+        found.insert(0, ("at the end of the run", final.results))
+    return found
+
+
+def _returns(run: Path, described: Mapping[str, Any], evaluations: Sequence[_Evaluated]) -> Iterator[str]:
+    if not evaluations:
+        yield "The run has no recorded evaluation of this policy."
+    yield from (_evaluated(when, results) for when, results in evaluations)
+    at = described["trained"]["global_timestep"]
+    last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at][-EPISODES:]
     if last:
         mean, low, high = interval(last)
         yield (
@@ -141,7 +175,7 @@ def _usage(described: Mapping[str, Any]) -> Iterator[str]:
             "",
             "```python",
         )
-        yield from ("from axonrl.policies import Policy", "", 'policy = Policy.load("path/of/this/folder")')
+        yield from ("from axonrl.policies import Policy", "", f'policy = Policy.load("{HERE}")')
         yield from ("action = policy.act(observation)  # for env.step", "```")
     onnx = described.get("onnx")
     if onnx is None:

@@ -163,3 +163,14 @@ def unconverted(in_tensorflow: InTensorFlow) -> Iterator[None]:
     """All agents of the test run in TensorFlow: for what LiteRT has no part in."""
     with in_tensorflow():
         yield
+
+
+@pytest.fixture
+def fake_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The Hugging Face Hub of this process."""
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: axonrl[hub]")
+    from axonrl.tests.fake_hub import FakeHub
+
+    with FakeHub() as hub:
+        hub.be_the_hub(tmp_path / "hf", monkeypatch)
+        yield hub

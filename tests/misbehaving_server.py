@@ -31,7 +31,7 @@ class MisbehavingServer:
     """Listens on a free port while it is open. Its behaviour is one of this module's names, or an HTTP status."""
 
     def __init__(self, behaviour: str | int = PASSES_ON) -> None:
-        self.behind = FakePolyaxon()
+        self.behind: Any = FakePolyaxon()
         self.requests: list[Request] = []
         self.cuts: Callable[[Request], bool] = lambda request: False
         """Which requests are passed on without an answer: the client cannot know that they arrived."""

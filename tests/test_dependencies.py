@@ -249,6 +249,7 @@ OPTIONAL: Final = {
     "argon2": "serving",
     "envpool": "envpool",
     "fastapi": "serving",
+    "huggingface_hub": "hub",
     "minatar": "minatar",
     "mlflow": "mlflow",
     "moviepy": "video",
@@ -262,6 +263,7 @@ OPTIONAL: Final = {
     "tf2onnx": "onnx",
     "uvicorn": "serving",
     "uvloop": "serving",
+    "wandb": "wandb",
 }
 """Modules that axonrl imports and does not require, and the extra that brings each."""
 

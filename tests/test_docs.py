@@ -52,7 +52,7 @@ REMOTE: Final = ("logs", "serve", "service", "status", "stop", "submit", "sync")
 """Commands that need a server, or are one: they are parsed, not run."""
 ELSEWHERE: Final = ("serving.md",)
 """Pages whose programs need a server: tests/serving/test_service_programs.py runs them."""
-INSTALLATION: Final = ("cd", "docker", "export", "git", "haupt", "pip", "polyaxon", "source", "tensorboard")
+INSTALLATION: Final = ("cd", "docker", "export", "git", "haupt", "pip", "polyaxon", "source", "tensorboard", "wandb")
 """Programs that install something, or that start or ask another program: they are not run."""
 
 
@@ -72,13 +72,19 @@ def languages(page: str) -> list[str]:
 @pytest.mark.docs
 @pytest.mark.parametrize("page", [name for name in sorted(PAGES) if {"python", "console"} & set(languages(name))])
 def test_what_a_page_shows_runs(
-    page: str, in_tensorflow: InTensorFlow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str,
+    in_tensorflow: InTensorFlow,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """In turn, as a reader types it: Python with the names of the blocks before, commands, files of YAML.
 
     Only what a page that speaks of LiteRT trains in this process is converted to it: it takes most of the time.
     """
     monkeypatch.chdir(tmp_path)
+    if page == "hub.md":
+        request.getfixturevalue("fake_hub")
     for name in ("train", "learn", "record", "evaluate"):
         monkeypatch.setattr(Agent, name, functools.partialmethod(capped, getattr(Agent, name)))
     with contextlib.nullcontext() if "LiteRT" in PAGES[page] else in_tensorflow():

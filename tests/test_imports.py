@@ -27,6 +27,7 @@ CORE: Final[dict[str, set[str]]] = {
     "chunked_arrays": {"protocols"},
     "trace_inputs": {"protocols"},
     "spread": set(),
+    "hub": {"errors"},
     "tensorflow_import": set(),
     "trees": set(),
     "initializers": {"protocols"},

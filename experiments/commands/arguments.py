@@ -13,6 +13,9 @@ from typing import Any, Final, NamedTuple
 RUNS: Final = Path("runs")
 """The default folder of new run folders, in the current directory."""
 
+FORMATS: Final = ("litert", "onnx")
+"""Formats of exports; the first is the default."""
+
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Formats help without a heading for commands, and breaks no line at a hyphen."""
@@ -124,14 +127,20 @@ WITH_JSON: Final = (json_option, debug_option)
 WITH_FILE: Final = (experiment_options, json_option, debug_option)
 
 
-def run_folder(parser: argparse.ArgumentParser) -> None:
+def run_folder(parser: argparse.ArgumentParser, about: str = "a run folder") -> None:
     """The run folder of a command about an existing run."""
-    parser.add_argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("model_dir", type=Path, metavar="RUN", help=about)
 
 
 def policy_choice(parser: Any) -> None:
     """``--policy``, to a parser or a group."""
     parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+
+
+def formats_choice(parser: argparse.ArgumentParser) -> None:
+    """``--formats`` of an export."""
+    about = "what to write, separated by commas: litert, onnx; default: litert"
+    parser.add_argument("--formats", type=_formats, default=FORMATS[:1], metavar="FORMATS", help=about)
 
 
 def positive(text: str) -> int:
@@ -168,6 +177,13 @@ def finite(text: str) -> float:
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"must be a finite number, got {text!r}")
     return value
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(","))
+    if not {*found} <= {*FORMATS}:
+        raise argparse.ArgumentTypeError(f"must be some of litert, onnx, separated by commas; got {text!r}")
+    return found
 
 
 class _UniquePairs(argparse.Action):

@@ -27,6 +27,7 @@ from .arguments import (
     Command,
     HelpFormatter,
     Parser,
+    formats_choice,
     natural,
     policy_choice,
     positive,
@@ -127,8 +128,6 @@ examples:
   axonrl reproduce ppo_hopper                  seeds 100 to 109; what has a result is not run again
   axonrl reproduce ppo_hopper --seeds 100-102 --jobs 2 --timesteps 3e6 --set name=ppo_hopper_3m
 """
-_FORMATS = frozenset({"litert", "onnx"})
-"""Formats of exports."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -192,13 +191,6 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     parsers = {one.name: one.parser(commands, module) for module, several in COMMANDS.items() for one in several}
     return parser, parsers | services.add_commands(commands)
-
-
-def _formats(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(","))
-    if not {*found} <= _FORMATS:
-        raise argparse.ArgumentTypeError(f"must be some of litert, onnx, separated by commas; got {text!r}")
-    return found
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -291,8 +283,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     run_folder(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
     policy_choice(parser)
-    formats = "what to write, separated by commas: litert, onnx; default: litert"
-    parser.add_argument("--formats", type=_formats, default=("litert",), metavar="FORMATS", help=formats)
+    formats_choice(parser)
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
@@ -344,7 +335,6 @@ COMMANDS: Final = {
         Command("cache", "list the programs in the cache, or remove them", WITH_JSON, "", _add_clear),
         Command("completion", "print a shell-completion script", ALONE, _COMPLETION, _add_shell),
     ),
-    "..polyaxon.runs": servers.COMMANDS,
-    ".sync": (servers.SYNC,),
+    **servers.COMMANDS,
 }
 """By the modules whose functions carry them out."""

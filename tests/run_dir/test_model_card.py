@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from axonrl.run_dir.final import JOURNAL
 from axonrl.run_dir.history import EPISODES, EVALUATIONS
@@ -98,7 +99,11 @@ def test_how_closely_each_file_acts_like_the_agent_is_told() -> None:
 def test_a_policy_without_a_run(tmp_path: Path) -> None:
     onnx = {"opset": 18, "inputs": {"observation/eye": {"shape": [2], "dtype": "uint8"}}}
     card = model_card({**DESCRIBED, "onnx": onnx, "program": None}, None)
-    assert card.startswith("# my.module:model on a user's own environment\n")
+    metadata, text = card.removeprefix("---\n").split("\n---\n")
+    assert text.startswith("\n# my.module:model on a user's own environment\n")
+    tags = ["axonrl", "reinforcement-learning", "my.module:model"]
+    known = {"library_name": "axonrl", "pipeline_tag": "reinforcement-learning", "tags": tags}
+    assert yaml.safe_load(metadata) == known  # without an evaluation, no result
     assert '"observation/eye": ...,  # batch of observations: uint8 [B, 2]' in card
     assert '"state/h": ...,  # zeros where episodes begin, then next_state: float32 [B, 8]' in card
     assert "| observations | Dict of eye: Box [2] uint8 |" in card

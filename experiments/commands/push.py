@@ -1,0 +1,56 @@
+"""``axonrl push``: publish a run, or an exported policy, on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from ...core import hub
+from ...policies import description
+from ...run_dir import published
+from ...run_dir import record as run_record
+from ...run_dir.model_card import HERE
+from ..config.modules import make_importable_for
+from ..console import DONE
+from ..errors import ExperimentError
+from ..running import folder as records
+from ..running import trained_agent
+from .arguments import FORMATS
+from .single_run import where_the_run_began
+
+_OURS: Final = (*description.FILES, *published.PATTERNS, *published.SHOWN)
+"""Files of earlier pushes, which are replaced or removed."""
+
+
+@where_the_run_began
+def push(arguments: argparse.Namespace) -> int:
+    """Publish a folder; prints the address of its page."""
+    folder, repository = arguments.model_dir, arguments.repository
+    if not hub.REPOSITORY.fullmatch(repository):
+        raise ExperimentError("USER/NAME", f"must be an owner and a name, such as me/cartpole, got {repository!r}")
+    hub.package()  # what is missing shows first
+    if (folder / description.FILE).is_file() and not (folder / run_record.FILE).is_file():
+        if arguments.policy or arguments.formats != FORMATS[:1]:
+            raise ExperimentError("--policy, --formats", f"are for run folders: {folder} is exported already")
+        files = _exported(folder, repository)
+        print(hub.upload(repository, files, _OURS, "A policy of axonrl", private=arguments.private))
+        return DONE
+    records.read_experiment(folder)
+    make_importable_for(folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        exported = trained_agent.export(folder, Path(temporary, "exported"), arguments.policy, arguments.formats)
+        files = {**published.files_of(folder), **_exported(exported, repository, run=True)}
+        print(hub.upload(repository, files, _OURS, "A run of axonrl", private=arguments.private))
+    return DONE
+
+
+def _exported(folder: Path, repository: str, *, run: bool = False) -> dict[str, Path | bytes]:
+    """The files of an export; its card says how to load it from the repository, and the run with it."""
+    address = f"{hub.SCHEME}{repository}"
+    card = (folder / description.CARD).read_text(encoding="utf-8").replace(HERE, address)
+    if run:
+        card += f'- The run is here, too: `axonrl.Agent.load("{address}")` evaluates it, and trains on in a copy.\n'
+    there = {name: folder / name for name in description.FILES if (folder / name).is_file()}
+    return {**there, description.CARD: card.encode()}

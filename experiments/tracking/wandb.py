@@ -1,0 +1,202 @@
+"""Weights & Biases as a tracker.
+
+W&B only appends. It numbers what it gets, as ``_step``: here by the place of a row's last point in the run, so that the
+number at which a server's run ends says which points it lacks. What is written in offline mode is written anew by each
+process that tracks the run, because the journal has all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...core.checks import choice
+from ...run_dir.learning_curve import CURVE
+from ..errors import TrackerError
+from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, TrackedRun
+from .trackers import FILES, TrackerKind
+
+FOLDER: Final = "wandb"
+"""W&B's folder in the run folder."""
+LOG: Final = "log.txt"
+AXIS: Final = "global_timestep"
+"""What all metrics are drawn over."""
+MODES: Final = ("online", "offline")
+EXIT_CODES: Final = {SUCCEEDED: 0, FAILED: 1, STOPPED: 255}
+"""By W&B's convention, 255 is a run that was stopped."""
+ANSWER_SECS: Final = 10.0
+"""Seconds that a run may take to begin, and to send the rest at its end."""
+TAGS: Final = ("agent.model_fn", "environment.id")
+"""Inputs whose values are tags."""
+TAG_LENGTH: Final = 64
+VARIABLES: Final = {"WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}
+"""Defaults of W&B's environment variables in this process, read when it is imported."""
+SETTINGS: Final[dict[str, Any]] = {
+    **{"init_timeout": ANSWER_SECS, "finish_timeout": ANSWER_SECS, "finish_timeout_raises": True},
+    # This process is not the one that trains: its output, code and use of the machine say nothing of the run.
+    **{"console": "off", "silent": True, "disable_code": True, "disable_git": True},
+    **{"x_disable_stats": True, "x_disable_meta": True, "x_save_requirements": False},
+}
+
+
+class WandbError(TrackerError):
+    """W&B could not be reached, or refused; the text is for the user."""
+
+
+class WandbTracker(TrackerKind):
+    """Weights & Biases: metrics, config, tags, status, files, log and learning curve of a run in a W&B project.
+
+    The server is that of ``WANDB_BASE_URL``; it needs ``WANDB_API_KEY``, or ``wandb login``.
+
+    Args:
+        project: W&B's project of the run, created if missing.
+        mode: ``"online"``, or ``"offline"`` for files in the run folder alone, which ``wandb sync`` uploads; None for
+            ``WANDB_MODE``, else online.
+        entity: the user or team of the project; None for the login's default.
+        tags: further tags of the run.
+    """
+
+    def __init__(
+        self, project: str = "axonrl", mode: str | None = None, entity: str | None = None, tags: Sequence[str] = ()
+    ) -> None:
+        self._given: dict[str, Any] = {"project": project, "entity": entity}
+        self._mode = os.environ.get("WANDB_MODE", MODES[0]) if mode is None else choice("mode", mode, MODES)
+        self._tags = tuple(tags)
+        self._open: _Open | None = None
+        self._ended: tuple[int, int] | None = None
+        """The numbers of starts and of statuses that the run had when it was ended here."""
+
+    def push(self, run: TrackedRun) -> None:
+        """Bring W&B up to date with the run.
+
+        Raises:
+            WandbError: pushing failed.
+        """
+        state = run.starts, len(run.statuses)
+        if state == self._ended:
+            return
+        try:
+            if self._open is not None and self._open.is_void(run):
+                self._close()
+            if self._open is None:
+                self._open = self._begin(run)
+            latest = run.statuses[-1] if run.statuses else None  # before the points: an end comes after the last one
+            self._open.push(run, "" if latest is None else latest.message)
+            if latest is not None and latest.status in ENDED:
+                opened, self._open = self._open, None
+                opened.run.finish(exit_code=EXIT_CODES[latest.status])
+                self._ended = state
+        except Exception as error:  # of many kinds: W&B's own, of its process and of connections
+            self._close()
+            raise WandbError(_explained(error)) from None
+
+    def _begin(self, run: TrackedRun) -> _Open:
+        for name, value in VARIABLES.items():
+            os.environ.setdefault(name, value)
+        import wandb
+
+        for before in run.folder.glob(f"{FOLDER}/*run-*-{run.uuid}"):  # the journal has what is in it
+            shutil.rmtree(before)
+        tags = [*self._tags, *(str(run.inputs[name]) for name in TAGS if name in run.inputs)]
+        opened = wandb.init(
+            **self._given,
+            mode=self._mode,
+            id=run.uuid,
+            resume="allow",
+            reinit="create_new",
+            dir=run.folder,
+            name=run.name,
+            notes=run.description,
+            group=None if run.group is None else run.group.label,
+            tags=[tag[:TAG_LENGTH] for tag in dict.fromkeys(tags) if tag],
+            config=run.inputs,
+            allow_val_change=True,
+            settings=wandb.Settings(**SETTINGS),
+        )
+        opened.define_metric("*", step_metric=AXIS)
+        return _Open(opened, run)
+
+    def _close(self) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:
+            with contextlib.suppress(Exception):
+                opened.run.finish(exit_code=1)
+
+
+class _Open:
+    """A run that W&B takes data of.
+
+    Args:
+        run: W&B's.
+        tracked: the run, as far as it is known.
+    """
+
+    def __init__(self, run: Any, tracked: TrackedRun) -> None:
+        self.run = run
+        self._points = tracked.points
+        self._at = int(run.starting_step)
+        """The number of points that W&B has."""
+        self._files: dict[Path, tuple[int, int]] = {}
+        self._lines = 0
+        self._summary: dict[str, Any] = {}
+
+    def is_void(self, tracked: TrackedRun) -> bool:
+        """Does a file hold points that were removed, and that can be removed from it?"""
+        return bool(self.run.offline) and self._points is not tracked.points
+
+    def push(self, tracked: TrackedRun, message: str) -> None:
+        """Send what W&B lacks."""
+        for number, row in _rows(tracked.points, self._at):
+            self.run.log(row, step=number, commit=True)
+            self._at = number + 1
+        summary = {**tracked.outputs, **({"message": message} if message else {})}
+        if summary != self._summary:
+            self.run.summary.update(summary)
+            self._summary = summary
+        self._push_files(tracked)
+        lines = tracked.lines[:]
+        if len(lines) > self._lines:
+            log = Path(self.run.dir, LOG)
+            log.write_text("".join(f"{line.text}\n" for line in lines), encoding="utf-8")
+            self.run.save(str(log), base_path=self.run.dir, policy="now")
+            self._lines = len(lines)
+
+    def _push_files(self, tracked: TrackedRun) -> None:
+        import wandb
+
+        for source in (path for pattern in FILES for path in sorted(tracked.folder.glob(pattern))):
+            stat = source.stat()
+            state = (stat.st_size, stat.st_mtime_ns)
+            if self._files.get(source) == state:
+                continue
+            if source.name == CURVE:
+                self.run.summary[Path(CURVE).stem] = wandb.Image(str(source))
+            else:
+                self.run.save(str(source), base_path=str(tracked.folder), policy="now")
+            self._files[source] = state
+
+
+def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, float]]]:
+    """The points from a place on as rows, each with the place of its last point."""
+    new, row = points[at:], dict[str, float]()
+    for number, point in enumerate(new, at):
+        if row and (point.name in row or (point.step, point.time) != (row[AXIS], row["_timestamp"])):
+            yield number - 1, row
+            row = {}
+        row |= {AXIS: point.step, "_timestamp": point.time, point.name: point.value}
+    if row:
+        yield at + len(new) - 1, row
+
+
+def _explained(error: Exception) -> str:
+    """Explain an error in one line."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"Weights & Biases needs the module {error.name!r}, not installed here: pip install 'axonrl[wandb]'"
+    text = " ".join(str(error).split())
+    if "API key" in text:
+        return "Weights & Biases requires a login: set WANDB_API_KEY, or run: wandb login"
+    return f"Weights & Biases at {os.environ.get('WANDB_BASE_URL', 'wandb.ai')}: {type(error).__name__}: {text}"
