@@ -243,10 +243,11 @@ class MonitoredSession:
         except KeyboardInterrupt as caught:
             error = caught
             if self._interrupts.phase != IDLE:
-                logger.warning("interrupted in the middle of a timestep: progress since the last checkpoint is lost")
+                what = "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
             else:
                 self._save_if_changed()
-                logger.warning("interrupted at timestep %d; saved in %s", self.global_timestep, self.model_dir)
+                what = f"interrupted at timestep {self.global_timestep}; saved in {self.model_dir}"
+            logger.warning("%s. Continue with %s", what, limits.call("learn" if self._offline else "train"))
             raise
         except BaseException as caught:
             error = caught
