@@ -62,13 +62,14 @@ def notebook(page: str) -> str:
     """
     cells = []
     for index, (kind, source) in enumerate(_cells(page)):
-        of_code = {"execution_count": None, "outputs": []} if kind == "code" else {}
+        cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{index}"}
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
         lines = source.strip().splitlines(keepends=True)
-        cell = {"cell_type": kind, "id": f"cell-{index}", "metadata": {}, **of_code}
-        cells.append({**cell, "source": lines})
+        cells.append({**cell, "metadata": {}, "source": lines})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    made = {"cells": cells, "metadata": metadata}
+    made: dict[str, Any] = {"cells": cells, "metadata": metadata}
     made |= {"nbformat": 4, "nbformat_minor": 5}
     return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
 
