@@ -39,6 +39,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "logging": "axonrl.hooks:LoggingHook",
         "counter": "axonrl.hooks:CounterHook",
         "checkpoint": "axonrl.hooks:CheckpointHook",
+        "curriculum": "axonrl.hooks:CurriculumHook",
         "summary": "axonrl.hooks:SummaryHook",
         "stop_at_step": "axonrl.hooks:StopAtStep",
         "stop_at_episode": "axonrl.hooks:StopAtEpisode",

@@ -1,8 +1,9 @@
-"""Write into the pages what follows from the code.
+"""Write into the pages what follows from the code, and notebooks from the pages.
 
 ``python -m axonrl.docs.generate`` does so. Such a part lies between two comments,
 ``<!-- generated: name arguments -->`` and ``<!-- end -->``. A test fails where a
-page has other text there than the code says.
+page has other text there than the code says, or a notebook other cells than its
+page.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import json
 import pkgutil
+import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +25,23 @@ DOCS: Final = Path(__file__).resolve().parent
 _PART: Final = re.compile(
     r"(<!-- generated: (\w+) ?([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL
 )
+NOTEBOOKS: Final = {
+    "quickstart": "tutorials/first_agent.md",
+    "own_environment": "tutorials/own_environment.md",
+    "own_model": "tutorials/own_model.md",
+    "many_runs": "tutorials/many_runs.md",
+}
+"""Notebooks in ``examples/``, and the pages that they are made of."""
+_INSTALL: Final = """\
+SOURCE = "axonrl"  # or git+https://... of the copy that this notebook is from
+
+try:
+    import axonrl
+except ModuleNotFoundError:
+    %pip install --quiet {SOURCE}
+"""
+_BLOCK: Final = re.compile(r"^```(python|console|yaml)\n(.*?)^```$", re.M | re.S)
+_LINK: Final = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 _ROLE: Final = re.compile(r":[a-z]+:`~?\.*(?:[\w.]+\.)?([^`.]+)`")
 
 
@@ -32,6 +52,51 @@ def regenerated(text: str) -> str:
         return f"{part[1]}\n{_GENERATORS[part[2]](*part[3].split())}\n\n{part[4]}"
 
     return _PART.sub(generated, text)
+
+
+def notebook(page: str) -> str:
+    """A page as a Jupyter notebook.
+
+    Its Python, commands and named files are cells of code. Pictures are left out:
+    the notebook draws its own.
+    """
+    cells = []
+    for index, (kind, source) in enumerate(_cells(page)):
+        cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{index}"}
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        lines = source.strip().splitlines(keepends=True)
+        cells.append({**cell, "metadata": {}, "source": lines})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    made: dict[str, Any] = {"cells": cells, "metadata": metadata}
+    made |= {"nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cells(page: str) -> Iterator[tuple[str, str]]:
+    """Kind and source of each cell."""
+    folder = posixpath.join("../docs", posixpath.dirname(page))
+
+    def moved(link: re.Match[str]) -> str:
+        return f"]({posixpath.normpath(posixpath.join(folder, link[1]))})"
+
+    text = (DOCS / page).read_text(encoding="utf-8")
+    head, *rest = _BLOCK.split(re.sub(r"(?m)^!\[.*\n\n?", "", text))
+    yield "markdown", _LINK.sub(moved, head)
+    yield "code", _INSTALL
+    blocks = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+    for language, code, after in blocks:
+        if language == "python":
+            yield "code", code
+        elif language == "console":
+            yield "code", re.sub(r"(?m)^(?=.)", "!", code)
+        elif named := re.match(r"# (\w+\.yml)\n", code):
+            yield "code", f"%%writefile {named[1]}\n{code}"
+        else:
+            yield "markdown", f"```{language}\n{code}```"
+        if after.strip():
+            yield "markdown", _LINK.sub(moved, after)
 
 
 def arguments(name: str) -> str:
@@ -232,9 +297,15 @@ def _help(action: argparse.Action) -> str:
     return (action.help or "").replace("|", "\\|").replace("<", "&lt;")
 
 
+def _write(path: Path, text: str) -> None:
+    """Write a file unless it is so already, and print its name."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(DOCS.parent))
+
+
 if __name__ == "__main__":
     for page in sorted(DOCS.rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        if (new := regenerated(text)) != text:
-            page.write_text(new, encoding="utf-8")
-            print(page.relative_to(DOCS))
+        _write(page, regenerated(page.read_text(encoding="utf-8")))
+    for name, page_name in NOTEBOOKS.items():
+        _write(DOCS.parent / "examples" / f"{name}.ipynb", notebook(page_name))

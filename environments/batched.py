@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from ..core.checks import FLOAT32_MAX, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
@@ -148,6 +148,28 @@ class BatchedEnvironment(abc.ABC):
             ValueError: these environments save no state, or the state is other environments'.
         """
         raise ValueError(f"{self.name} saves no state")
+
+    def set_difficulty(self, environment: int, level: Any) -> None:
+        """Call ``unwrapped.set_difficulty(level)`` of one environment, between its episodes.
+
+        Raises:
+            ArgumentError: it has no such method, or cannot be reached from here.
+            BrokenEnvironmentError: the method raised.
+        """
+        inside: Any = getattr(self.env, "unwrapped", self.env)
+        if isinstance(inside, SyncVectorEnv) and not self.resets_itself:
+            inside = inside.envs[environment].unwrapped
+        method = getattr(inside, "set_difficulty", None)
+        if isinstance(inside, VectorEnv) or not callable(method):
+            message = (
+                f"{self.name} has no method set_difficulty(level) in env.unwrapped, or it cannot be reached: use one"
+                " environment that has it, or axonrl.environments.make(..., num_envs=N) of one"
+            )
+            raise ArgumentError(message, "env", self.env)
+        try:
+            method(level)
+        except Exception as error:
+            raise self._raised("set_difficulty", error, environment) from error
 
     def own(self) -> None:
         """Make :meth:`close` close the environments."""

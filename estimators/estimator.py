@@ -20,9 +20,10 @@ from .evaluator import Evaluator
 from .model import Model
 from .recorder import summarized
 from .run import Run
-from .run_summary import table_of
+from .run_summary import Table, table_of
 
 if TYPE_CHECKING:
+    from ..run_dir.learning_curve import Picture
     from .caller_loop import CallerLoop
 
 
@@ -95,8 +96,11 @@ class Estimator:
             weights = self._model.predict_weights(self._evaluator.policy(policy))
         return {name: array.copy() for name, array in weights.items()}
 
-    def summary(self) -> str:
+    def summary(self) -> Table:
         """Tabulate the model's variables, like Keras: name, shape, number of values, and whether they are used to act.
+
+        Returns:
+            A text to print, which a notebook shows as a table.
 
         Raises:
             ValueError: the spaces are not known yet: train, check or evaluate first.
@@ -168,11 +172,11 @@ class Estimator:
                 self._acting = CallerLoop(self._model, observation_space, action_space, run.seed)
             return self._acting(self._evaluator.policy(policy), observation, explore, first)
 
-    def learning_curve(self) -> Path:
+    def learning_curve(self) -> Picture:
         """Draw the run's returns over its timesteps, from ``episodes.csv`` and ``evaluations.csv`` in its folder.
 
         Returns:
-            The image, ``learning_curve.png`` in ``model_dir``; ``learning_curve.svg`` is beside it.
+            The image's path, ``learning_curve.png`` in ``model_dir``, which a notebook shows; the SVG is beside it.
 
         Raises:
             ValueError: there is no run, or a file is damaged.

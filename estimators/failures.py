@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -30,3 +31,11 @@ def located(
         f"environment {i}: seed {seeds[i]}, episode {int(episodes[i])}, timestep {int(lengths[i])}" for i in rows
     )
     return type(error)(f"{error} ({where}; {when})", error.environment)
+
+
+def described(error: BaseException) -> str:
+    """Kind and message of the error that ended a session."""
+    text = ""
+    with contextlib.suppress(Exception):  # a user's exception may fail to format
+        text = str(error)
+    return f"{type(error).__name__}: {text}".removesuffix(": ")  # KeyboardInterrupt has no message

@@ -63,6 +63,11 @@ class Limits:
         """The limits that are set."""
         return {kind: value for kind in KINDS if (value := getattr(self, kind)) is not None}
 
+    def call(self, method: str) -> str:
+        """The call that continues an interrupted run to these limits, for a message."""
+        totals = ", ".join(f"max_{kind}={value}" for kind, value in self.given().items())
+        return f"agent.{method}(..., {totals})" if totals else "the same call"
+
 
 @dataclasses.dataclass(frozen=True)
 class Goal:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -86,7 +87,25 @@ def parts_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[st
     return parts
 
 
-def table_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> str:
+class Table(str):
+    """A table as text, which a notebook shows as one."""
+
+    rows: Sequence[Sequence[str]]
+    """Cells; the first row is the heading."""
+
+    def _repr_html_(self) -> str:
+        head, *body = (_row(row, "td" if index else "th") for index, row in enumerate(self.rows))
+        return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table><p>{self.splitlines()[-1]}</p>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # IPython in a terminal
+
+
+def _row(cells: Iterable[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def table_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Table:
     """Table of the variables of a model, with totals; arguments as for :func:`parts_of`."""
     rows = [("variable", "shape", "values", "acts")]
     for name, variable in variables.items():
@@ -99,4 +118,7 @@ def table_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> str:
     ]
     acts = sum(math.prod(variable.shape) for name, variable in variables.items() if name in acting)
     total = sum(math.prod(variable.shape) for variable in variables.values())
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], f"{total:,} values, of which {acts:,} act"])
+    end = f"{total:,} values, of which {acts:,} act"
+    table = Table("\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], end]))
+    table.rows = rows
+    return table

@@ -16,7 +16,7 @@ from ..core.trees import equal
 from ..environments.batched import BatchedEnvironment
 from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
-from .failures import FAILURES
+from .failures import FAILURES, described
 from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
 from .limits import Goal, Limits
 from .live_evaluation import LiveEvaluations
@@ -127,6 +127,17 @@ class MonitoredSession:
         """Stop after this timestep. The first reason is kept."""
         self._stop_reason = self._stop_reason or reason or "a hook asked for it"
 
+    @property
+    def num_envs(self) -> int:
+        """Number of environments, or of lanes if the caller owns the loop."""
+        return self._stepper.lanes
+
+    def set_difficulty(self, environment: int, level: Any) -> None:
+        """Call ``env.unwrapped.set_difficulty(level)`` of an environment, before an episode begins there."""
+        if self.env is None:
+            raise ValueError("set_difficulty needs a training in an environment of this process")
+        self.env.set_difficulty(environment, level)
+
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps; within an event, at the end of the timestep.
 
@@ -197,11 +208,6 @@ class MonitoredSession:
     # -- running ------------------------------------------------------------------------------------------------------
 
     @property
-    def num_envs(self) -> int:
-        """Number of environments, or of lanes if the caller owns the loop."""
-        return self._stepper.lanes
-
-    @property
     def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
         """Observation and action space of one environment."""
         observation, action = self._run.config.observation_space, self._run.config.action_space
@@ -243,10 +249,11 @@ class MonitoredSession:
         except KeyboardInterrupt as caught:
             error = caught
             if self._interrupts.phase != IDLE:
-                logger.warning("interrupted in the middle of a timestep: progress since the last checkpoint is lost")
+                what = "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
             else:
                 self._save_if_changed()
-                logger.warning("interrupted at timestep %d; saved in %s", self.global_timestep, self.model_dir)
+                what = f"interrupted at timestep {self.global_timestep}; saved in {self.model_dir}"
+            logger.warning("%s. Continue with %s", what, limits.call("learn" if self._offline else "train"))
             raise
         except BaseException as caught:
             error = caught
@@ -255,7 +262,8 @@ class MonitoredSession:
             self._failed = error is not None
             seconds, stopped = time.perf_counter() - began, self._stop_reason is not None
             try:
-                self._hooks.end(self, EndFacts(self._reason(error), error, seconds, stopped))
+                reason = described(error) if error else self.stop_reason or "the session was closed"
+                self._hooks.end(self, EndFacts(reason, error, seconds, stopped))
             finally:
                 if error is None:
                     self._save_if_changed()  # includes state that hooks change in `end`, even if another's failed
@@ -336,11 +344,3 @@ class MonitoredSession:
     def _refuse_torn(self) -> None:
         if self._interrupts.phase != IDLE:
             raise ValueError("a timestep of this session failed or is in progress: open a new session")
-
-    def _reason(self, error: BaseException | None) -> str:
-        if error is not None:
-            text = ""
-            with contextlib.suppress(Exception):  # a user's exception may fail to format
-                text = str(error)
-            return f"{type(error).__name__}: {text}".removesuffix(": ")  # KeyboardInterrupt has no message
-        return self.stop_reason or "the session was closed"

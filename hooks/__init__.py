@@ -2,6 +2,7 @@
 
 from .checkpoint import CheckpointHook
 from .counter import CounterHook
+from .curriculum import CurriculumHook
 from .evaluation import EvaluationHook
 from .final_values import FinalValuesHook
 from .history import HistoryHook
@@ -17,6 +18,7 @@ from .video import VideoHook
 __all__ = [
     "CheckpointHook",
     "CounterHook",
+    "CurriculumHook",
     "EvaluationHook",
     "FinalValuesHook",
     "HistoryHook",

@@ -179,6 +179,13 @@ class Session(Protocol):
 class TrainingSession(Session, Protocol):
     """Interface for hooks of trainings, in addition to :class:`Session`."""
 
+    @property
+    def num_envs(self) -> int:
+        """Number of environments, or of lanes if the caller owns the loop."""
+
+    def set_difficulty(self, environment: int, level: Any) -> None:
+        """Call ``env.unwrapped.set_difficulty(level)`` of an environment, before an episode begins there."""
+
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps; within an event, at the end of the timestep."""
 

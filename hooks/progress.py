@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime
+import html
+import importlib
 import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.checks import number
 from .events import BeginFacts, EndFacts, Session
@@ -24,7 +28,7 @@ PLAIN_SECS = 5.0
 
 
 class ProgressHook(StatusHook):
-    """Shows the status and a progress bar on a terminal; otherwise prints a line every few seconds.
+    """Shows the status and a progress bar on a terminal or in a notebook; otherwise prints a line every few seconds.
 
     The bar, with percent, time elapsed and time remaining, shows the progress to the nearest limit of ``train``;
     without limits it pulses. It is drawn after updates and episodes, without a thread.
@@ -42,6 +46,8 @@ class ProgressHook(StatusHook):
         self._live_secs = self._every_secs
         self._console = console
         self._live: Live | None = None
+        self._cell: Any = None
+        """Handle of the display in a notebook's cell."""
         self._bar: Progress | None = None
         self._display = contextlib.ExitStack()
 
@@ -53,7 +59,10 @@ class ProgressHook(StatusHook):
         live = console.is_terminal and not console.is_dumb_terminal
         self._every_secs = self._live_secs if live else max(self._live_secs, PLAIN_SECS)
         super().begin(session, facts)
-        if live:
+        if console.is_jupyter:
+            display = importlib.import_module("IPython.display").display  # of whoever runs the notebook
+            self._cell = display(self._status_of(session, self._line(session)), display_id=True)
+        elif live:
             with contextlib.ExitStack() as stack:
                 self._live = stack.enter_context(shown_above(Live(console=console, auto_refresh=False)))
                 self._show(session, self._line(session))
@@ -64,7 +73,7 @@ class ProgressHook(StatusHook):
         try:
             self._report_last(session)
         finally:
-            self._live = self._bar = None
+            self._live = self._bar = self._cell = None
             with contextlib.suppress(OSError):
                 self._display.close()
 
@@ -73,20 +82,29 @@ class ProgressHook(StatusHook):
             self._draw(session, line)
 
     def _draw(self, session: Session, line: str) -> None:
-        if self._live is None:
-            if self._console is not None:
-                self._console.print(line, soft_wrap=True, highlight=False, markup=False)
-            return
-        from rich.console import Group
-        from rich.text import Text
+        if self._cell is not None:
+            self._cell.update(self._status_of(session, line))
+        elif self._live is not None:
+            from rich.console import Group
+            from rich.text import Text
 
+            text = "\n".join(packed(line.split(SEPARATOR), self._live.console.width))
+            self._live.update(Group(Text(text), self._updated_bar(session)), refresh=True)
+        elif self._console is not None:
+            self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _updated_bar(self, session: Session) -> Progress:
         done = self._done(session)
         if self._bar is None:
             self._bar = _bar(self._clock)
             self._bar.add_task("", total=None if done is None else 1.0)
         self._bar.update(self._bar.task_ids[0], completed=done or 0.0)
-        text = "\n".join(packed(line.split(SEPARATOR), self._live.console.width))
-        self._live.update(Group(Text(text), self._bar), refresh=True)
+        return self._bar
+
+    def _status_of(self, session: Session, line: str) -> _Status:
+        (task,) = self._updated_bar(session).tasks
+        left = "" if task.time_remaining is None else f"{datetime.timedelta(seconds=int(task.time_remaining))} left"
+        return _Status(line, None if task.total is None else task.completed, left)
 
     def _done(self, session: Session) -> float | None:
         """Progress of the run, 0 to 1, to the nearest limit; None without limits."""
@@ -97,6 +115,24 @@ class ProgressHook(StatusHook):
         }
         shares = [counts[name] / limit for name, limit in self._limits.items()]
         return min(1.0, max(shares)) if shares else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Status:
+    """A line in a notebook: progress, 0 to 1 (None without limits), time left and the status."""
+
+    line: str
+    done: float | None
+    left: str
+
+    def __repr__(self) -> str:
+        return self.line
+
+    def _repr_html_(self) -> str:
+        if self.done is None:
+            return f"<code>{html.escape(self.line)}</code>"
+        text = SEPARATOR.join(filter(None, (f"{self.done:.0%}", self.left, self.line)))
+        return f'<progress value="{self.done:.4f}" max="1"></progress> <code>{html.escape(text)}</code>'
 
 
 def _bar(clock: Clock) -> Progress:

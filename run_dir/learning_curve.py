@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from . import record
 from .files import replacing
 from .history import Evaluation, read_episodes, read_evaluations
 from .starts import read_starts
+
+if TYPE_CHECKING:
+    _Path = Path
+else:
+    _Path = type(Path())  # before Python 3.12, Path itself cannot be derived from
 
 CURVE: Final = "learning_curve.png"
 POINTS: Final = 201
@@ -43,6 +48,13 @@ class Caption(NamedTuple):
 
     title: str
     subtitle: str
+
+
+class Picture(_Path):
+    """Path of an image, which a notebook shows."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        return self.read_bytes(), {"width": 800}  # the image has more pixels, for sharp screens
 
 
 def caption(folder: Path, name: str = "", seeds: str = "") -> Caption:
@@ -73,7 +85,7 @@ def algorithm_of(model_fn: str | None) -> str:
     return module.rpartition(".")[2] if function == "model_fn" else function
 
 
-def learning_curve(folder: Path, final: Mapping[str, float] | None = None, policy: str = "last") -> Path:
+def learning_curve(folder: Path, final: Mapping[str, float] | None = None, policy: str = "last") -> Picture:
     """Plot the returns of a run over its timesteps, from its CSV files.
 
     Without timesteps (``Agent.learn``), plot evaluations over updates.
@@ -92,7 +104,7 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
     """
     with picture(folder / CURVE, caption(folder)) as axes:
         _draw(axes, folder, final, policy)
-    return folder / CURVE
+    return Picture(folder / CURVE)
 
 
 @contextlib.contextmanager

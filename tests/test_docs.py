@@ -2,11 +2,10 @@
 
 import ast
 import contextlib
-import functools
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +39,7 @@ from axonrl.experiments.config.shipped import shipped
 from axonrl.explorations import Categorical
 from axonrl.memories import BatchMemory, Memory, ReplayMemory
 from axonrl.models.blocks.params import params_of
+from axonrl.tests.capped import cap
 from axonrl.tests.conftest import InTensorFlow
 from axonrl.tests.test_imports import package_files
 
@@ -85,8 +85,7 @@ def test_what_a_page_shows_runs(
     monkeypatch.chdir(tmp_path)
     if page == "hub.md":
         request.getfixturevalue("fake_hub")
-    for name in ("train", "learn", "record", "evaluate"):
-        monkeypatch.setattr(Agent, name, functools.partialmethod(capped, getattr(Agent, name)))
+    cap(monkeypatch)
     with contextlib.nullcontext() if "LiteRT" in PAGES[page] else in_tensorflow():
         run_blocks(page)
 
@@ -101,13 +100,6 @@ def run_blocks(page: str) -> None:
         elif language == "console":
             for command in code.splitlines():
                 run_command(shlex.split(command, comments=True))
-
-
-def capped(agent: Agent, method: Callable[..., Any], *arguments: Any, **limits: Any) -> Any:
-    """Call a method with what a page says, but not for as long."""
-    caps = {"timesteps": 600, "max_timesteps": 600, "max_steps": 600, "episodes": 10}
-    shorter = {name: min(value, caps[name]) for name, value in limits.items() if name in caps and value is not None}
-    return method(agent, *arguments, **{**limits, **shorter})
 
 
 def run_command(words: list[str]) -> None:
@@ -139,6 +131,8 @@ def shortened(words: list[str]) -> Iterator[str]:
     if words[0] == "run":
         hooks = "hooks=[{kind: evaluation, every_timesteps: 300, episodes: 1}]"
         yield from ("--set", "evaluate.episodes=1", "--set", "train.first_update=280", "--set", hooks)
+    if {"20", "100-104"} & {*words}:
+        yield from ("--seeds", "2")
     limits = {"run": ("--timesteps", "300"), "evaluate": ("--episodes", "1")}.get(words[0])
     if limits and limits[0] not in words:
         yield from limits
@@ -150,6 +144,8 @@ def shortened(words: list[str]) -> Iterator[str]:
 def test_generated_parts_are_as_the_code_has_them() -> None:
     """If this fails: ``python -m axonrl.docs.generate``."""
     assert [page for page, text in PAGES.items() if generate.regenerated(text) != text] == []
+    written = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.ipynb")}
+    assert {name: generate.notebook(page) for name, page in generate.NOTEBOOKS.items()} == written
 
 
 def messages(text: str) -> list[str]:

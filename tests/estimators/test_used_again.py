@@ -188,7 +188,8 @@ def test_ctrl_c_that_reaches_the_environments_processes_saves_and_resumes_exactl
     finally:
         env.close(terminate=True)
     assert saved(tmp_path / "a")[-1][0] == 16
-    assert f"interrupted at timestep 16; saved in {tmp_path / 'a'}" in caplog.messages
+    how = "Continue with agent.train(..., max_timesteps=40)"
+    assert f"interrupted at timestep 16; saved in {tmp_path / 'a'}. {how}" in caplog.messages
     agent(tmp_path / "a").train(vector(Counting(), Counting()), 4, 1, timesteps=24)
     agent(tmp_path / "b").train(vector(Counting(), Counting()), 4, 1, timesteps=40)
     assert differences(snapshot(tmp_path / "a"), snapshot(tmp_path / "b")) == []
@@ -198,7 +199,8 @@ def test_ctrl_c_in_the_middle_of_a_timestep_is_said(tmp_path: Path, caplog: pyte
     with pytest.raises(KeyboardInterrupt):
         agent(tmp_path).train(Interrupted(), 4, 1, timesteps=40)
     assert saved(tmp_path) == [(0, 0, 0)]
-    assert caplog.messages[-1] == "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
+    said = "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
+    assert caplog.messages[-1] == f"{said}. Continue with agent.train(..., max_timesteps=40)"
 
 
 @pytest.mark.usefixtures("traced_anew")
