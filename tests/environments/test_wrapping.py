@@ -14,7 +14,8 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from axonrl.environments.normalization import WrappedVector
 from axonrl.environments.normalizers import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.statistics import statistics_of, taken_over
-from axonrl.environments.wrappers import WrapperError, Wrapping, mask_from_info
+from axonrl.environments.wrappers import mask_from_info
+from axonrl.environments.wrapping import WrapperError, Wrapping
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
 from axonrl.tests.raising import raised
