@@ -53,6 +53,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "progress": "axonrl.hooks:ProgressHook",
     },
     "exploration": {},  # axonrl's own are named in explorations/description.py
+    "wrapper": {},  # axonrl's own are named in environments/wrapping.py
     "tracker": {
         "polyaxon": "axonrl.experiments.polyaxon.tracker:PolyaxonServer",
         "mlflow": "axonrl.experiments.tracking.mlflow:MLflowTracker",
@@ -66,7 +67,8 @@ def find(kind: str, name: str) -> Any:
     """The function or class behind a name.
 
     Args:
-        kind: ``"model_fn"``, ``"memory"``, ``"hook"``, ``"exploration"`` or ``"tracker"``.
+        kind: ``"model_fn"``, ``"memory"``, ``"hook"``, ``"exploration"``, ``"wrapper"`` or
+            ``"tracker"``.
         name: a short name, or ``package.module:attribute``.
 
     Raises:

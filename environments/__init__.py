@@ -5,7 +5,7 @@ from .batched import BatchedEnvironment, Step
 from .diagnosis import Diagnosis, Finding, check
 from .episodes import read_episodes, write_episodes
 from .ids import make, open_environment, similar
-from .wrappers import WrapperError
+from .wrapping import WrapperError
 
 __all__ = [
     "BatchedEnvironment",

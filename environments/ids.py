@@ -25,7 +25,7 @@ from .copies import Single
 from .native import NativeVectorEnv, check_native, make_native
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import Pool, PooledEnv, PooledVectorEnv
-from .wrappers import Given, Wrapping
+from .wrapping import Given, Wrapping
 
 _ATARI = "ALE/"
 """Prefix of the ids of the Arcade Learning Environment's games."""
@@ -81,8 +81,8 @@ def make(
             for Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
             ``"envpool"``, by EnvPool's threads, for its ids: such a run is not exact.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
-            ``environments.wrappers``. ``normalize_observation`` and ``normalize_reward`` share their statistics among
-            all copies.
+            ``environments.wrappers``. Others are named ``package.module:Wrapper``. ``normalize_observation`` and
+            ``normalize_reward`` share their statistics among all copies.
         **kwargs: passed to ``gymnasium.make``, or ``envpool.make``: ``max_episode_steps`` and the environment's own
             arguments; for EnvPool also ``num_threads``.
 

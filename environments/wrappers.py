@@ -1,44 +1,23 @@
-"""Wrappers by name: Gymnasium's around each copy of an environment, normalisation around all of them together."""
+"""Wrappers that have names: Gymnasium's around each copy of an environment, normalisation around all copies."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
-from ..core.checks import count, did_you_mean, integer, number, plain, shortened
+from ..core.checks import count, integer, number, shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import ACTION_MASK, Array
 from .batched import AnyEnv
-from .normalizers import NormalizeObservation, NormalizeReward, Normalizers
+from .normalizers import NormalizeObservation, NormalizeReward
 from .spaces import AnySpace
-
-Given: TypeAlias = "str | Mapping[str, Any]"
-"""A wrapper in a list: its name, or ``{"kind": name, argument: value, ...}``."""
-
-
-class WrapperError(ArgumentError):
-    """A wrapper is invalid or does not fit; ``argument`` is ``"wrappers[<index>].<key>"``.
-
-    Args:
-        message: the reason.
-        index: index in the list of wrappers.
-        key: the invalid argument or ``"kind"``, if one is to blame.
-        value: what was given.
-    """
-
-    def __init__(self, message: str, index: int, key: str | None = None, value: object = None) -> None:
-        super().__init__(message, f"wrappers[{index}]" + (f".{key}" if key else ""), value)
-        self.args = (message, index, key, value)  # for pickling
-        self.index = index
-        self.key = key
 
 
 def normalize_observation(space: AnySpace, num_envs: int, *, clip: float = 10.0) -> NormalizeObservation:
@@ -222,125 +201,3 @@ def _move_channels(env: AnyEnv, source: int, destination: int) -> AnyEnv:
 
 def _unsuitable(kind: str, problem: str, space: gymnasium.Space[Any]) -> ArgumentError:
     return ArgumentError(f"the {kind.replace('_', ' ')} {problem}, got {space}", kind, space)
-
-
-_AROUND_EACH: Final[Mapping[str, Callable[..., AnyEnv]]] = {
-    function.__name__: function
-    for function in (
-        *(time_limit, frame_stack, atari, rescale_action, channels_first, channels_last, mask_from_info),
-        select_observation,
-    )
-}
-_AROUND_ALL: Final[Mapping[str, Callable[..., Any]]] = {
-    function.__name__: function for function in (normalize_observation, normalize_reward)
-}
-_UNSEEN: Final = ("time_limit", "rescale_action")
-"""Wrappers that change neither observations nor rewards: they may also be listed after normalisation."""
-NAMES: Final = (*_AROUND_ALL, *_AROUND_EACH)
-_ELSEWHERE: Final = {
-    "AtariPreprocessing": "atari",
-    "AtariWrapper": "atari",
-    "FrameStackObservation": "frame_stack",
-    "VecFrameStack": "frame_stack",
-    "VecNormalize": "normalize_observation",
-    "VecTransposeImage": "channels_first",
-    "ActionMasker": "mask_from_info",
-}
-"""Classes of Gymnasium and Stable-Baselines3 whose names are nearer to another wrapper than to the right one."""
-
-
-class Wrapping:
-    """A checked list of wrappers, the innermost first.
-
-    Raises:
-        WrapperError: a name is unknown, an argument is unknown or missing, or the order is invalid.
-    """
-
-    def __init__(self, given: Sequence[Given]) -> None:
-        if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-            message = f"wrappers must be a list of names and mappings with a kind, got {given!r}"
-            raise ArgumentError(message, "wrappers", given)
-        self.given: list[dict[str, Any]] = []
-        """The wrappers, each ``{"kind": name, argument: value, ...}``."""
-        self._each: list[tuple[int, str, dict[str, Any]]] = []
-        self._all: dict[str, tuple[int, dict[str, Any]]] = {}
-        for index, one in enumerate(given):
-            name, arguments = _parsed(one, index)
-            self.given.append({"kind": name, **arguments})
-            if name in self._all:
-                raise WrapperError(f"duplicate {name}", index, value=one)
-            if name in _AROUND_ALL:
-                self._all[name] = (index, arguments)
-                continue
-            if self._all and name not in _UNSEEN:
-                others = " and ".join(self._all)
-                raise WrapperError(f"{name} must come before {others}: normalisation is outermost", index, value=one)
-            self._each.append((index, name, arguments))
-
-    def wrap(self, env: AnyEnv) -> AnyEnv:
-        """Wrap one copy in all wrappers but the normalisation; ``WrapperError`` if one does not fit."""
-        for index, name, arguments in self._each:
-            env = _attempt(_AROUND_EACH[name], (env,), arguments, index)
-        return env
-
-    def refuse_around_each(self, what: str, but: Sequence[str] = ()) -> list[str]:
-        """Refuse wrappers around copies that cannot have any, except wrappers whose work the copies do themselves.
-
-        Args:
-            what: the copies, for the message.
-            but: names of the wrappers whose work the copies do.
-
-        Returns:
-            The names in ``but`` that are in the list.
-
-        Raises:
-            WrapperError: the list has another wrapper around each copy, or a duplicate.
-        """
-        found: list[str] = []
-        for index, name, _ in self._each:
-            if name in but and name not in found:
-                found.append(name)
-                continue
-            advice = "pass max_episode_steps to the environment (kwargs in a file)" if name == "time_limit" else ""
-            advice = advice or "use vectorization 'sync'"
-            raise WrapperError(f"{name} cannot be put around {what}; {advice}", index, "kind", name)
-        return found
-
-    def normalizers(self, space: AnySpace, num_envs: int) -> Normalizers:
-        """Normalisation of ``num_envs`` copies with these observations; ``WrapperError`` if unsuitable."""
-        made = {
-            name: _attempt(_AROUND_ALL[name], (space, num_envs), arguments, index)
-            for name, (index, arguments) in self._all.items()
-        }
-        return Normalizers(made.get("normalize_observation"), made.get("normalize_reward"))
-
-
-def _parsed(one: Any, index: int) -> tuple[str, dict[str, Any]]:
-    arguments = {"kind": one} if isinstance(one, str) else plain(dict(one)) if isinstance(one, Mapping) else {}
-    name = arguments.pop("kind", None)
-    if name is None:
-        raise WrapperError(f"a wrapper must be a name or a mapping with a kind, got {one!r}", index, value=one)
-    if name not in NAMES:
-        known = did_you_mean(_ELSEWHERE.get(str(name), name), NAMES) or f"; there are {', '.join(NAMES)}"
-        raise WrapperError(f"unknown wrapper {name!r}{known}", index, "kind", name)
-    function = _AROUND_EACH.get(name) or _AROUND_ALL[name]
-    parameters = inspect.signature(function).parameters.values()
-    takes = {parameter.name: parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
-    for argument in arguments:
-        if argument not in takes:
-            known = did_you_mean(argument, takes) or (f"; it takes {', '.join(takes)}" if takes else "")
-            raise WrapperError(f"{name} takes no argument {argument!r}{known}", index, argument, arguments[argument])
-    for argument, parameter in takes.items():
-        if parameter.default is parameter.empty and argument not in arguments:
-            raise WrapperError(f"{name} needs the argument {argument!r}", index)
-    return name, arguments
-
-
-def _attempt(function: Callable[..., Any], given: tuple[Any, ...], arguments: Mapping[str, Any], index: int) -> Any:
-    """Call a wrapper's function; its errors become WrapperErrors, with the key of the argument to blame."""
-    try:
-        return function(*given, **arguments)
-    except (TypeError, ValueError) as error:
-        argument, value = (error.argument, error.value) if isinstance(error, ArgumentError) else (None, None)
-        key = argument if argument in arguments else None
-        raise WrapperError(f"{function.__name__}: {error}", index, key, value) from error

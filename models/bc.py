@@ -44,7 +44,7 @@ def model_fn(
     """
     params = from_params(BCParams, params)
     # Without the bound it would fall without end for an expert that always does the same.
-    policy = ActorCritic(config, params, "BC", critic=False, least_log_std=LOG_STD_BOUNDS[0])
+    policy = ActorCritic(config, params, "BC", values=(), least_log_std=LOG_STD_BOUNDS[0])
     if mode == Modes.PREDICT:
         return policy.predict(features, record=())
 

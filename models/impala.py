@@ -15,7 +15,7 @@ from ..core.schedules import ScheduleLike
 from ..core.tensorflow_import import tf
 from .blocks import rollouts
 from .blocks.actor_critic import ActorCritic
-from .blocks.actor_critic_params import PolicyValueParams
+from .blocks.actor_critic_params import VALUE, PolicyValueParams
 from .blocks.losses import approximate_kl
 from .blocks.optimizers import scheduled
 from .blocks.params import from_params, one_of, optional, param, real, whole
@@ -94,7 +94,8 @@ def _losses(
     entropy_coefficient: Tensor,
 ) -> dict[str, Tensor]:
     """The loss of a rollout (section 4.2), and its terms."""
-    outputs, value, next_value = network.evaluate_with_next(rows)
+    outputs, *both = network.evaluate_with_next(rows)
+    value, next_value = (values[VALUE] for values in both)
     policy = network.actions.distribution(outputs)
     log_prob = policy.log_prob(rows["action"])  # [B]
     log_ratio = log_prob - rows["log_prob"]

@@ -79,7 +79,7 @@ def model_fn(
     if not isinstance(space, spaces.Discrete) and not (isinstance(space, spaces.Box) and is_bounded_box(space)):
         message = f"IQL needs a bounded Box of floats or a Discrete space as action space, got {space!r}"
         raise ArgumentError(message, "action_space", space)
-    policy = ActorCritic(config, params, "IQL", critic=False, least_log_std=LEAST_LOG_STD)
+    policy = ActorCritic(config, params, "IQL", values=(), least_log_std=LEAST_LOG_STD)
     if mode == Modes.PREDICT:
         return policy.predict(features, record=())
 

@@ -17,14 +17,17 @@ from ..core.schedules import ScheduleLike
 from ..core.tensorflow_import import tf
 from .blocks import losses, rollouts
 from .blocks.actor_critic import ActorCritic
-from .blocks.actor_critic_params import ActorCriticParams
+from .blocks.actor_critic_params import INTRINSIC_VALUE, VALUE, ActorCriticParams
 from .blocks.optimizers import scheduled
 from .blocks.params import flag, from_params, optional, param, real, schedule, whole
+from .blocks.rnd import RND
 from .blocks.train_step import minimizing
 
 Tensor: TypeAlias = Any
 
 _SCALARS = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm")
+_RETURNS = {VALUE: "return", INTRINSIC_VALUE: "intrinsic_return"}
+"""Head of the value to the rows that it learns."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,24 +67,32 @@ def model_fn(
     (estimate, from the policy that acted), ``clip_fraction``, ``gradient_norm`` (before clipping); and
     ``explained_variance`` (of the returns, by the recorded values), ``optimizer_steps``, ``learning_rate``.
 
+    With intrinsic rewards there is the prediction ``intrinsic_value`` [B], and the metrics ``intrinsic_reward`` (the
+    mean of the rollout), ``intrinsic_value_loss`` and ``predictor_loss``.
+
     Raises:
         ArgumentError: the spaces do not fit, the minibatches do not divide the rollout, the memory does not yield
             rollouts, or a parameter is invalid.
     """
     params = from_params(PPOParams, params)
-    network = ActorCritic(config, params, "PPO and A2C", params.sequence_length)
+    network = ActorCritic(config, params, "PPO and A2C", params.sequence_length, values=params.values)
     if mode == Modes.PREDICT:
-        return network.predict(features, record=("log_prob", "value"))
+        return network.predict(features, record=("log_prob", *params.values))
 
-    rollout = network.rollout(features, labels, params.gae_lambda)
+    bonus = None
+    if params.intrinsic_coefficient is not None:
+        bonus = RND(network.observations, params, labels, learns=mode == Modes.TRAIN)
+    rollout = network.rollout(features, labels, params.gae_lambda, bonus)
     clip = scheduled(params.clip, "clip", labels)
     entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
-    terms = partial(_losses, network, params, clip, entropy_coefficient)
+    terms = partial(_losses, network, params, clip, entropy_coefficient, bonus)
     if mode == Modes.EVAL:
         scalars = terms(rollout)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
-    rows = network.rows(features, labels) if params.recompute_advantages else None
-    return _training(network, params, labels, rollout, rows, terms)
+    refresh = None
+    if params.recompute_advantages:
+        refresh = partial(network.recomputed, network.rows(features, labels), labels, params.gae_lambda, bonus)
+    return _training(network, params, labels, rollout, terms, bonus, refresh)
 
 
 def _training(
@@ -89,22 +100,24 @@ def _training(
     params: PPOParams,
     labels: Mapping[str, Any],
     rollout: Mapping[str, Any],
-    rows: Mapping[str, Any] | None,
     terms: Callable[[Mapping[str, Any]], dict[str, Tensor]],
+    bonus: RND | None,
+    refresh: Callable[[], Mapping[str, Tensor]] | None,
 ) -> EstimatorSpec:
     """The spec of TRAIN: a step of the optimizer for each minibatch, on the loss that ``terms`` gives of its rows.
 
-    Before every pass, advantages of ``rows`` are computed anew; None keeps those of the rollout.
+    Before every pass, ``refresh`` computes advantages anew; None keeps those of the rollout.
     """
-    update, learning_rate = minimizing(terms, network.variables, labels, params)
-    refresh = None
-    if rows is not None:
-        refresh = partial(network.recomputed, rows, labels, params.gae_lambda)
+    variables, names = network.variables, _SCALARS
     metrics = {"explained_variance": rollouts.explained_variance(rollout["value"], rollout["return"])}
+    if bonus is not None:
+        variables, names = [*variables, *bonus.variables], (*names, "intrinsic_value_loss", "predictor_loss")
+        metrics["intrinsic_reward"] = tf.reduce_mean(bonus.reward)
+    update, learning_rate = minimizing(terms, variables, labels, params)
     means = rollouts.over_minibatches(
         update,
         rollout,
-        _SCALARS,
+        names,
         params.epochs,
         params.minibatch_size,
         together=network.sequence_length,
@@ -120,22 +133,32 @@ def _losses(
     params: PPOParams,
     clip: Tensor,
     entropy_coefficient: Tensor,
+    bonus: RND | None,
     rows: Mapping[str, Any],
 ) -> dict[str, Tensor]:
     """The loss of some rows (Schulman et al. 2017, equation 9), and its terms."""
-    outputs, value = network.evaluate(rows)
+    outputs, values = network.evaluate(rows)
     policy = network.actions.distribution(outputs)
     advantage = rollouts.normalized(rows["advantage"]) if params.normalize_advantages else rows["advantage"]
     log_ratio = policy.log_prob(rows["action"]) - rows["log_prob"]  # [B]
     ratio = tf.exp(log_ratio)
     policy_loss = tf.reduce_mean(losses.clipped_surrogate(log_ratio, advantage, clip))
-    value_loss = tf.reduce_mean(losses.clipped_squared(value, rows["value"], rows["return"], params.value_clip))
+    value_losses = {
+        f"{name}_loss": tf.reduce_mean(
+            losses.clipped_squared(value, rows[name], rows[_RETURNS[name]], params.value_clip)
+        )
+        for name, value in values.items()
+    }
     entropy = tf.reduce_mean(policy.entropy())
-    return {
-        "loss": policy_loss + params.value_coefficient * value_loss - entropy_coefficient * entropy,
+    loss = policy_loss + params.value_coefficient * tf.add_n([*value_losses.values()]) - entropy_coefficient * entropy
+    scalars = {
         "policy_loss": policy_loss,
-        "value_loss": value_loss,
+        **value_losses,
         "entropy": entropy,
         "kl": losses.approximate_kl(log_ratio),
         "clip_fraction": tf.reduce_mean(tf.cast(tf.abs(ratio - 1) > clip, tf.float32)),
     }
+    if bonus is not None:
+        scalars["predictor_loss"] = bonus.loss(rows)
+        loss += scalars["predictor_loss"]
+    return {"loss": loss, **scalars}

@@ -16,13 +16,14 @@ from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.schedules import ScheduleLike
 from ..core.tensorflow_import import tf
 from .blocks.actor_critic import ActorCritic
+from .blocks.actor_critic_params import VALUE
 from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
 from .blocks.params import from_params, one_of, param, schedule
 from .blocks.rollouts import normalized
 from .blocks.train_step import minimize
 from .blocks.value_fit import ValueFittingParams, fit_value, value_loss
 
-VALUE, NONE = "value", "none"
+NONE = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,9 +60,10 @@ def model_fn(
     """
     params = from_params(VPGParams, params)
     has_value = params.baseline == VALUE
-    network = ActorCritic(config, params, "VPG", params.sequence_length, critic=has_value)
+    values = (VALUE,) if has_value else ()
+    network = ActorCritic(config, params, "VPG", params.sequence_length, values=values)
     if mode == Modes.PREDICT:
-        return network.predict(features, record=("value",) if has_value else ())
+        return network.predict(features, record=values)
 
     rollout = network.rollout(features, labels, params.gae_lambda)
     advantage = normalized(rollout["advantage"]) if params.normalize_advantages else rollout["advantage"]

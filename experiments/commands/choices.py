@@ -53,14 +53,14 @@ def new(arguments: argparse.Namespace) -> int:
 
 def _names() -> dict[str, dict[str, str]]:
     from ...core import registry
-    from ...environments import wrappers
+    from ...environments import wrappers, wrapping
     from ..config import schema
 
     sections = {"experiments": {name: schema.load(path)[0].description for name, path in shipped().items()}}
     kinds = {"models": "model_fn", "memories": "memory", "hooks": "hook", "trackers": "tracker"}
     for title, kind in kinds.items():
         sections[title] = {name: registry.summary(kind, name) for name in registry.names(kind)}
-    sections["wrappers"] = {name: getattr(wrappers, name).__doc__ for name in sorted(wrappers.NAMES)}
+    sections["wrappers"] = {name: getattr(wrappers, name).__doc__ for name in sorted(wrapping.NAMES)}
     return {
         title: {name: line.partition("\n")[0].replace("``", "'") for name, line in entries.items()}
         for title, entries in sections.items()

@@ -86,14 +86,14 @@ def experiment_schema() -> dict[str, Any]:
 
 def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> None:
     """The known names, alone or with arguments."""
-    from ...environments.wrappers import NAMES
+    from ...environments.wrapping import NAMES
 
     agent, environment, tracker = (definitions[name] for name in ("AgentSection", "Environment", "Tracker"))
     agent["properties"]["model_fn"] |= _one_of(registry.names("model_fn"), _ELSEWHERE)
     del agent["properties"]["model_fn"]["type"]
     definitions["Memory"] = _named(registry.names("memory"), _ELSEWHERE, "A memory, by name alone or with arguments.")
     definitions["Hook"] = _named(registry.names("hook"), _ELSEWHERE, "A hook, by name alone or with arguments.")
-    definitions["Wrapper"] = _named(NAMES, None, "A wrapper, by name alone or with arguments.")
+    definitions["Wrapper"] = _named(NAMES, _ELSEWHERE, "A wrapper, by name alone or with arguments.")
     agent["properties"]["warm_start"]["anyOf"].insert(0, {"type": "string"})
     agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
     environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}

@@ -192,7 +192,7 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
 
 def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
     """Check the name of a wrapper and those of its arguments."""
-    from ...environments.wrappers import WrapperError, Wrapping
+    from ...environments.wrapping import WrapperError, Wrapping
 
     try:
         Wrapping([wrapper.model_dump()])

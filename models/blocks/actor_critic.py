@@ -18,13 +18,14 @@ from ...core.protocols import EstimatorSpec, Modes, RunConfig
 from ...core.tensorflow_import import keras, tf
 from . import rollouts
 from .actions import actions_of
-from .actor_critic_params import PolicyNetworkParams
+from .actor_critic_params import INTRINSIC_VALUE, VALUE, PolicyNetworkParams
+from .actor_critic_parts import Part, transposed
 from .box_actions import StateDependentBox
 from .lstm import State
-from .networks import Network
 from .observations import Observations
-from .recurrent import RecurrentNetwork, observation_and_state
-from .returns import gae
+from .recurrent import observation_and_state
+from .returns import endless_gae, gae
+from .rnd import RND
 
 Tensor: TypeAlias = Any
 
@@ -32,12 +33,14 @@ Tensor: TypeAlias = Any
 class ActorCritic:
     """Policy and value networks. All variables are created at once.
 
+    A value has one head for each kind of reward.
+
     Args:
         config: has the spaces.
         params: parameters of the networks.
         algorithm: for error messages.
         sequence_length: timesteps over which an LSTM is unrolled in training.
-        critic: whether there is a value; without one all values are None, and count as 0 in a rollout.
+        values: heads of the value; without any there is no value, and it counts as 0 in a rollout.
         least_log_std: lower bound of the log standard deviation of Box actions; None for none.
 
     Raises:
@@ -52,18 +55,19 @@ class ActorCritic:
         algorithm: str,
         sequence_length: int = 1,
         *,
-        critic: bool = True,
+        values: Sequence[str] = (VALUE,),
         least_log_std: float | None = None,
     ) -> None:
         self.actions = actions = actions_of(
             config.action_space, algorithm, params.box_policy, params.sde_resample_every
         )
         """Actions of the policy."""
-        self._observations = Observations(config.observation_space, actions.space, params.action_mask)
-        self._algorithm, shape = algorithm, self._observations.shape
+        self.observations = Observations(config.observation_space, actions.space, params.action_mask)
+        """Encoding of observations."""
+        self._algorithm, shape = algorithm, self.observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
         # The small head starts with a nearly uniform policy: Andrychowicz et al. 2020, section 3.2.
-        self._policy = _Part("policy", shape, actions.num_outputs, params, scale, head_scale=0.01)
+        self._policy = Part("policy", shape, actions.num_outputs, params, scale, head_scale=0.01)
         self._log_std, self._least_log_std = None, least_log_std
         if actions.num_scales:
             with keras.name_scope("policy"):
@@ -71,9 +75,10 @@ class ActorCritic:
                 scales = (self._policy.width, actions.num_scales) if of_features else actions.num_scales
                 initial = np.full(scales, params.log_std, np.float32)
                 self._log_std = keras.Variable(initial, name="log_std")
-        self._value: Any = None
-        if critic:
-            self._value = _Part("value", shape, 1, params, scale, shared=self._policy if params.shared else None)
+        self._values, self._value = tuple(values), None
+        if values:
+            shared = self._policy if params.shared else None
+            self._value = Part("value", shape, len(values), params, scale, shared=shared)
         self._shared, self._recurrent = params.shared, params.lstm is not None
         self.sequence_length = sequence_length if self._recurrent else 1
         """Number of rows that minibatches keep together."""
@@ -97,20 +102,21 @@ class ActorCritic:
         return found if self._log_std is None else [*found, self._log_std]
 
     def predict(self, features: Any, record: Sequence[str]) -> EstimatorSpec:
-        """The spec of PREDICT: the likeliest ``action``, the ``value`` [B], and the distribution's parameters.
+        """The spec of PREDICT: the likeliest ``action``, the values [B] by head, and the distribution's parameters.
 
         Args:
             features: observations [B, ...], with the recurrent state before each if there is one.
             record: names of predictions to store with each transition.
         """
         observation, state = observation_and_state(features)
-        encoded, actions = self._observations.encode(observation), self.actions
+        encoded, actions = self.observations.encode(observation), self.actions
         hidden, following = self._policy.step(encoded, state)
         outputs = self._described(hidden, observation)
         predictions = {"action": actions.likeliest(outputs)}
         if self._value is not None:
             value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
-            predictions["value"], following = self._value.head(value_hidden)[:, 0], {**following, **others}
+            predictions |= self._by_head(value_hidden)
+            following = {**following, **others}
         return EstimatorSpec(
             Modes.PREDICT,
             {**predictions, **actions.shaped(outputs)},
@@ -119,40 +125,61 @@ class ActorCritic:
             state=following or None,
         )
 
-    def rollout(self, features: Any, labels: Mapping[str, Any], gae_lambda: float) -> dict[str, Any]:
+    def rollout(
+        self, features: Any, labels: Mapping[str, Any], gae_lambda: float, bonus: RND | None = None
+    ) -> dict[str, Any]:
         """The rows of a rollout for PPO: :meth:`rows` without ``next_observation``, with advantages and returns.
 
         ``advantage`` (Schulman et al. 2016, equation 16) and ``return`` (advantage plus recorded value), float32 [B].
+        With a bonus its advantage is added; there is ``intrinsic_return``, and the bonus' own rows.
 
         Args:
             features: as for :meth:`rows`.
-            labels: as for :meth:`rows`, with the recorded ``value`` if there is one, and ``log_prob`` if it is
-                recorded.
+            labels: as for :meth:`rows`, with the recorded values, and ``log_prob`` if it is recorded.
             gae_lambda: lambda of the advantages.
+            bonus: intrinsic rewards, if the value has a head for them.
         """
-        found = self.rows(features, labels, [name for name in ("log_prob", "value") if name in labels])
-        value = next_value = tf.zeros_like(labels["reward"])
+        recorded = [name for name in ("log_prob", *self._values) if name in labels]
+        found = self.rows(features, labels, recorded)
+        values = next_values = {VALUE: tf.zeros_like(labels["reward"])}
         if self._value is not None:
-            value, next_value = labels["value"], self.in_time(self._next_value(found, self._states(found)), labels)
+            values = {name: labels[name] for name in self._values}
+            ahead = self._next_values(found, self._states(found))
+            next_values = {name: self.in_time(value, labels) for name, value in ahead.items()}
         del found["next_observation"]
-        return {**found, **self._advantages(labels, value, next_value, gae_lambda)}
+        extra = {} if bonus is None else self._in_rows(bonus.rows)
+        return {**found, **extra, **self._advantages(labels, values, next_values, gae_lambda, bonus)}
 
-    def recomputed(self, rows: Mapping[str, Any], labels: Mapping[str, Any], gae_lambda: float) -> dict[str, Tensor]:
-        """``value``, ``advantage`` and ``return`` of :meth:`rows` by the value network as it is now, float32 [B]."""
-        encoded = self._observations.encode(rows["observation"])
+    def recomputed(
+        self, rows: Mapping[str, Any], labels: Mapping[str, Any], gae_lambda: float, bonus: RND | None = None
+    ) -> dict[str, Tensor]:
+        """Values, advantages and returns of :meth:`rows` by the value network as it is now, float32 [B]."""
+        encoded = self.observations.encode(rows["observation"])
         hidden, state = self._value.unroll(encoded, rows, self.sequence_length)
-        both = (self._value.head(hidden)[:, 0], self._next_value(rows, state))
-        value, next_value = (self.in_time(tf.stop_gradient(values), labels) for values in both)
-        return {**self._in_rows({"value": value}), **self._advantages(labels, value, next_value, gae_lambda)}
+        both = (self._by_head(hidden), self._next_values(rows, state))
+        values, next_values = (
+            {name: self.in_time(tf.stop_gradient(value), labels) for name, value in by_head.items()} for by_head in both
+        )
+        return {**self._in_rows(values), **self._advantages(labels, values, next_values, gae_lambda, bonus)}
 
     def _advantages(
-        self, labels: Mapping[str, Any], value: Tensor, next_value: Tensor, gae_lambda: float
+        self,
+        labels: Mapping[str, Any],
+        values: Mapping[str, Tensor],
+        next_values: Mapping[str, Tensor],
+        gae_lambda: float,
+        bonus: RND | None,
     ) -> dict[str, Tensor]:
-        """Rows of advantages and returns from values [T, N]."""
+        """Rows of advantages and returns from values [T, N] by head."""
         reward, discount, truncated = (labels[name] for name in ("reward", "discount", "truncated"))
-        advantage = gae(reward, discount, truncated, value, next_value, gae_lambda)
-        found: dict[str, Tensor] = self._in_rows({"advantage": advantage, "return": advantage + value})
-        return found
+        advantage = gae(reward, discount, truncated, values[VALUE], next_values[VALUE], gae_lambda)
+        found = {"advantage": advantage, "return": advantage + values[VALUE]}
+        if bonus is not None:
+            value, last = values[INTRINSIC_VALUE], next_values[INTRINSIC_VALUE][-1]
+            own = endless_gae(bonus.reward, bonus.discount, value, last, gae_lambda)
+            found = {**found, "advantage": advantage + bonus.coefficient * own, "intrinsic_return": own + value}
+        in_rows: dict[str, Tensor] = self._in_rows(found)
+        return in_rows
 
     def rows(self, features: Any, labels: Mapping[str, Any], recorded: Sequence[str] = ()) -> dict[str, Any]:
         """The rows of a rollout, [B, ...], for :meth:`evaluate`.
@@ -183,20 +210,22 @@ class ActorCritic:
     def in_time(self, values: Tensor, labels: Mapping[str, Any]) -> Tensor:
         """Rearrange values of rows, [B], into the rollout's shape, [T, N]."""
         length, copies = labels["reward"].shape
-        return tf.reshape(_transposed(values, copies, length) if self._recurrent else values, [length, copies])
+        return tf.reshape(transposed(values, copies, length) if self._recurrent else values, [length, copies])
 
-    def evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor]:
-        """Parameters of the distributions (each [B, ...]), and values float32 [B], for rows of a rollout.
+    def evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Parameters of the distributions (each [B, ...]), and values float32 [B] by head, for rows of a rollout.
 
         With an LSTM the rows must be whole sequences; each begins with the recorded state.
         """
-        outputs, value, _ = self._evaluate(rows)
-        return outputs, value
+        outputs, values, _ = self._evaluate(rows)
+        return outputs, values
 
-    def evaluate_with_next(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        """Results of :meth:`evaluate`, and the values of the next observations, float32 [B]."""
-        outputs, value, state = self._evaluate(rows)
-        return outputs, value, self._next_value(rows, state)
+    def evaluate_with_next(
+        self, rows: Mapping[str, Any]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+        """Results of :meth:`evaluate`, and the values of the next observations, float32 [B] by head."""
+        outputs, values, state = self._evaluate(rows)
+        return outputs, values, self._next_values(rows, state)
 
     def _refuse_other_lengths(self, length: int) -> None:
         if length % self.sequence_length:
@@ -212,30 +241,35 @@ class ActorCritic:
         if isinstance(tree, Mapping):
             return {name: self._in_rows(part) for name, part in tree.items()}
         flat = rollouts.rows(tree)
-        return _transposed(flat, *tree.shape[:2]) if self._recurrent else flat
+        return transposed(flat, *tree.shape[:2]) if self._recurrent else flat
 
-    def _evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, State | None]:
-        encoded = self._observations.encode(rows["observation"])
+    def _evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor], State | None]:
+        encoded = self.observations.encode(rows["observation"])
         hidden, state = self._policy.unroll(encoded, rows, self.sequence_length)
         outputs = self._described(hidden, rows["observation"])
         if self._value is None:
-            return outputs, None, None
+            return outputs, {}, None
         if not self._shared:
             hidden, state = self._value.unroll(encoded, rows, self.sequence_length)
-        return outputs, self._value.head(hidden)[:, 0], state
+        return outputs, self._by_head(hidden), state
 
     def _states(self, rows: Mapping[str, Any]) -> State | None:
         """The value's recurrent state after each row; None if it has none."""
         if not self._recurrent:
             return None
-        encoded = self._observations.encode(rows["observation"])
+        encoded = self.observations.encode(rows["observation"])
         states: State | None = self._value.unroll(encoded, rows, self.sequence_length)[1]
         return states
 
-    def _next_value(self, rows: Mapping[str, Any], state: State | None) -> Tensor:
-        """V of the next observations [B], given the value's recurrent state before them."""
-        hidden, _ = self._value.step(self._observations.encode(rows["next_observation"]), state)
-        return self._value.head(hidden)[:, 0]
+    def _next_values(self, rows: Mapping[str, Any], state: State | None) -> dict[str, Tensor]:
+        """V of the next observations [B] by head, given the value's recurrent state before them."""
+        hidden, _ = self._value.step(self.observations.encode(rows["next_observation"]), state)
+        return self._by_head(hidden)
+
+    def _by_head(self, hidden: Tensor) -> dict[str, Tensor]:
+        """Values [B] by head, from the input of the heads."""
+        outputs = self._value.head(hidden)
+        return {name: outputs[:, i] for i, name in enumerate(self._values)}
 
     def _described(self, hidden: Tensor, observation: Any) -> dict[str, Tensor]:
         """The distribution's parameters, from the input of the policy's head, and the mask."""
@@ -245,94 +279,4 @@ class ActorCritic:
         log_std = self._log_std
         if log_std is not None and self._least_log_std is not None:
             log_std = tf.maximum(log_std, self._least_log_std)
-        return {**actions.described(outputs, log_std), **self._observations.masks(observation)}
-
-
-class _Part:
-    """The policy's or the value's network, which may have an LSTM.
-
-    Args:
-        name: prefix of the names of the variables.
-        shape: shape of an encoded observation.
-        size: number of outputs.
-        params: parameters of the layers.
-        scale: factor of the initial kernels of the body.
-        head_scale: factor of the initial kernel of the head.
-        shared: another part, to share its layers below the head.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        shape: Any,
-        size: int,
-        params: PolicyNetworkParams,
-        scale: float,
-        *,
-        head_scale: float = 1.0,
-        shared: _Part | None = None,
-    ) -> None:
-        below = None if shared is None else shared.network
-        scales: dict[str, Any] = {"scale": scale, "head_scale": head_scale}
-        self.network: Any
-        if params.lstm is None:
-            self.network = Network(name, shape, {"head": size}, params, **scales, body=below and below.body)
-        else:
-            self.network = RecurrentNetwork(name, shape, {"head": size}, params, params.lstm, **scales, below=below)
-        self._recurrent = params.lstm is not None
-        self._prefix = "" if name == "policy" or shared is not None else f"{name}_"
-
-    @property
-    def variables(self) -> list[Any]:
-        """Trained variables in the order of creation."""
-        found: list[Any] = self.network.variables
-        return found
-
-    @property
-    def width(self) -> int:
-        """Width of the head's input."""
-        return int(self.network.width)
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """float32 [B, size]."""
-        return self.network.heads(hidden)["head"]
-
-    def step(self, encoded: Tensor, state: Mapping[str, Tensor] | None) -> tuple[Tensor, State]:
-        """The head's input [B, width], and this part's next recurrent state; empty if there is none.
-
-        Args:
-            encoded: observations [B, ...].
-            state: recurrent state before them, [B, units] by name; None where episodes begin.
-        """
-        if not self._recurrent:
-            return self.network.hidden(encoded), {}
-        own = self.network.lstm.begin(encoded) if state is None else self._own(state)
-        hidden, following = self.network(encoded[None], own)
-        return hidden[0], self._named(following)
-
-    def unroll(self, encoded: Tensor, rows: Mapping[str, Any], length: int) -> tuple[Tensor, State | None]:
-        """The head's input [B, width], and the recurrent state after each row; rows must be whole sequences."""
-        if not self._recurrent:
-            return self.network.hidden(encoded), None
-        sequences = encoded.shape[0] // length
-        inputs, begins = (
-            tf.reshape(_transposed(values, sequences, length), [length, sequences, *values.shape[1:]])
-            for values in (encoded, rows["begins"])
-        )
-        first = {name: value[::length] for name, value in self._own(rows["state"]).items()}
-        hidden, state = self.network.unrolled(inputs, first, begins)  # [L, S, units] each
-        flat = {name: _transposed(rollouts.rows(values), length, sequences) for name, values in state.items()}
-        return _transposed(rollouts.rows(hidden), length, sequences), self._named(flat)
-
-    def _own(self, state: Mapping[str, Tensor]) -> State:
-        return {name: state[f"{self._prefix}{name}"] for name in ("hidden", "cell")}
-
-    def _named(self, state: State) -> State:
-        return {f"{self._prefix}{name}": value for name, value in state.items()}
-
-
-def _transposed(values: Tensor, first: int, second: int) -> Tensor:
-    """Reorder rows [first * second, ...] by the second axis: [second * first, ...]."""
-    shape = values.shape[1:]
-    swapped = tf.transpose(tf.reshape(values, [first, second, *shape]), [1, 0, *range(2, 2 + len(shape))])
-    return tf.reshape(swapped, [-1, *shape])
+        return {**actions.described(outputs, log_std), **self.observations.masks(observation)}

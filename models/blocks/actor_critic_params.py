@@ -11,6 +11,9 @@ from .observations import MaskParams
 from .optimizers import OptimizerParams
 from .params import Params, flag, one_of, optional, param, real, schedule, whole
 
+VALUE, INTRINSIC_VALUE = "value", "intrinsic_value"
+"""Heads of a value: of the environment's rewards, and of intrinsic ones."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyNetworkParams(MaskParams, OptimizerParams, NetworkParams):
@@ -112,5 +115,30 @@ class AdvantageParams(Params):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ActorCriticParams(AdvantageParams, PolicyValueParams):
+class RNDParams(Params):
+    """The parameters of intrinsic rewards by random network distillation (Burda et al. 2018)."""
+
+    intrinsic_coefficient: float | None = param(
+        None,
+        "weight of the advantages of intrinsic rewards, by random network distillation; `null`: no such rewards",
+        optional(real(above=0)),
+    )
+    intrinsic_discount: float = param(
+        0.99,
+        "discount of intrinsic rewards, whose returns go on beyond the end of an episode",
+        real(at_least=0, at_most=1),
+    )
+    rnd_units: int = param(128, "size of the dense layers and outputs of target and predictor", whole(at_least=1))
+    rnd_share: float = param(
+        1.0, "share of a rollout's timesteps, drawn at random, of which the predictor learns", real(above=0, at_most=1)
+    )
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Heads of the value."""
+        return (VALUE,) if self.intrinsic_coefficient is None else (VALUE, INTRINSIC_VALUE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorCriticParams(RNDParams, AdvantageParams, PolicyValueParams):
     """The parameters of algorithms with one loss over advantages."""

@@ -47,6 +47,41 @@ def gae(
     return tf.stop_gradient(_summed_backwards(td_error, kept))
 
 
+def endless_gae(reward: Tensor, discount: float, value: Tensor, last_value: Tensor, lambda_: float) -> Tensor:
+    """Advantages of :func:`gae` of rewards whose return goes on in the next episode, for non-episodic returns.
+
+    Source: Burda et al. 2018, https://arxiv.org/abs/1810.12894, section 2.3.
+
+    Args:
+        reward: as for :func:`gae`.
+        discount: gamma.
+        value: as for :func:`gae`.
+        last_value: float32 [N]; V of the observations after the last row.
+        lambda_: as for :func:`gae`.
+
+    Returns:
+        float32 [T, N].
+    """
+    next_value = tf.concat([value[1:], last_value[tf.newaxis]], axis=0)
+    return gae(reward, discount * tf.ones_like(reward), tf.zeros_like(reward), value, next_value, lambda_)
+
+
+def discounted_sums(reward: Tensor, discount: float, before: Tensor) -> Tensor:
+    """Sums of past rewards, ``R_t = r_t + discount R_{t-1}``.
+
+    Args:
+        reward: float32 [T, N]; T is static.
+        discount: gamma.
+        before: float32 [N]; the sum before the first row.
+
+    Returns:
+        float32 [T, N].
+    """
+    terms = tf.concat([reward[:1] + discount * before, reward[1:]], axis=0)
+    backwards = _summed_backwards(tf.reverse(terms, [0]), discount * tf.ones_like(reward))
+    return tf.reverse(backwards, [0])
+
+
 def lambda_returns(reward: Tensor, discount: Tensor, truncated: Tensor, next_value: Tensor, lambda_: float) -> Tensor:
     """The lambda-returns, targets of TD(lambda): ``r_t + discount_t ((1 - lambda) V(s_{t+1}) + lambda G)``.
 

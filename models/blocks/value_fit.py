@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ...core.tensorflow_import import tf
 from . import rollouts
 from .actor_critic import ActorCritic
-from .actor_critic_params import AdvantageParams, PolicyParams
+from .actor_critic_params import VALUE, AdvantageParams, PolicyParams
 from .optimizers import make_optimizer
 from .params import optional, param, whole
 from .train_step import minimize
@@ -62,4 +62,4 @@ def fit_value(
 
 def value_loss(network: ActorCritic, rows: Mapping[str, Any]) -> Tensor:
     """Mean squared error of the values of some rows, float32 scalar."""
-    return tf.reduce_mean(tf.square(network.evaluate(rows)[1] - rows["return"]))
+    return tf.reduce_mean(tf.square(network.evaluate(rows)[1][VALUE] - rows["return"]))

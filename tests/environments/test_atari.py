@@ -10,7 +10,7 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.core.protocols import Array
-from axonrl.environments.wrappers import WrapperError
+from axonrl.environments.wrapping import WrapperError
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.tests.environments.untyped import make, similar

@@ -12,7 +12,7 @@ from axonrl.environments.native import IDS, NativeVectorEnv
 from axonrl.environments.native.elementwise import one_by_one, same_as_scalar
 from axonrl.environments.normalization import Wrapped
 from axonrl.environments.vectors import NativeVector
-from axonrl.environments.wrappers import WrapperError
+from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, similar
 from axonrl.tests.raising import raised

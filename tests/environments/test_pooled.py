@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from axonrl.environments.description import arguments_of
 from axonrl.environments.pooled import PooledEnv
 from axonrl.environments.vectors import NextStepVector, PooledVector
-from axonrl.environments.wrappers import WrapperError
+from axonrl.environments.wrapping import WrapperError
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.tests.environments.untyped import make, open_environment, opened, similar
 from axonrl.tests.raising import raised

@@ -11,10 +11,12 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from axonrl.environments.description import arguments_of
 from axonrl.environments.normalization import WrappedVector
 from axonrl.environments.normalizers import Moments, NormalizeObservation, NormalizeReward
 from axonrl.environments.statistics import statistics_of, taken_over
-from axonrl.environments.wrappers import WrapperError, Wrapping, mask_from_info
+from axonrl.environments.wrappers import mask_from_info
+from axonrl.environments.wrapping import WrapperError, Wrapping
 from axonrl.errors import ArgumentError
 from axonrl.tests.environments.untyped import make, open_environment, opened, registered, similar
 from axonrl.tests.raising import raised
@@ -286,6 +288,40 @@ def test_a_similar_one_can_render() -> None:
     assert gymnasium.make(spec, render_mode="rgb_array", disable_env_checker=True).render_mode == "rgb_array"
 
 
+class Shifted(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Adds a number to every observation. Gymnasium cannot make it again: it does not record its arguments."""
+
+    def __init__(self, env: Any, by: float) -> None:
+        super().__init__(env)
+        assert by > 0, f"by {by}"
+        self.by = by
+
+    def observation(self, observation: Any) -> Any:
+        return observation + self.by
+
+
+def made(env: Any) -> Any:
+    return env
+
+
+def test_a_wrapper_of_ones_own_is_recorded_and_made_again() -> None:
+    names = [{"kind": f"{__name__}:Shifted", "by": 5}, {"kind": f"{__name__}:made"}, "normalize_observation"]
+    training = make("Line-v0", 2, wrappers=names, max_episode_steps=2)
+    described = arguments_of(training)
+    assert described is not None
+    assert described["wrappers"] == [*names[:2], {"kind": names[2]}]
+    env = open_environment(training)
+    env.reset(None, [0, 0])
+    env.step(np.zeros(2, np.int32))
+    moments = training.envs[0].normalizers.observation.obs_rms
+    assert moments.mean.tolist() == [5.5, 10]  # of 5, 5, 6, 6, and of 5 and 15
+    for evaluation in (similar(training), make(described["id"], wrappers=described["wrappers"], **described["kwargs"])):
+        evaluation.reset()
+        assert evaluation.get_wrapper_attr("by") == 5
+        assert [evaluation.step(0)[3] for _ in range(2)] == [False, True]
+    assert similar(training).reset()[0].tolist() == [-1, -1]
+
+
 def test_copies_that_do_not_share_cannot_be_made_again() -> None:
     alone = SyncVectorEnv([lambda: make("Line-v0", wrappers=["normalize_observation"])] * 2)
     with pytest.raises(ValueError, match="has running statistics, which a new one would lack; pass env instead"):
@@ -393,6 +429,30 @@ LIMIT = {"kind": "time_limit", "max_episode_steps": 2}
             r"max_action must be above min_action, got 1\.0 and 1\.0",
         ),
         (["mask_from_info"], {"actions": Box(0, 1, (1,))}, None, "must be Discrete or MultiDiscrete, got Box"),
+        (
+            ["nothing"],
+            {},
+            "kind",
+            r"unknown wrapper 'nothing'; there are .*; write 'package.module:Wrapper' for another",
+        ),
+        (
+            ["no_module:Wrapper"],
+            {},
+            "kind",
+            "wrapper 'no_module:Wrapper': there is no module 'no_module' on the import",
+        ),
+        ([f"{__name__}:Shiftd"], {}, "kind", "has no 'Shiftd'; did you mean 'Shifted'"),
+        ([f"{__name__}:Shifted"], {}, None, "Shifted needs the argument 'by'"),
+        ([{"kind": f"{__name__}:Shifted", "bye": 1}], {}, "bye", "takes no argument 'bye' .did you mean 'by'"),
+        ([{"kind": f"{__name__}:Shifted", "by": -1}], {}, "kind", "Shifted does not fit .*: AssertionError: by -1"),
+        (["builtins:repr"], {}, "kind", "builtins:repr must return a gymnasium.Env, got str"),
+        (["builtins:dict"], {}, "kind", "builtins:dict' must take the environment as its first argument"),
+        (
+            ["normalize_reward", f"{__name__}:made"],
+            {},
+            None,
+            "made must come before normalize_reward: normalisation is",
+        ),
     ],
 )
 def test_mistakes(wrappers: Any, kwargs: Any, key: Any, message: Any) -> None:

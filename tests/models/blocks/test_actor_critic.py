@@ -80,7 +80,8 @@ CASES = [(False, UNITS, 3), (True, UNITS, 6), (False, UNITS, 1), (True, None, 1)
 def test_sequences_give_what_acting_gave(shared: bool, lstm: int | None, sequence_length: int) -> None:
     network, rollout = made(shared, lstm, sequence_length)
     rows = network.rows(rollout.features, rollout.labels, ("log_prob",))
-    outputs, value, next_value = network.evaluate_with_next(rows)
+    outputs, *both = network.evaluate_with_next(rows)
+    value, next_value = (values["value"] for values in both)
     for found, expected in ((value, rollout.value), (next_value, rollout.next_value)):
         np.testing.assert_allclose(network.in_time(found, rollout.labels), expected, rtol=1e-5, atol=1e-6)
     for action in range(2):

@@ -183,3 +183,17 @@ def test_n_step_returns_by_hand(n_step: int, ends: Any, expected: list[float]) -
     reward, discount, truncated, _, next_value = (tf.constant(a, tf.float32) for a in rollout(**ends))
     found = n_step_returns(reward, discount, truncated, next_value, n_step)
     assert found.numpy()[:, 0].tolist() == expected
+
+
+def test_intrinsic_returns_go_on_beyond_episodes() -> None:
+    """Those of "open end" above."""
+    reward, value = (tf.constant(column, tf.float32)[:, None] for column in (REWARD, VALUE))
+    found = returns.endless_gae(reward, 0.5, value, tf.constant([10.0]), 0.5)
+    np.testing.assert_allclose(found[:, 0], [1.53125, 2.125, 0.5, 2.0], rtol=1e-6)
+
+
+def test_discounted_sums() -> None:
+    """1 + 4/2 = 3, 3 + 3/2 = 4.5, 2 + 4.5/2 = 4.25, 5 + 4.25/2 = 7.125; and the next environment begins at 0."""
+    reward = tf.constant([[one, one] for one in REWARD])
+    found = returns.discounted_sums(reward, 0.5, tf.constant([4.0, 0.0]))
+    np.testing.assert_allclose(found, [[3, 1], [4.5, 3.5], [4.25, 3.75], [7.125, 6.875]], rtol=1e-6)
