@@ -23,7 +23,7 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -
         agent: which one.
         environment: gives specifications; or None.
         kwargs: arguments.
-        base: the class ``Agent``, which knows those of all agents.
+        base: the class ``Agent``.
     """
     if isinstance(agent, base):
         return _again(agent, environment, kwargs)
@@ -61,10 +61,20 @@ def resolved(agent: Any, kwargs: dict[str, Any], base: Any, files: tuple[Path, .
     if path.suffix == ".json":
         refuse(f"{_WHERE}: agent", f"names the file {path}, which does not exist", agent)
     if agent.startswith(_OURS):
-        return base.classes[kind_of(agent.rpartition(".")[2])], kwargs
+        return _class_of(kind_of(agent.rpartition(".")[2]), base), kwargs
     if "." in agent:
         return _imported(agent, base), kwargs
-    return base.classes[kind_of(agent)], kwargs
+    return _class_of(kind_of(agent), base), kwargs
+
+
+def _class_of(kind: str, base: Any) -> Any:
+    """The first class below ``Agent`` of an agent's key; a user's own are below it."""
+    classes = base.__subclasses__()
+    for one in classes:
+        if one.kind == kind:
+            break
+        classes += one.__subclasses__()
+    return one
 
 
 def read_spec(argument: str, path: Path) -> Mapping[str, Any]:

@@ -22,8 +22,8 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
     """See :meth:`.agents.Agent.load`.
 
     Args:
-        directory: where it was saved.
-        filename: with or without number and suffix.
+        directory: where it was saved; None for ``.``.
+        filename: with or without number and suffix; None for ``agent``.
         format: or None.
         environment: or None.
         kwargs: arguments that win over the saved ones.
@@ -32,6 +32,7 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
     Returns:
         The agent, or an :class:`.actonly.ActOnly`.
     """
+    directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
     try:
         saved = find(_WHERE, directory, filename, format)
     except TensorforceError:

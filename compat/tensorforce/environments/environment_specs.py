@@ -64,6 +64,11 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     return made
 
 
+def instead_of_class(name: str) -> str | None:
+    """What to use in the place of an adapter that the original had, by the name of its class; None if it had none."""
+    return _TABLE.instead_of_class(name)
+
+
 def is_object(environment: Any) -> bool:
     """Is it an environment, rather than the specification of one? Then whoever made it closes it, too."""
     if isinstance(environment, Environment):

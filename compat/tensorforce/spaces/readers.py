@@ -152,10 +152,8 @@ def read_reward(where: str, given: Any) -> float:
 
 def read_terminal(where: str, given: Any) -> int:
     """0 for an episode that goes on, 1 for one that ended, 2 for one that was aborted."""
-    if given is False:
-        return 0
-    if given is True:
-        return 1
+    if type(given) in (bool, int) and given in ENDINGS:  # at every timestep
+        return int(given)
     array = as_array(f"{where}: terminal", given)
     if array.dtype.kind not in "biu" or array.size != 1 or array.item() not in ENDINGS:
         refuse(f"{where}: terminal", f"must be False, True, 0, 1 or 2, got {shortened(given)}", given)
@@ -210,6 +208,8 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
     Raises:
         TensorforceError: none, one twice, or one out of range.
     """
+    if type(given) is int and 0 <= given < lanes:  # at every timestep
+        return [given], True
     single = isinstance(given, int | np.integer) and not isinstance(given, bool)
     chosen = [given] if single else _list(where, given)
     for index in chosen:

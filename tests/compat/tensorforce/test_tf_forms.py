@@ -285,9 +285,19 @@ def test_estimates_that_nothing_learns_are_warned_about(kwargs: dict[str, Any]) 
         form_of("tensorforce", **kwargs)
 
 
+def test_a_deterministic_policy_gradient_without_a_critic_says_that_it_changes_nothing() -> None:
+    with pytest.warns(UserWarning, match="deterministic_policy_gradient changes nothing without a critic"):
+        form_of("tensorforce", FLOAT, objective="deterministic_policy_gradient")
+
+
 @pytest.mark.parametrize(
     ("kind", "kwargs", "argument"),
     [
+        (
+            "tensorforce",
+            {"actions": FLOAT, "objective": "deterministic_policy_gradient", "baseline_objective": "value"},
+            "objective",
+        ),
         ("tensorforce", {"baseline_optimizer": "synchronization"}, "baseline_optimizer"),
         ("tensorforce", {"memory": 8}, "memory"),
         ("tensorforce", {"policy": {"distributions": {"int": "gaussian"}}}, "policy['distributions']['int']"),
