@@ -72,8 +72,8 @@ class Settings:
     sync_episodes: bool = False
     num_sleep_secs: float = 0.001
     callback: Any = None
-    callback_episode_frequency: int | None = None
-    callback_timestep_frequency: int | None = None
+    callback_episode_frequency: Any = None
+    callback_timestep_frequency: Any = None
     use_tqdm: bool = True
     mean_horizon: int = 1
     evaluation: bool = False
@@ -197,7 +197,8 @@ class Loop:
 
     def _left(self) -> float:
         """Timesteps until the limit; never fewer than are owed."""
-        return self._settings.num_timesteps - self._record.timesteps
+        left: float = self._settings.num_timesteps - self._record.timesteps
+        return left
 
     def _ready(self) -> list[ParallelEpisode]:
         """Lanes whose environment has answered; all or none if they go together."""

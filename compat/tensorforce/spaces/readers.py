@@ -160,7 +160,7 @@ def read_terminal(where: str, given: Any) -> int:
     return int(array.item())
 
 
-def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> dict[str, Array]:
+def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec | Array]) -> dict[str, Array]:
     """Internal states of one row by name; empty for a model without.
 
     Args:
@@ -190,7 +190,7 @@ def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> di
 
 
 def read_batch_of_internals(
-    where: str, given: Any, specs: Mapping[str, ArraySpec], number: int, single: bool
+    where: str, given: Any, specs: Mapping[str, ArraySpec | Array], number: int, single: bool
 ) -> dict[str, Array] | None:
     """Internal states [K, ...] by name of K parallel indices, of which one is ``single``; None for a model without."""
     each = [given] * number if single or _is_nothing(given) else each_of(where, "internals", given, number)
