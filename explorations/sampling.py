@@ -256,8 +256,8 @@ class _Choices:
         return _actions(actions, None if empty is None else empty.reshape(actions.shape))
 
 
-def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draw an index [R] from each row's softmax by inverting its cumulative sum; also return log-probabilities [R].
+def drawn_index(logits: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Draw an index [R] from each row's softmax by inverting its cumulative sum.
 
     The sums stay unnormalised. For u below 1, u * total is below total in floating point too, so every draw finds an
     index; the comparison is strict, so that index never has probability 0.
@@ -265,12 +265,20 @@ def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     Args:
         logits: float64 [R, A]; -inf for probability 0.
         rng: the source of randomness.
+
+    Returns:
+        The index, the logits minus the highest of their row, and the sums [R] of their exponentials.
     """
     shifted = logits - logits.max(1, keepdims=True)  # [R, A], at most 0: exp cannot overflow
     sums = np.exp(shifted).cumsum(1)
     total = sums[:, -1]
     drawn = rng.random(len(total)) * total
-    index: Array = (sums > drawn[:, None]).argmax(1)
+    return (sums > drawn[:, None]).argmax(1), shifted, total
+
+
+def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw an index [R] from each row's softmax; also return log-probabilities [R]."""
+    index, shifted, total = drawn_index(logits, rng)
     return index, shifted[np.arange(len(index)), index] - np.log(total)
 
 

@@ -37,6 +37,26 @@ def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ())
     return _bare(where, spec, table)
 
 
+def unfolded(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What files and dictionaries name under ``key`` or ``type``, and their arguments; those of the outermost win.
+
+    Raises:
+        ArgumentError: a file cannot be read, or contains itself.
+    """
+    files: list[str] = []
+    while isinstance(spec, Mapping) or (isinstance(spec, str) and is_file_name(spec)):
+        if isinstance(spec, str):
+            if spec in files:
+                refuse(where, f"names the file {spec}, which contains itself", spec)
+            files.append(spec)
+            spec = read_file(where, spec)
+            continue
+        entries = dict(mapping(where, spec))
+        spec = entries.pop(key) if key in entries else entries.pop("type", None)
+        given = {**entries, **given}
+    return spec, dict(given)
+
+
 def merged(where: str, values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Both dictionaries in one; a key that both have, with different values, is an error."""
     for key in more:

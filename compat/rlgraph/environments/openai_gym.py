@@ -35,6 +35,7 @@ class OpenAIGymEnv(Environment):
         fire_reset: each episode begins with the actions 1, which must be FIRE, and 2.
         monitor: has no effect, with a warning; likewise ``monitor_safe`` and ``monitor_video``.
         visualize: show the environment in a window.
+        force_float32: states of floats are float32 in any case; False warns.
         seed: given to :meth:`seed`.
         **kwargs: arguments of ``gymnasium.make``, for ids.
 
@@ -57,6 +58,7 @@ class OpenAIGymEnv(Environment):
         monitor_safe: bool = False,
         monitor_video: int = 0,
         visualize: bool = False,
+        force_float32: bool = True,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -67,6 +69,8 @@ class OpenAIGymEnv(Environment):
         self.fire_after_reset = flag("OpenAIGymEnv: fire_reset", fire_reset)
         _warn_of_monitor(monitor=monitor, monitor_safe=monitor_safe, monitor_video=monitor_video)
         show = flag("OpenAIGymEnv: visualize", visualize)
+        if not flag("OpenAIGymEnv: force_float32", force_float32):
+            warnings.warn("OpenAIGymEnv: force_float32=False without effect", RLGraphWarning, stacklevel=2)
         env, self._skips, self._takes_maximum = opened(gym_env, skip, show, kwargs)
         try:
             super().__init__(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import Array
-from ...common.draws import drawn_from, random_choice
+from ....explorations.policies import random_legal
+from ....explorations.sampling import drawn_index
 from ...common.value_specs import ValueSpec
 from ..processing.parameters import Counts, Parameter
 from ..spaces.errors import TensorforceError, known, number, refuse
@@ -247,19 +248,25 @@ def within(spec: ValueSpec, action: Array) -> Array:
 
 def _choice(logits: Array, mask: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
     """int32 [B, ...] from logits [B, ..., K]."""
-    legal = mask.all()
+    shape, choices = logits.shape[:-1], logits.shape[-1]
+    legal = 0 not in mask.tobytes()
     if temperature > 0:
-        values = logits.astype(np.float64)
+        rows = logits.reshape(-1, choices).astype(np.float64)
         if not legal:
-            values[~mask] = -np.inf
-        chosen = drawn_from(values / temperature if temperature != 1 else values, rng)
+            rows[~mask.reshape(-1, choices)] = -np.inf
+        chosen = drawn_index(rows / temperature if temperature != 1 else rows, rng)[0].reshape(shape)
     else:
         chosen = (logits if legal else np.where(mask, logits, _LOWEST)).argmax(-1)
     if exploration > 0:
-        explores = rng.random(chosen.shape) < exploration
+        explores = rng.random(shape) < exploration
         if explores.any():
-            chosen = np.where(explores, random_choice(mask, rng), chosen)
+            chosen = np.where(explores, _uniform(mask, rng), chosen)
     return chosen.astype(np.int32)
+
+
+def _uniform(mask: Array, rng: np.random.Generator) -> Array:
+    """A uniformly random legal value, int32 [B, ...], from a mask [B, ..., K]."""
+    return random_legal(mask.reshape(-1, mask.shape[-1]), 0, rng).reshape(mask.shape[:-1])
 
 
 def _bits(logit: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
@@ -300,7 +307,7 @@ def _float(
 def _random(spec: ValueSpec, features: Mapping[str, Array], rng: np.random.Generator) -> Array:
     """[B, *shape]: uniform over what is allowed, a coin, the bounds, or 0 .. 1."""
     if spec.type == "int":
-        return random_choice(features[f"{spec.name}{MASK}"], rng).astype(np.int32)
+        return _uniform(features[f"{spec.name}{MASK}"], rng)
     shape = (len(next(iter(features.values()))), *spec.shape)
     if spec.type == "bool":
         return np.asarray(rng.random(shape) < 0.5)

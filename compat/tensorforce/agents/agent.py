@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from typing import Any, ClassVar
 
-from ....core.protocols import Array, ArraySpec
+from ....core.protocols import Array
 from ...common.exclusion import exclusive
 from ..processing.parameters import Counts
 from ..spaces import readers
-from ..spaces.errors import TensorforceError, choice
+from ..spaces.errors import TensorforceError
 from ..spaces.specs import Values, check_together, read_values
 from ..specs.arguments import bind, checked
-from . import interaction, variables
+from . import agent_state, interaction, summaries, summary_labels, variables, writer
+from .components import build
+from .creation import create
+from .loader import load
 from .parallel import Parallel
 from .queries import Queries
 
@@ -24,12 +27,9 @@ class Agent:
     episode of its own; updates run inside of ``observe``. Calls wait for each other, so that threads may share it.
 
     Attributes:
-        timesteps: acts so far.
-        episodes: finished ones.
-        updates: runs of the optimizer.
+        timesteps, episodes, updates: acts, finished episodes and runs of the optimizer so far.
         form: the normal form; None for agents without a model.
-        acting: what chooses actions.
-        learning: what learns; None for agents that do not.
+        acting, learning: what chooses actions, and what learns; None for agents that do not.
         preprocessing: of states and rewards.
         companions: recorder, summarizer and saver, as far as they are asked for.
         fed: the unfinished episode of ``experience``.
@@ -37,13 +37,6 @@ class Agent:
 
     kind: ClassVar[str] = "tensorforce"
     """Key of the agent, as :meth:`create` takes it."""
-    classes: ClassVar[dict[str, type[Agent]]] = {}
-    """By key."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "kind" in vars(cls):
-            Agent.classes.setdefault(cls.kind, cls)
 
     @staticmethod
     def create(agent: Any = "tensorforce", environment: Any = None, **kwargs: Any) -> Any:
@@ -58,8 +51,6 @@ class Agent:
         Raises:
             TensorforceError: an argument is unknown, missing or invalid.
         """
-        from .creation import create
-
         return create(agent, environment, kwargs, Agent)
 
     @staticmethod
@@ -83,9 +74,6 @@ class Agent:
         Raises:
             TensorforceError: there is none, or there are several formats and none is given.
         """
-        from .loader import load
-
-        directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
         return load(directory, filename, format, environment, kwargs, Agent)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -119,8 +107,6 @@ class Agent:
         Raises:
             TensorforceError: it is built already, or the arguments do not fit each other.
         """
-        from .components import build
-
         if self.is_initialized:
             raise TensorforceError(f"{self}.initialize: the agent is initialized already", "initialize")
         self.acting, self.learning, self.preprocessing, self.companions, self.form = build(self)
@@ -130,10 +116,9 @@ class Agent:
         self.queries = Queries(self.acting, self.learning)
         self.read_states = readers.StateReader(self.states_values, self.actions_values)
         self.actions_out = interaction.actions_out(self.actions_values)
-        self.initial = {} if self.learning is None else self.learning.initial_internals()
-        self.internals = {name: ArraySpec(array.shape, array.dtype) for name, array in self.initial.items()}
-        self.lanes = [Parallel(self.initial) for _ in range(self.parallel_interactions)]
-        self.fed = Parallel(self.initial)
+        self.internals = {} if self.learning is None else self.learning.initial_internals()
+        self.lanes = [Parallel(self.internals) for _ in range(self.parallel_interactions)]
+        self.fed = Parallel(self.internals)
         self.is_initialized = True
         for one in self.companions:
             one.begin(self)
@@ -169,7 +154,7 @@ class Agent:
         """
         self.check_open("initial_internals")
         self.independent_preprocessing.reset(parallel)
-        return {name: array.copy() for name, array in self.initial.items()}
+        return {name: array.copy() for name, array in self.internals.items()}
 
     # -- act and observe ----------------------------------------------------------------------------------------------
 
@@ -277,7 +262,7 @@ class Agent:
     @property
     def internals_spec(self) -> dict[str, Any]:
         """Specification of the internal states, by name."""
-        return {name: {"type": "float", "shape": spec.shape} for name, spec in self.internals.items()}
+        return {name: {"type": "float", "shape": array.shape} for name, array in self.internals.items()}
 
     @exclusive
     def get_query_tensors(self, function: str) -> list[str]:
@@ -288,13 +273,7 @@ class Agent:
     def get_output_tensors(self, function: str) -> list[str]:
         """A function's outputs in Tensorforce, by name."""
         self.check_open("get_output_tensors")
-        outputs = {
-            "act": [*self.actions_values.flat, "timestep"],
-            "independent_act": [*self.actions_values.flat, *self.internals],
-            "observe": ["updated", "episode", "update"],
-            **{name: ["timestep", "episode", "update"] for name in ("reset", "experience", "update")},
-        }
-        return outputs[choice("Agent.get_output_tensors: function", function, outputs)]
+        return self.queries.outputs(function, self.actions_values.flat, self.internals)
 
     # -- saving, variables, summaries ---------------------------------------------------------------------------------
 
@@ -317,10 +296,8 @@ class Agent:
         Returns:
             The path, as :meth:`load` takes it.
         """
-        from .writer import save
-
         self.check_open("save")
-        return save(self, directory, filename, format, append)
+        return writer.save(self, directory, filename, format, append)
 
     @exclusive
     def restore(self, directory: str | None = None, filename: str | None = None, format: str | None = None) -> None:
@@ -334,12 +311,10 @@ class Agent:
         Raises:
             TensorforceError: there is none, or its variables differ.
         """
-        from .agent_state import restore
-
         if not self.is_initialized:
             self.initialize()
         self.reset()
-        restore("Agent.restore", self, directory, filename, format)
+        agent_state.restore("Agent.restore", self, directory, filename, format)
 
     @exclusive
     def get_variables(self) -> list[str]:
@@ -366,14 +341,10 @@ class Agent:
     @exclusive
     def summarize(self, summary: str, value: Any, step: int | None = None) -> None:
         """Write a value under one of the summarizer's ``custom`` labels; ``step`` None is the number of timesteps."""
-        from .summaries import summarize
-
         self.check_open("summarize")
-        summarize(self, summary, value, step)
+        summaries.summarize(self, summary, value, step)
 
     def get_available_summaries(self) -> list[str]:
         """Labels that this agent can record, sorted."""
-        from .summary_labels import available
-
         self.check_open("get_available_summaries")
-        return available(self)
+        return summary_labels.available(self)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ....core.protocols import Array, ArraySpec
+from ....core.protocols import Array
 from ....run_dir.files import make_folders
 from ..spaces.errors import TensorforceError, known, mapping, refuse
 from .parallel import Parallel, Timestep
@@ -46,8 +46,7 @@ class Agent(Protocol):
     queries: Queries
     read_states: StateReader
     actions_out: Converter
-    initial: dict[str, Array]
-    internals: dict[str, ArraySpec]
+    internals: dict[str, Array]
     lanes: list[Parallel]
     fed: Parallel
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from ...common.specs.files import imported, read_file
+from ...common.specs.module_specs import opened, unfolded
 from ..spaces.errors import integer, refuse, translate_errors
 from ..spaces.specs import read_values
-from ..specs.arguments import kind_of
+from ..specs.arguments import AGENTS
+from ..specs.table_checks import SpecTable
 
 _WHERE = "Agent.create"
-_OURS = "tensorforce."
+_MADE_BY = "made by"
+"""The entry, and its argument, of a user's class."""
+_TABLE = SpecTable("agent", AGENTS, from_callable=lambda where, made: (_MADE_BY, {_MADE_BY: made}))
 
 
 def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -> Any:
@@ -23,11 +25,11 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -
         agent: which one.
         environment: gives specifications; or None.
         kwargs: arguments.
-        base: the class ``Agent``, which knows those of all agents.
+        base: the class ``Agent``.
     """
     if isinstance(agent, base):
         return _again(agent, environment, kwargs)
-    made, given = resolved(agent, dict(kwargs), base)
+    made, given = resolved(agent, kwargs, base)
     with specs_of(environment) as found:
         given = with_environment(given, found)
     one = made(**given)
@@ -35,53 +37,33 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -
     return one
 
 
-def resolved(agent: Any, kwargs: dict[str, Any], base: Any, files: tuple[Path, ...] = ()) -> tuple[Any, dict[str, Any]]:
+def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dict[str, Any]]:
     """The class of an agent, and its arguments; ``kwargs`` win over those of a dictionary or a file.
-
-    ``files`` are those that are being read: one that contains itself is refused.
 
     Raises:
         TensorforceError: there is no such agent.
     """
-    if isinstance(agent, type) and issubclass(agent, base):
-        return agent, kwargs
-    if isinstance(agent, Mapping):
-        given = dict(agent)
-        inner = given.pop("agent", None)
-        if inner is None:
-            inner = given.pop("type", "default")
-        return resolved(inner, {**given, **kwargs}, base, files)
-    if not isinstance(agent, str):
-        refuse(f"{_WHERE}: agent", f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
-    path = Path(agent)
-    if path.is_file():
-        if path.resolve() in files:
-            refuse(f"{_WHERE}: agent", f"names the file {path}, which contains itself", agent)
-        return resolved(read_spec(f"{_WHERE}: agent", path), kwargs, base, (*files, path.resolve()))
-    if path.suffix == ".json":
-        refuse(f"{_WHERE}: agent", f"names the file {path}, which does not exist", agent)
-    if agent.startswith(_OURS):
-        return base.classes[kind_of(agent.rpartition(".")[2])], kwargs
-    if "." in agent:
-        return _imported(agent, base), kwargs
-    return base.classes[kind_of(agent)], kwargs
-
-
-def read_spec(argument: str, path: Path) -> Mapping[str, Any]:
-    """The specification of an agent in a JSON file; TensorforceError, which names the argument, if it has none."""
+    place = f"{_WHERE}: agent"
     with translate_errors():
-        content = read_file(argument, path)
-    if not isinstance(content, Mapping):
-        refuse(argument, f"names {path}, which must hold a dictionary; got {type(content).__name__}", str(path))
-    return content
+        agent, given = unfolded(place, agent, "agent", kwargs)
+        agent = "default" if agent is None else agent
+        if isinstance(agent, str):
+            kind = _TABLE.of_class(agent)
+            kind, made = (kind, {}) if kind is not None else opened(place, agent, _TABLE)
+            agent = made[_MADE_BY] if made else _class_of(kind, base)
+    if not isinstance(agent, type) or not issubclass(agent, base):
+        refuse(place, f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
+    return agent, given
 
 
-def _imported(name: str, base: Any) -> Any:
-    with translate_errors():
-        found = imported(f"{_WHERE}: agent", name)
-    if not isinstance(found, type) or not issubclass(found, base):
-        refuse(f"{_WHERE}: agent", f"{name!r} is not a subclass of Agent, but {found!r}", name)
-    return found
+def _class_of(kind: str, base: Any) -> Any:
+    """The first class below ``Agent`` of an agent's key; a user's own are below it."""
+    classes = base.__subclasses__()
+    for one in classes:
+        if one.kind == kind:
+            break
+        classes += one.__subclasses__()
+    return one
 
 
 @contextlib.contextmanager

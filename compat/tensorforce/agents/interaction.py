@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def _held(agent: Agent, chosen: list[int]) -> dict[str, Array] | None:
     for index in chosen:
         if agent.lanes[index].pending is not None:
             refuse("Agent.act: parallel", f"{index} has acted already, and observe has not been called for it", index)
-    return readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.initial else None
+    return readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.internals else None
 
 
 def seen_by(
@@ -107,22 +107,30 @@ def observe(
         refuse(f"{where}: query", "is for one parallel index", query)
     overrides = agent.queries.overrides(where, given)
 
-    def each(what: str, value: Any, default: Any) -> list[Any]:
-        if single or value is default:  # the default holds for all
-            return [value] * len(chosen)
-        return readers.each_of(where, what, value, len(chosen))
-
-    rewards = [readers.read_reward(where, one) for one in each("reward", reward, ...)]
-    terminals = [readers.read_terminal(where, one) for one in each("terminal", terminal, False)]
-    following = [
-        None if one is None else agent.read_states(f"{where}: next_states", one)
-        for one in each("next_states", next_states, None)
+    given_each: Iterable[Any] = [(reward, terminal, next_states)]
+    if not single:
+        count, same = len(chosen), {"terminal": False, "next_states": None}  # these hold for all
+        columns = {"reward": reward, "terminal": terminal, "next_states": next_states}
+        given_each = zip(
+            *(
+                [one] * count if name in same and one is same[name] else readers.each_of(where, name, one, count)
+                for name, one in columns.items()
+            ),
+            strict=True,
+        )
+    outcomes = [
+        (
+            readers.read_reward(where, value),
+            readers.read_terminal(where, end),
+            None if after is None else agent.read_states(f"{where}: next_states", after),
+        )
+        for value, end, after in given_each
     ]
-    for index, end in zip(chosen, terminals, strict=True):
+    for index, (_, end, _) in zip(chosen, outcomes, strict=True):
         _check(agent, agent.lanes[index], index, end)
     updates = 0
-    for k, index in enumerate(chosen):
-        updates += _observe(agent, agent.lanes[index], index, rewards[k], terminals[k], following[k], overrides)
+    for index, outcome in zip(chosen, outcomes, strict=True):
+        updates += _observe(agent, agent.lanes[index], index, *outcome, overrides)
     result: Any = bool(updates) if single else updates
     return result if asked is None else (result, agent.queries.observe(asked, agent.counts, overrides))
 

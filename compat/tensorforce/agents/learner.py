@@ -82,6 +82,11 @@ class Learner:
                 spec = (max_episode_timesteps or 1) - 1
             if spec != "never":
                 self.parameters[path] = make_parameter(f"{where}: {path}", spec, **bounds(path))
+        known = [self.parameters[path].constant for path in (START, FREQUENCY) if path in self.parameters]
+        self._timing: tuple[int, int | None] | None = None
+        """The first update and the frequency, where they stay the same."""
+        if None not in known:
+            self._timing = self._timed(Counts(0, 0, 0), {})
         self._build(states, actions, seed)
         self._look_ahead(self.value(HORIZON, Counts(0, 0, 0), {}))
         self.facts: UpdateFacts | None = None
@@ -220,9 +225,13 @@ class Learner:
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
         """Is an update due, right after an episode or a timestep was counted?"""
         count = counts.episodes if self.by_episodes else counts.timesteps
-        first = first_update(self.form, self.longest, self.start(counts, overrides))
-        frequency = self.frequency(counts, overrides)
+        known = None if overrides else self._timing
+        first, frequency = self._timed(counts, overrides) if known is None else known
         return frequency is not None and count >= first and (count - first) % frequency == 0
+
+    def _timed(self, counts: Counts, overrides: Mapping[str, float]) -> tuple[int, int | None]:
+        first = first_update(self.form, self.longest, self.start(counts, overrides))
+        return first, self.frequency(counts, overrides)
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
         """Values fed to an update, by path: its horizon, its discount and the model's numbers."""

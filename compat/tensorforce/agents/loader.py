@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..spaces.errors import TensorforceError, refuse
+from ...common.specs.files import read_file
+from ..spaces.errors import TensorforceError, mapping, refuse, translate_errors
 from . import actonly
 from .agent_state import take_over
-from .creation import read_spec, resolved, specs_of, with_environment
+from .creation import resolved, specs_of, with_environment
 from .saved_files import ACT_ONLY, SAVED, TENSORFLOW, Saved, find, read_state
 from .saver import Saver
 
@@ -22,8 +23,8 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
     """See :meth:`.agents.Agent.load`.
 
     Args:
-        directory: where it was saved.
-        filename: with or without number and suffix.
+        directory: where it was saved; None for ``.``.
+        filename: with or without number and suffix; None for ``agent``.
         format: or None.
         environment: or None.
         kwargs: arguments that win over the saved ones.
@@ -32,6 +33,7 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
     Returns:
         The agent, or an :class:`.actonly.ActOnly`.
     """
+    directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
     try:
         saved = find(_WHERE, directory, filename, format)
     except TensorforceError:
@@ -71,7 +73,8 @@ def _arguments(saved: Saved, kwargs: Mapping[str, Any], base: Any) -> tuple[Any,
     for name in (saved.asked, re.sub(r"-[0-9]+$", "", saved.asked)):
         path = saved.path.with_name(f"{name}.json")
         if path.is_file():
-            stored = read_spec(f"{_WHERE}: filename", path)
+            with translate_errors():
+                stored = mapping(f"{_WHERE}: filename", read_file(f"{_WHERE}: filename", str(path)))
             break
     given = {key: value for key, value in stored.items() if key not in _NO_ARGUMENTS}
     agent = kwargs.get("agent", stored.get("agent", "default"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -66,6 +66,21 @@ class Queries:
         if function == "act":
             return sorted([*COUNTS, *self._acting.setting_names, *self._acting.chooser.names()])
         return sorted([*COUNTS, *(["loss", *self._paths] if self._learning is not None else [])])
+
+    @staticmethod
+    def outputs(function: Any, actions: Iterable[str], internals: Iterable[str]) -> list[str]:
+        """Names of a function's outputs in Tensorforce, in its order.
+
+        Raises:
+            TensorforceError: the function is unknown.
+        """
+        found = {
+            "act": [*actions, "timestep"],
+            "independent_act": [*actions, *internals],
+            "observe": ["updated", "episode", "update"],
+            **{name: list(COUNTS) for name in ("reset", "experience", "update")},
+        }
+        return found[choice("Agent.get_output_tensors: function", function, found)]
 
     def checked(self, function: str, query: Any) -> Asked | None:
         """The query of a call; None if there is none."""

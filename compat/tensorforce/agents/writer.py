@@ -73,5 +73,5 @@ def _described(agent: Any) -> dict[str, Any]:
             stacklevel=4,
         )
         return {"states": agent.states_spec, "actions": agent.actions_spec, "internals": internals}
-    initial = {name: array.tolist() for name, array in agent.initial.items()}
+    initial = {name: array.tolist() for name, array in agent.internals.items()}
     return {**spec, "internals": internals, "initial_internals": initial}

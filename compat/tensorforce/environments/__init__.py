@@ -18,4 +18,6 @@ def __getattr__(name: str) -> Any:
         from .gymnasium_environment import GymnasiumEnvironment
 
         return GymnasiumEnvironment
+    if (instead := environment_specs.instead_of_class(name)) is not None:
+        raise ImportError(f"{name} is not supported: {instead}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

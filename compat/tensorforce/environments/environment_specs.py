@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
-from ...common.specs.files import is_file_name, read_file
-from ...common.specs.module_specs import opened
+from ...common.specs.module_specs import opened, unfolded
 from ...common.specs.tables import Entry, SpecTable
-from ..spaces.errors import choice, flag, integer, mapping, refuse, translate_errors
+from ..spaces.errors import choice, flag, integer, refuse, translate_errors
 from .environment import Environment, opens
 from .limited import LimitedEnvironment, read_specs
 from .remote import RemoteEnvironment
@@ -43,7 +42,9 @@ _TABLE: Final = SpecTable(
 @opens
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     """See :meth:`Environment.create`; ``given`` are all its keyword arguments but those that are None."""
-    environment, arguments = _unfolded(environment, given)
+    with translate_errors():
+        environment, found = unfolded(_SPEC, environment, "environment", given)
+    arguments = {name: value for name, value in found.items() if value is not None}
     limit, remote = arguments.pop("max_episode_timesteps", None), arguments.pop("remote", None)
     blocking = flag(f"{WHERE}: blocking", arguments.pop("blocking", False))
     for name in ("host", "port"):
@@ -64,6 +65,11 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     return made
 
 
+def instead_of_class(name: str) -> str | None:
+    """What to use in the place of an adapter that the original had, by the name of its class; None if it had none."""
+    return _TABLE.instead_of_class(name)
+
+
 def is_object(environment: Any) -> bool:
     """Is it an environment, rather than the specification of one? Then whoever made it closes it, too."""
     if isinstance(environment, Environment):
@@ -72,23 +78,6 @@ def is_object(environment: Any) -> bool:
         inner = environment.get("environment", environment.get("type"))
         return is_object(inner) or is_object(environment.get("level"))
     return not isinstance(environment, type) and _is_gym(environment)
-
-
-def _unfolded(environment: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Environment named by files and dictionaries, and its arguments; those of the outermost win."""
-    files: list[str] = []
-    while isinstance(environment, Mapping) or (isinstance(environment, str) and is_file_name(environment)):
-        if isinstance(environment, str):
-            if environment in files:
-                refuse(_SPEC, f"names the file {environment}, which contains itself", environment)
-            files.append(environment)
-            with translate_errors():
-                environment = read_file(_SPEC, environment)
-            continue
-        entries = dict(mapping(_SPEC, environment))
-        environment = entries.pop("environment") if "environment" in entries else entries.pop("type", None)
-        given = {name: value for name, value in entries.items() if value is not None} | dict(given)
-    return environment, dict(given)
 
 
 def _is_gym(environment: Any) -> bool:

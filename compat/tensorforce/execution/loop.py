@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from ....core.checks import shortened
-from ..spaces.errors import refuse
+from ..spaces.errors import flag, integer, number, refuse
 from .parallel_episode import ParallelEpisode, Phase
 
 BEST: Final = "best-model"
@@ -53,23 +56,72 @@ class Record:
             getattr(self, f"{'episode' if lane.counted else 'evaluation'}_{name}").append(value)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass
 class Settings:
-    """The arguments of a run; limits that were not given are infinite."""
+    """The arguments of ``Runner.run``, in its order, checked; limits that were not given are infinite.
 
-    num_episodes: float = math.inf
-    num_timesteps: float = math.inf
-    num_updates: float = math.inf
+    Raises:
+        TensorforceError: an argument is invalid.
+    """
+
+    num_episodes: Any = None
+    num_timesteps: Any = None
+    num_updates: Any = None
     batch_agent_calls: bool = False
     sync_timesteps: bool = False
     sync_episodes: bool = False
     num_sleep_secs: float = 0.001
-    every_episodes: int | None = None
-    every_timesteps: int | None = None
+    callback: Any = None
+    callback_episode_frequency: Any = None
+    callback_timestep_frequency: Any = None
+    use_tqdm: bool = True
     mean_horizon: int = 1
+    evaluation: bool = False
     save_best_agent: str | None = None
-    always_scored: bool = False
-    """Whether evaluation episodes are scored without ``save_best_agent``, too."""
+    evaluation_callback: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_episodes", "num_timesteps", "num_updates"):
+            value = getattr(self, name)
+            setattr(self, name, math.inf if value is None else integer(_place(name), value, at_least=1))
+        for name in ("batch_agent_calls", "sync_timesteps", "sync_episodes", "use_tqdm", "evaluation"):
+            flag(_place(name), getattr(self, name))
+        number(_place("num_sleep_secs"), self.num_sleep_secs, at_least=0)
+        self.mean_horizon = integer(_place("mean_horizon"), self.mean_horizon, at_least=1)
+        self._check_callbacks()
+        best, score = self.save_best_agent, self.evaluation_callback
+        if best is not None and not isinstance(best, str | os.PathLike):
+            refuse(_place("save_best_agent"), f"must be a path, got {best!r}", best)
+        if score is not None and not callable(score):
+            refuse(_place("evaluation_callback"), f"must be a function, got {score!r}", None)
+
+    def _check_callbacks(self) -> None:
+        given, by_timestep = self.callback, _place("callback_timestep_frequency")
+        self.callback = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+        for one in self.callback:
+            if not callable(one):
+                refuse(_place("callback"), f"must be a function, or a list of functions; got {one!r}", one)
+        if self.callback_timestep_frequency is None:
+            every = 1 if self.callback_episode_frequency is None else self.callback_episode_frequency
+            self.callback_episode_frequency = integer(_place("callback_episode_frequency"), every, at_least=1)
+            return
+        if self.callback_episode_frequency is not None:
+            refuse(by_timestep, "and callback_episode_frequency exclude each other", self.callback_timestep_frequency)
+        integer(by_timestep, self.callback_timestep_frequency, at_least=1)
+
+    def call(self, runner: Record, parallel: int) -> bool:
+        """Call back; False if one of the functions returned that."""
+        answers = [function(runner, parallel) for function in self.callback]
+        return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
+
+    def score(self, runner: Record) -> Any:
+        """What the callback for evaluations returns, else the mean of the last ones."""
+        last = runner.evaluation_rewards[-self.mean_horizon :]
+        return sum(last) / len(last) if self.evaluation_callback is None else self.evaluation_callback(runner)
+
+
+def _place(argument: str) -> str:
+    return f"Runner.run: {argument}"
 
 
 class Loop:
@@ -79,9 +131,7 @@ class Loop:
         agent: acts, observes, and is reset first and last.
         lanes: those that train first.
         settings: of the run.
-        record: where it is counted.
-        callback: called with a lane's index; False ends the run.
-        score: the number by which the best agent is saved.
+        runner: the Runner, where it is counted; callbacks are called with it.
         show: draws the progress, after each timestep.
     """
 
@@ -90,17 +140,12 @@ class Loop:
         agent: Any,
         lanes: Sequence[ParallelEpisode],
         settings: Settings,
-        record: Record,
-        callback: Callable[[int], bool],
-        score: Callable[[], Any],
+        runner: Record,
         show: Callable[[], None],
     ) -> None:
-        self._agent = agent
-        self._lanes = lanes
+        self._agent, self._lanes, self._show = agent, lanes, show
+        self._settings, self._record = settings, runner
         self._counted = [lane for lane in lanes if lane.counted]
-        self._settings = settings
-        self._record = record
-        self._callback, self._score, self._show = callback, score, show
         self._best = -math.inf
         self._stopped = False
         self._limited = settings.num_timesteps < math.inf
@@ -152,7 +197,8 @@ class Loop:
 
     def _left(self) -> float:
         """Timesteps until the limit; never fewer than are owed."""
-        return self._settings.num_timesteps - self._record.timesteps
+        left: float = self._settings.num_timesteps - self._record.timesteps
+        return left
 
     def _ready(self) -> list[ParallelEpisode]:
         """Lanes whose environment has answered; all or none if they go together."""
@@ -264,8 +310,8 @@ class Loop:
             record.add(lane)
             if lane in self._scored and settings.save_best_agent is not None:
                 self._save_if_best(settings.save_best_agent)
-            elif lane.evaluated and settings.always_scored:
-                self._score()
+            elif lane.evaluated and settings.evaluation_callback is not None:
+                settings.score(record)
         if lane.counted:
             self._after_counted(lane)
         if lane.terminal:
@@ -274,17 +320,17 @@ class Loop:
     def _after_counted(self, lane: ParallelEpisode) -> None:
         record, settings = self._record, self._settings
         self._show()
-        every = settings.every_timesteps
+        every = settings.callback_timestep_frequency
         due = every is not None and lane.timestep % every == 0
-        if settings.every_episodes is not None and lane.terminal:
-            due = record.episodes % settings.every_episodes == 0
-        if due and not self._callback(lane.index):
+        if settings.callback_episode_frequency is not None and lane.terminal:
+            due = record.episodes % settings.callback_episode_frequency == 0
+        if due and not settings.call(record, lane.index):
             self._stopped = True
         if record.episodes >= settings.num_episodes or record.updates >= settings.num_updates:
             self._stopped = True
 
     def _save_if_best(self, directory: str) -> None:
-        score = self._score()
+        score = self._settings.score(self._record)
         try:
             number = float(score)
         except (TypeError, ValueError):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from ..environments.environment import Environment
-from ..spaces.errors import TensorforceError, flag, integer, number, refuse
+from ..spaces.errors import flag, integer, refuse
 from ..spaces.specs import read_values
 from .loop import Loop, Record, Settings
 from .parallel_episode import ParallelEpisode
@@ -133,40 +130,16 @@ class Runner(Record):
             use_tqdm: show a bar on a terminal.
             mean_horizon: episodes over which means are taken.
             evaluation: all environments evaluate in this run: the agent does not learn, its counters stand still.
-            save_best_agent: directory to save the agent in, as ``best-model``, whenever the mean reward of the last
-                ``mean_horizon`` evaluation episodes is the best so far.
-            evaluation_callback: called with the Runner after each evaluation episode; returns the number that is
-                compared instead of the mean.
+            save_best_agent: directory for ``best-model``, saved at the best mean of ``mean_horizon`` evaluations yet.
+            evaluation_callback: called with the Runner after each evaluation episode; returns a number for the mean.
 
         Raises:
             TensorforceError: an argument is invalid.
         """
-        every = _frequencies(callback_episode_frequency, callback_timestep_frequency)
-        settings = Settings(
-            num_episodes=_limit("num_episodes", num_episodes),
-            num_timesteps=_limit("num_timesteps", num_timesteps),
-            num_updates=_limit("num_updates", num_updates),
-            batch_agent_calls=flag("Runner.run: batch_agent_calls", batch_agent_calls),
-            sync_timesteps=flag("Runner.run: sync_timesteps", sync_timesteps),
-            sync_episodes=flag("Runner.run: sync_episodes", sync_episodes),
-            num_sleep_secs=number("Runner.run: num_sleep_secs", num_sleep_secs, at_least=0),
-            every_episodes=every[0],
-            every_timesteps=every[1],
-            mean_horizon=integer("Runner.run: mean_horizon", mean_horizon, at_least=1),
-            save_best_agent=save_best_agent,
-            always_scored=evaluation_callback is not None,
-        )
-        if save_best_agent is not None and not isinstance(save_best_agent, str | os.PathLike):
-            refuse("Runner.run: save_best_agent", f"must be a path, got {save_best_agent!r}", save_best_agent)
-        callbacks = _callbacks(callback)
-        if evaluation_callback is not None and not callable(evaluation_callback):
-            refuse("Runner.run: evaluation_callback", f"must be a function, got {evaluation_callback!r}", None)
-        lanes = self._new_lanes(flag("Runner.run: evaluation", evaluation))
-        if num_updates is not None and all(lane.evaluated for lane in lanes):
-            refuse("Runner.run: num_updates", "is for training: an evaluation has no updates", num_updates)
-        self.num_episodes, self.num_timesteps = settings.num_episodes, settings.num_timesteps
-        self.num_updates, self.save_best_agent = settings.num_updates, save_best_agent
-        self._run(lanes, settings, callbacks, evaluation_callback, flag("Runner.run: use_tqdm", use_tqdm))
+        limits, together = (num_episodes, num_timesteps, num_updates), (batch_agent_calls, sync_timesteps)
+        calls = callback, callback_episode_frequency, callback_timestep_frequency
+        shown, best = (use_tqdm, mean_horizon), (save_best_agent, evaluation_callback)
+        self._run(Settings(*limits, *together, sync_episodes, num_sleep_secs, *calls, *shown, evaluation, *best))
 
     def close(self) -> None:
         """Close what the Runner created: the agent and the environments that were given as specifications."""
@@ -189,30 +162,20 @@ class Runner(Record):
             for index, one in enumerate(self.environments)
         ]
 
-    def _run(
-        self,
-        lanes: list[ParallelEpisode],
-        settings: Settings,
-        callbacks: Sequence[Callback],
-        score: Callable[[Runner], float] | None,
-        shown: bool,
-    ) -> None:
+    def _run(self, settings: Settings) -> None:
         from .bar import Bar
 
+        lanes = self._new_lanes(settings.evaluation)
+        if settings.num_updates < math.inf and all(lane.evaluated for lane in lanes):
+            problem = "is for training: an evaluation has no updates"
+            refuse("Runner.run: num_updates", problem, settings.num_updates)
+        self.num_episodes, self.num_timesteps = settings.num_episodes, settings.num_timesteps
+        self.num_updates, self.save_best_agent = settings.num_updates, settings.save_best_agent
         self._lanes = lanes
         self.clear(separate=not all(lane.counted for lane in lanes))
         bar = Bar(self, settings)
-
-        def call(parallel: int) -> bool:
-            answers = [function(self, parallel) for function in callbacks]
-            return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
-
-        def mean_or_score() -> float:
-            last = self.evaluation_rewards[-settings.mean_horizon :]
-            return sum(last) / len(last) if score is None else score(self)
-
-        with bar.opened(shown):
-            Loop(self.agent, lanes, settings, self, call, mean_or_score, bar.show).run()
+        with bar.opened(settings.use_tqdm):
+            Loop(self.agent, lanes, settings, self, bar.show).run()
 
 
 def _specifications(environment: Any, num_parallel: Any, environments: Any) -> list[Any]:
@@ -248,24 +211,3 @@ def _check_equal(environments: Sequence[Environment]) -> None:
         ):
             if read_values(str(other), one, kind).nest != read_values(str(first), wanted, kind).nest:
                 refuse(f"Runner: environments[{index}]", f"has other {kind} than the first: {one} and {wanted}", one)
-
-
-def _limit(name: str, value: Any) -> float:
-    return math.inf if value is None else integer(f"Runner.run: {name}", value, at_least=1)
-
-
-def _frequencies(episodes: Any, timesteps: Any) -> tuple[int | None, int | None]:
-    if episodes is not None and timesteps is not None:
-        message = "Runner.run: callback_timestep_frequency and callback_episode_frequency exclude each other"
-        raise TensorforceError(message, "Runner.run: callback_timestep_frequency", timesteps)
-    if timesteps is not None:
-        return None, integer("Runner.run: callback_timestep_frequency", timesteps, at_least=1)
-    return integer("Runner.run: callback_episode_frequency", 1 if episodes is None else episodes, at_least=1), None
-
-
-def _callbacks(given: Any) -> list[Callback]:
-    functions = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
-    for function in functions:
-        if not callable(function):
-            refuse("Runner.run: callback", f"must be a function, or a list of functions; got {function!r}", function)
-    return functions

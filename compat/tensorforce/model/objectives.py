@@ -113,11 +113,13 @@ class Setting:
         return tf.reduce_mean(squared_or_huber(error, self.hyper(threshold)), axis=-1)
 
     def _criticised(self, view: View, inputs: Inputs) -> Tensor:
-        """The critic's value of the policy's own actions, float32 [B]; gradients flow through these only."""
-        if self.estimator.critic is None:
-            problem = "deterministic_policy_gradient needs a baseline with objective value='action'"
-            refuse("Agent.create: objective", problem, "deterministic_policy_gradient")
+        """The critic's value of the policy's own actions, float32 [B]; gradients flow through these only.
+
+        Without a critic it is 0, as the likelihood of a mean has no slope.
+        """
         action = view.greedy()
+        if self.estimator.critic is None:
+            return tf.zeros_like(view.features[:, 0])
         with frozen(self.estimator.variables):
             return tf.reshape(self.estimator(inputs, training=False).action_values(action), [-1])
 

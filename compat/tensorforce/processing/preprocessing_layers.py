@@ -10,9 +10,10 @@ from ...common.processing import images, steps
 from ...common.processing.pipeline import deltafier, exponential_normalization, sequence
 from ...common.processing.steps import Numbers, Step
 from ...common.refusals import refuse
-from ...common.specs.argument_checks import flag, one_of, or_false, or_none, several
+from ...common.specs.argument_checks import flag, or_false, or_none, several
 from ...common.specs.tables import Argument, Entry
 from ..spaces.errors import number
+from ..specs import layer_tables
 from ..specs.table_checks import IGNORED, SpecTable, real, whole
 
 LayerMaker = Callable[..., "Step | None"]
@@ -62,17 +63,9 @@ def _weights(where: str, value: Any) -> bool | list[float]:
     return value if isinstance(value, bool) else weights
 
 
-def _axis(where: str, value: Any) -> int:
-    """An axis, of which the batch is none; negative ones count from the end."""
-    axis: int = whole(-32)(where, value)
-    return axis
-
-
-def _nonlinearity(where: str, value: Any) -> Any:
-    return one_of(*steps.ACTIVATIONS)(where, "none" if value is None else value)
-
-
 _NUMBER: Final = real()
+_AXIS: Final = whole(-32)
+"""Of an axis, of which the batch is none; negative ones count from the end."""
 _SIZE: Final = Argument("height", None, or_none(whole(1)))
 _AXES: Final = Argument("axes", None, or_none(several(whole(0), "axes")))
 
@@ -87,30 +80,25 @@ MAKERS: Final[dict[str, LayerMaker]] = {
     "sequence": sequence,
 }
 _ENTRIES: Final = {
-    "activation": (Argument("nonlinearity", check=_nonlinearity),),
+    "activation": (Argument("nonlinearity", check=layer_tables.activation),),
     "clipping": (Argument("upper", check=_NUMBER), Argument("lower", None, or_none(_NUMBER))),
-    "deltafier": (Argument("concatenate", False, or_false(_axis)),),
+    "deltafier": (Argument("concatenate", False, or_false(_AXIS)),),
     "dropout": (Argument("rate", check=real(at_least=0, at_most=0.999)),),
     "exponential_normalization": (Argument("decay", 0.999, real(at_least=0, at_most=1)), _AXES),
     "image": (_SIZE, Argument("width", None, _SIZE.check), Argument("grayscale", False, _weights)),
     "instance_normalization": (_AXES,),
     "sequence": (
         Argument("length", check=whole(1)),
-        Argument("axis", -1, _axis),
+        Argument("axis", -1, _AXIS),
         Argument("concatenate", True, flag),
     ),
 }
-_OF_NETWORKS: Final = frozenset(
-    {"block", "conv1d", "conv2d", "dense", "embedding", "flatten", "function", "gru", "internal_gru", "internal_lstm"}
-    | {"internal_rnn", "keras", "linear", "lstm", "pool1d", "pool2d", "pooling", "register", "reshape", "retrieve"}
-    | {"reuse", "rnn"}
-)
-"""Layers that learn, or work on tensors."""
+_OF_NETWORKS: Final = f"it is a layer of networks, and preprocessing takes {', '.join(MAKERS)}"
 LAYERS: Final = SpecTable(
     "preprocessing layer",
     {name: Entry(arguments) for name, arguments in _ENTRIES.items()},
     aliases={"nonlinearity": "activation"},
-    refused=dict.fromkeys(_OF_NETWORKS, f"it is a layer of networks, and preprocessing takes {', '.join(MAKERS)}"),
+    refused=dict.fromkeys(layer_tables.LAYERS.entries.keys() - MAKERS.keys(), _OF_NETWORKS),
     ignored={"name": None, **IGNORED},
 )
 """The layers; a ``name`` is allowed and not used."""

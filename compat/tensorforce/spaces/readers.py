@@ -152,17 +152,15 @@ def read_reward(where: str, given: Any) -> float:
 
 def read_terminal(where: str, given: Any) -> int:
     """0 for an episode that goes on, 1 for one that ended, 2 for one that was aborted."""
-    if given is False:
-        return 0
-    if given is True:
-        return 1
+    if type(given) in (bool, int) and given in ENDINGS:  # at every timestep
+        return int(given)
     array = as_array(f"{where}: terminal", given)
     if array.dtype.kind not in "biu" or array.size != 1 or array.item() not in ENDINGS:
         refuse(f"{where}: terminal", f"must be False, True, 0, 1 or 2, got {shortened(given)}", given)
     return int(array.item())
 
 
-def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> dict[str, Array]:
+def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec | Array]) -> dict[str, Array]:
     """Internal states of one row by name; empty for a model without.
 
     Args:
@@ -192,7 +190,7 @@ def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec]) -> di
 
 
 def read_batch_of_internals(
-    where: str, given: Any, specs: Mapping[str, ArraySpec], number: int, single: bool
+    where: str, given: Any, specs: Mapping[str, ArraySpec | Array], number: int, single: bool
 ) -> dict[str, Array] | None:
     """Internal states [K, ...] by name of K parallel indices, of which one is ``single``; None for a model without."""
     each = [given] * number if single or _is_nothing(given) else each_of(where, "internals", given, number)
@@ -210,6 +208,8 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
     Raises:
         TensorforceError: none, one twice, or one out of range.
     """
+    if type(given) is int and 0 <= given < lanes:  # at every timestep
+        return [given], True
     single = isinstance(given, int | np.integer) and not isinstance(given, bool)
     chosen = [given] if single else _list(where, given)
     for index in chosen:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ....core.checks import did_you_mean, shortened
 from ....core.errors import ArgumentError
 from ...common.specs.argument_checks import as_json, by_name, flag, or_none, text
 from ...common.specs.tables import REQUIRED, Argument, Entry
@@ -136,21 +135,6 @@ AGENTS: Final[Mapping[str, Entry]] = {
     "random": Entry((*_STATES_ACTIONS, _LIMIT, *_SIMPLE_TAIL), classes=("RandomAgent",)),
 }
 """By key; ``classes`` are other keys, and the names of its class in Tensorforce."""
-
-
-def kind_of(name: str) -> str:
-    """The key of the agent with this key or class name, also as ``tensorforce.agents.DQNAgent``.
-
-    Raises:
-        TensorforceError: there is none; the message has the nearest.
-    """
-    names = {alias: key for key, agent in AGENTS.items() for alias in (key, *agent.classes)}
-    short = name.rpartition(".")[2] if isinstance(name, str) and name.startswith("tensorforce.") else name
-    if isinstance(short, str) and short in names:
-        return names[short]
-    near = did_you_mean(short, names)
-    place = f"{WHERE}: agent"
-    raise TensorforceError(f"{place} must be one of {', '.join(AGENTS)}; got {shortened(name)}{near}", place, name)
 
 
 def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

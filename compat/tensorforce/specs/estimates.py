@@ -11,6 +11,7 @@ from .arguments import WHERE
 from .modules import kinds
 
 _LEARNED = "give a baseline_objective, such as dict(type='value', value='state')"
+_CRITIC = "give a baseline_policy, and a baseline_objective with value='action'"
 
 
 def check_values(form: Mapping[str, Any]) -> None:
@@ -33,6 +34,7 @@ def check_values(form: Mapping[str, Any]) -> None:
     values = found & {"state", "action"}
     policy, place = (own, "baseline_policy") if own else (form["policy"], "policy")
     _check_kind(place, policy, values, estimation)
+    _check_critic(form["objective"], values if own else set(), has_baseline=bool(baseline))
     through = own and objective is None and estimation["estimate_advantage"]
     if values or through:
         return
@@ -52,3 +54,13 @@ def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimat
     if estimation["estimate_actions"]:
         problem = "needs an objective with value='action', and not 'state'"
         refuse(f"{WHERE}: reward_estimation['estimate_actions']", problem, True)
+
+
+def _check_critic(objective: Mapping[str, Any], values: set[str], *, has_baseline: bool) -> None:
+    """A deterministic policy gradient learns from a critic of actions; alone it learns nothing, as in Tensorforce."""
+    if "deterministic_policy_gradient" not in kinds(objective) or "action" in values:
+        return
+    place, problem = f"{WHERE}: objective", "deterministic_policy_gradient"
+    if has_baseline:
+        refuse(place, f"{problem} needs a baseline that values actions: {_CRITIC}", problem)
+    warnings.warn(f"{place} {problem} changes nothing without a critic: {_CRITIC}", UserWarning, stacklevel=2)

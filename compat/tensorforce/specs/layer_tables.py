@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...common.processing.steps import ACTIVATIONS
 from ...common.specs.argument_checks import flag, one_of, one_or_several, or_none, several, text
 from ...common.specs.files import imported
 from ...common.specs.tables import ABSENT, Argument, Entry
-from ..spaces.errors import integer, refuse
+from ..spaces.errors import refuse
 from .table_checks import IGNORED, SpecTable, real, whole
 
-ACTIVATIONS: Final = (
-    *("crelu", "elu", "leaky-relu", "none", "relu", "selu"),
-    *("sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),
-)
-"""Names of activation functions."""
 
-
-def _activation(where: str, value: Any) -> str:
+def activation(where: str, value: Any) -> Any:
+    """The name of an activation function; None is ``none``."""
     return "none" if value is None else one_of(*ACTIVATIONS)(where, value)
-
-
-def _axis(where: str, value: Any) -> int:
-    return integer(where, value, at_least=0)
 
 
 def _function(where: str, value: Any) -> Any:
@@ -88,7 +80,7 @@ def _of_user(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
 _SIZE: Final = Argument("size", check=whole(0))
 _BIAS: Final = Argument("bias", True, flag)
 _PADDING: Final = Argument("padding", "same", one_of("same", "valid"))
-_AXES: Final = Argument("axes", None, or_none(several(_axis)))
+_AXES: Final = Argument("axes", None, or_none(several(whole(0))))
 _CELL: Final = Argument("cell", check=one_of("gru", "lstm"))
 _TRAINED: Final = Argument("is_trainable", True, flag)
 _L2: Final = Argument("l2_regularization", ABSENT, or_none(real(at_least=0)))
@@ -100,7 +92,7 @@ _FINAL: Final = Argument("return_final_state", True, flag)
 def _activated(default: str | None) -> tuple[Argument, ...]:
     """Trailing arguments."""
     dropout = Argument("dropout", 0.0, real(at_least=0, at_most=0.999))
-    return (Argument("activation", default, or_none(_activation)), dropout, _TRAINED, _L2)
+    return (Argument("activation", default, or_none(activation)), dropout, _TRAINED, _L2)
 
 
 _OF_CELL: Final = (Argument("bias", False, flag), *_activated(None))
@@ -138,7 +130,7 @@ _ENTRIES: Final = {
     "pooling": Entry((Argument("reduction", check=one_of("concat", "max", "mean", "product", "sum")),)),
     "pool1d": _pool(1),
     "pool2d": _pool(2),
-    "activation": Entry((Argument("nonlinearity", check=_activation),)),
+    "activation": Entry((Argument("nonlinearity", check=activation),)),
     "dropout": Entry((Argument("rate", check=real(at_least=0, at_most=0.999)),)),
     "block": Entry(
         (Argument("name", check=text), Argument("layers", module="layer", collected=list)), finish=_one_list
@@ -149,7 +141,7 @@ _ENTRIES: Final = {
         (
             Argument("tensors", check=_tensors),
             Argument("aggregation", "concat", one_of("concat", "product", "stack", "sum")),
-            Argument("axis", 0, _axis),
+            Argument("axis", 0, whole(0)),
         )
     ),
     "function": Entry((Argument("function", check=_function), Argument("output_spec", None), _L2)),

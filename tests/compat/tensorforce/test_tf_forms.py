@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from axonrl.compat.tensorforce.agents import Agent
+from axonrl.compat.tensorforce.agents.creation import resolved
 from axonrl.compat.tensorforce.core.memories import Replay  # type: ignore[import-not-found]
 from axonrl.compat.tensorforce.spaces.specs import read_values
-from axonrl.compat.tensorforce.specs.arguments import bind, kind_of
+from axonrl.compat.tensorforce.specs.arguments import bind
 from axonrl.compat.tensorforce.specs.modules import resolve
 from axonrl.compat.tensorforce.specs.normal_form import first_update, least_capacity, normal_form
 
@@ -115,7 +117,8 @@ def test_what_is_wrong_with_a_module_is_refused_by_name(spec: Any, kind: str, ar
 
 
 def test_arguments_by_position_and_name() -> None:
-    assert [kind_of(name) for name in ("PPOAgent", "ddqn")] == ["ppo", "double_dqn"]
+    names = ("PPOAgent", "ddqn", "tensorforce.agents.DQN", "dueling_dqn")
+    assert [resolved(name, {}, Agent)[0].kind for name in names] == ["ppo", "double_dqn", "dqn", "dueling_dqn"]
     bound = bind("ppo", (STATES, INT, 20), {"batch_size": 3})
     assert (bound["max_episode_timesteps"], bound["batch_size"], bound["optimization_steps"]) == (20, 3, 10)
     assert list(bind("dqn", (STATES, INT, 9, 2), {}))[4:7] == ["max_episode_timesteps", "network", "update_frequency"]
@@ -285,9 +288,19 @@ def test_estimates_that_nothing_learns_are_warned_about(kwargs: dict[str, Any]) 
         form_of("tensorforce", **kwargs)
 
 
+def test_a_deterministic_policy_gradient_without_a_critic_says_that_it_changes_nothing() -> None:
+    with pytest.warns(UserWarning, match="deterministic_policy_gradient changes nothing without a critic"):
+        form_of("tensorforce", FLOAT, objective="deterministic_policy_gradient")
+
+
 @pytest.mark.parametrize(
     ("kind", "kwargs", "argument"),
     [
+        (
+            "tensorforce",
+            {"actions": FLOAT, "objective": "deterministic_policy_gradient", "baseline_objective": "value"},
+            "objective",
+        ),
         ("tensorforce", {"baseline_optimizer": "synchronization"}, "baseline_optimizer"),
         ("tensorforce", {"memory": 8}, "memory"),
         ("tensorforce", {"policy": {"distributions": {"int": "gaussian"}}}, "policy['distributions']['int']"),
