@@ -27,6 +27,11 @@ def arguments_of(memory: Any) -> dict[str, Any] | None:
         return None
 
 
+def without_path(described: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Arguments of a memory without the folder of its arrays, which belongs to one run."""
+    return None if described is None else {name: value for name, value in described.items() if name != "path"}
+
+
 def made_from(described: Mapping[str, Any]) -> Any:
     """Make a memory from the result of :func:`arguments_of`.
 

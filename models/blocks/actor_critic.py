@@ -20,6 +20,7 @@ from . import rollouts
 from .actions import actions_of
 from .actor_critic_params import PolicyNetworkParams
 from .box_actions import StateDependentBox
+from .distributions import Distribution
 from .lstm import State
 from .networks import Network
 from .observations import Observations
@@ -192,6 +193,10 @@ class ActorCritic:
         """
         outputs, value, _ = self._evaluate(rows)
         return outputs, value
+
+    def distribution(self, rows: Mapping[str, Any]) -> Distribution:
+        """Distribution of the policy's actions, for rows as for :meth:`evaluate`."""
+        return self.actions.distribution(self.evaluate(rows)[0])
 
     def evaluate_with_next(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Results of :meth:`evaluate`, and the values of the next observations, float32 [B]."""

@@ -170,8 +170,8 @@ def found_for(case: Case, folder: Path, **config: Any) -> bool:
     env.close()
     memory = agent.memory
     assert memory is not None
-    experience = program_cache.Experience.of(memory, case.env[1] or 1)
-    return program_cache.find(agent._run, experience) is not None
+    key = program_cache.key_of(agent._run, program_cache.Experience.of(memory, case.env[1] or 1))
+    return program_cache.find(agent._run, key) is not None
 
 
 def test_what_a_program_depends_on_and_what_it_leaves_open(
