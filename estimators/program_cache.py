@@ -144,6 +144,15 @@ def _is_sound(place: Path) -> bool:
         return False
 
 
+def take(run: Run, memory: Memory, where: Lanes, directory: str | Path) -> Path | None:
+    """Write the program of a run to a directory, as :func:`compile_run`, if the cache has it; None if not."""
+    run = _in_spaces(run, where)
+    program = find(run, key_of(run, Experience.of(memory, where.number)))
+    if program is None or not program.has_every_seed:
+        return None
+    return _copied(program, target_of(directory, "a compiled program", compiled.FILES), [run.seed], run.seed)
+
+
 def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | None, seeds: Any) -> Path:
     """Write the program of a run before it begins, through the cache if that holds such programs.
 
@@ -151,10 +160,7 @@ def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | 
     """
     from .compilation import compile_program
 
-    run = copy.copy(run)
-    run.config = dataclasses.replace(
-        run.config, observation_space=where.observation_space, action_space=where.action_space
-    )
+    run = _in_spaces(run, where)
     folder, key = program_folder(), key_of(run, Experience.of(memory, where.number))
     if directory is None:
         if folder is None or key is None:
@@ -172,6 +178,13 @@ def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | 
     made = compile_program(run, memory, where.number, target, wanted)
     logger.info("compiled to %s", made)
     return made
+
+
+def _in_spaces(run: Run, where: Lanes) -> Run:
+    """The run, with these spaces."""
+    run, observation, action = copy.copy(run), where.observation_space, where.action_space
+    run.config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
+    return run
 
 
 def _stored(run: Run, memory: Memory, lanes: int, folder: Path, key: Key) -> CompiledProgram:
