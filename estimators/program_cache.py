@@ -99,7 +99,7 @@ def find(run: Run, key: Key | None) -> CompiledProgram | None:
             program = compiled.read(path).with_params(_params(run))
             if not program.has_seed(run.seed):
                 continue
-            program.program(), program.acting_program(), program.weights(run.seed)
+            program.check(run.seed)
             with contextlib.suppress(OSError):
                 os.utime(path / compiled.FILE)
         except (ValueError, OSError, KeyError, TypeError) as error:
@@ -138,8 +138,9 @@ def _is_sound(place: Path) -> bool:
     """Is there a program, which lacks only the initial weights of a seed?"""
     try:
         program = compiled.read(place)
-        program.program(), program.acting_program()
-        return bool(program.seeds() and [program.weights(seed) for seed in program.seeds()])
+        for seed in program.seeds():
+            program.check(seed)
+        return bool(program.seeds())
     except (ValueError, OSError, KeyError, TypeError):
         return False
 
