@@ -125,7 +125,7 @@ def initial_weights(
     create(Modes.PREDICT, features)
     store.end_predict()
     counters = {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()}
-    create(Modes.TRAIN, tensor_specs(batch), counters)
+    create(Modes.TRAIN, {key: tensor_specs(value) for key, value in batch.items()}, counters)
     variables = store.variables()
     found.weights = {name: variable.numpy() for name, variable in variables.items()}
     found.tensors = {name: computed[place] for place, name in enumerate(variables) if place in computed}
