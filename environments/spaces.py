@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..core import fields
 from ..core.checks import shortened
 from ..core.errors import ArgumentError
-from ..core.protocols import ArraySpec, SpecTree
+from ..core.protocols import ArraySpec, RunConfig, SpecTree
 
 AnySpace: TypeAlias = "Space[Any]"
 
@@ -34,6 +34,14 @@ class Leaf:
     name: str
     space: AnySpace
     spec: ArraySpec
+
+
+def both_of(config: RunConfig) -> tuple[AnySpace, AnySpace]:
+    """The observation and the action space of a run; ``ValueError`` if they are not known yet."""
+    observation, action = config.observation_space, config.action_space
+    if observation is None or action is None:
+        raise ValueError("the spaces of the run are not known yet: train, check or evaluate first")
+    return observation, action
 
 
 def observation_spec(space: AnySpace) -> SpecTree:

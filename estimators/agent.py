@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,21 +10,20 @@ from typing import Any
 
 import gymnasium
 
-from ..core import hub, registry
-from ..core.checks import count, flag
-from ..core.errors import ArgumentError
+from ..core.checks import count
 from ..core.protocols import MOST_LANES, Array, ClusterLike, Memory, ModelFn, RunConfig
 from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks
 from ..memories.description import made_from
 from ..run_dir import record
-from ..run_dir.published import folder_from
+from ..run_dir.published import run_folder
 from .batch_layout import check_memory
 from .estimator import Estimator
 from .experience_sources import AnyEnv, Data, Lanes, Spaces, training_spaces
 from .interaction import Interaction
 from .limits import FIRST_UPDATE, UPDATE_FREQUENCY, Goal, Limits, UpdateSchedule
 from .overrides import refuse_overridden
+from .program_cache import compile_run
 from .run_summary import RunSummary, summary_of
 from .session import MonitoredSession
 from .trainer import Trainer
@@ -45,12 +42,8 @@ class Agent(Estimator):
         agent.evaluate("CartPole-v1", episodes=100)
 
     Args:
-        model_fn: ``model_fn(features, labels, mode[, params[, config[, model_dir]]])`` returning an EstimatorSpec;
-            or its name; or None for the one recorded in ``model_dir``.
+        model_fn, model_dir, config, params: as for :class:`Estimator`; an existing run is resumed.
         memory: where transitions are stored; needed only for ``train``. Every Agent needs its own.
-        model_dir: the run's directory; an existing run is resumed. None creates a temporary folder.
-        config: settings of the run.
-        params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``).
         warm_start: source of a new run's initial weights: a run folder, a policy file, a Keras file
             (``"model.keras"``, ``"model.weights.h5"``), weights by name, or a :class:`WarmStart`.
         compiled: a directory written by :meth:`compile`, instead of ``model_fn``; TensorFlow is not loaded. Without a
@@ -111,18 +104,10 @@ class Agent(Estimator):
             CheckpointError: ``model_dir`` cannot be read.
             ConnectionError: the Hub cannot be reached, or refuses.
         """
-        if hub.is_address(model_dir):
-            passed = [one if isinstance(one, str) else registry.name_of(one) for one in (model_fn, type(memory))]
-            model_dir = folder_from(model_dir, into, {*filter(None, passed)}, trust_code=flag("trust_code", trust_code))
-        elif into is not None:
-            message = f"into is for runs on the Hub, hf://user/name; {model_dir} is a folder already"
-            raise ArgumentError(message, "into", into)
-        found = record.read(Path(model_dir))
-        if found is None:
-            what = "holds no run" if Path(model_dir).is_dir() else "does not exist"
-            raise ArgumentError(f"Agent.load: {model_dir} {what}", "model_dir", model_dir)
-        if memory is None and found.memory is not None:
-            memory = made_from(found.memory)
+        passed = (model_fn, None if memory is None else type(memory))
+        model_dir = run_folder(model_dir, into, passed, trust_code=trust_code)
+        found = record.existing(model_dir).memory
+        memory = made_from(found) if memory is None and found is not None else memory
         return cls(model_fn, memory, model_dir, config, params)
 
     @property
@@ -175,19 +160,17 @@ class Agent(Estimator):
         max_timesteps: int | None = None,
         cluster: ClusterLike | None = None,
     ) -> Agent:
-        """Train until the first limit is reached; without limits, until a hook stops the run.
+        """Train until the first limit is reached, or a hook stops the run; returns this Agent.
 
         Args:
             env: environment, vector environment (without autoreset, for exact resume) or id.
-            first_update: ``global_timestep`` of the first update; by default 35, or when the memory can first fill a
-                batch.
-            update_frequency: timesteps between updates. Rollout memories ignore both. A run records both, and reuses
-                its record for arguments that are not given.
+            first_update: ``global_timestep`` of the first update; by default 35, or when the memory can fill a batch.
+            update_frequency: timesteps between updates. Rollout memories ignore both; a run reuses its recorded ones.
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
-            hooks: a hook, a function ``f(session, episode)`` to be called after every episode, or several of these;
-                added to the default NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook and CheckpointHook (a
-                hook of the same class replaces a default one).
+            hooks: a hook, a function ``f(session, episode)`` for every episode's end, or several; they add to the
+                default NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook and CheckpointHook, or replace
+                those of the same class.
             max_steps: updates in all.
             max_episodes: finished episodes in all.
             timesteps: timesteps to add; checked after each (vector) step.
@@ -195,24 +178,14 @@ class Agent(Estimator):
             cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` must be an id
                 or an importable function that returns an environment.
 
-        Returns:
-            This Agent.
-
         Raises:
-            ValueError: an argument is out of range or contradicts another; the model, the memory and the environment
-                do not fit together.
+            ValueError: an argument is invalid, or the model, the memory and the environment do not fit together.
             BrokenEnvironmentError: the environment raised, or returned a value outside its spaces.
             NonFiniteError: a reward, an observation or a loss is NaN or infinite.
             CheckpointError: ``model_dir`` cannot be used.
         """
         schedule = UpdateSchedule(first_update, update_frequency)
         goal = Goal(steps, episodes, timesteps, max_steps, max_episodes, max_timesteps)
-        return self.train_as(env, schedule, goal, hooks, cluster)
-
-    def train_as(
-        self, env: AnyEnv, schedule: UpdateSchedule, goal: Goal, hooks: Any = None, cluster: ClusterLike | None = None
-    ) -> Agent:
-        """Train as :meth:`train` does, with numbers that are checked already; for experiment files."""
         refuse_overridden(self, Agent)
         if cluster is not None:
             cluster.train(self._trainer, self._model, env, Hooks(hooks), schedule, goal)
@@ -220,10 +193,7 @@ class Agent(Estimator):
         if not goal.is_given:
             logger.warning("no limit given: training continues until Ctrl-C, or until a hook stops it")
         with self._trainer.opened(env, Hooks(hooks), schedule, endless=not goal.is_given) as session:
-            if (limits := session.limits_of(goal)) is not None:
-                with session.monitored(limits):
-                    session.run()
-        self._model.keep()
+            session.reach(goal)
         return self
 
     def learn(
@@ -244,7 +214,7 @@ class Agent(Estimator):
             agent.train("CartPole-v1", max_timesteps=20_000)  # continues the same run
 
         ``global_step`` includes these updates; ``global_timestep`` is unchanged. Hooks, limits, checkpoints and resume
-        work as in ``train``.
+        work as in ``train``. Returns this Agent.
 
         Args:
             data: episodes, or a file or folder of them (:func:`axonrl.environments.read_episodes`), stored in the
@@ -256,21 +226,13 @@ class Agent(Estimator):
             max_steps: updates in all.
             hooks: as for ``train``.
 
-        Returns:
-            This Agent.
-
         Raises:
-            ValueError: as for ``train``; the data do not fit the spaces, the model or the memory, or are fewer than one
-                batch.
-            NonFiniteError: a loss is NaN or infinite.
-            CheckpointError: ``model_dir`` cannot be used.
+            ValueError, NonFiniteError, CheckpointError: as for ``train``; also a ValueError if the data do not fit the
+                spaces, the model or the memory, or are fewer than one batch.
         """
         goal = Goal(steps=steps, max_steps=max_steps)
         with self._trainer.offline(data, env, Hooks(hooks), endless=not goal.is_given) as session:
-            if (limits := session.limits_of(goal)) is not None:
-                with session.monitored(limits):
-                    session.learn()
-        self._model.keep()
+            session.reach(goal)
         return self
 
     def compile(
@@ -282,7 +244,7 @@ class Agent(Estimator):
         lanes: int = 1,
         seeds: Iterable[int] | None = None,
     ) -> Path:
-        """Write the training program as a directory that trains without TensorFlow.
+        """Write the training program as a directory that trains without TensorFlow; returns its path.
 
         ``Agent(None, compiled=directory, memory=...)`` runs it, and gets bit-identical weights. An existing run of this
         Agent is unchanged; its weights are not written.
@@ -296,9 +258,6 @@ class Agent(Estimator):
             seeds: of runs to write initial weights for; None for this Agent's. Others can be added later
                 (:func:`axonrl.policies.add_seeds`).
 
-        Returns:
-            The directory.
-
         Raises:
             ValueError: the model cannot be compiled (names the part and the reason), ``directory`` holds something
                 else, or an argument does not fit.
@@ -306,21 +265,7 @@ class Agent(Estimator):
         """
         check_memory(memory)
         memory = self._trainer.needed_memory() if memory is None else memory
-        where = training_spaces(env, lanes)
-        observation, action = where.observation_space, where.action_space
-        from . import program_cache
-
-        run, experience = copy.copy(self._run), program_cache.Experience.of(memory, where.number)
-        run.config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
-        if directory is None:
-            return program_cache.prepare(run, experience, memory)
-        if (written := program_cache.write(run, experience, memory, directory, seeds)) is not None:
-            return written
-        from .compilation import compile_program
-
-        made = compile_program(self._run, observation, action, memory, where.number, directory, seeds)
-        logger.info("compiled to %s", made)
-        return made
+        return compile_run(self._run, memory, training_spaces(env, lanes), directory, seeds)
 
     def check(
         self,
@@ -342,13 +287,12 @@ class Agent(Estimator):
         Raises:
             ValueError, BrokenEnvironmentError, CheckpointError: as ``train``.
         """
-        given, schedule = Hooks(hooks), UpdateSchedule(first_update, update_frequency)
-        trainer = self._trainer
+        trainer, schedule = self._trainer, UpdateSchedule(first_update, update_frequency)
         if data is None:
             refuse_overridden(self, Agent)
-            opening = trainer.opened(env, given, schedule)
+            opening = trainer.opened(env, Hooks(hooks), schedule)
         else:
-            opening = trainer.offline(data, env, given, endless=False)
+            opening = trainer.offline(data, env, Hooks(hooks), endless=False)
         with self._run.only_checked(), opening as session:
             return summary_of(session.spaces, self._model.program, trainer.state().stepper, self._run.record)
 
@@ -362,16 +306,10 @@ class Agent(Estimator):
                 while session.stop_reason is None and session.global_episode < 100:
                     stats = agent.run_episode(env, session, first_update=100, update_frequency=4)
 
-        Args:
-            env: as for ``train``.
-            hooks: as for ``train``.
+        ``env`` and ``hooks`` are those of ``train``.
         """
-        with (
-            self._trainer.opened(env, Hooks(hooks), endless=True) as session,
-            session.monitored(Limits()),
-        ):
+        with self._trainer.opened(env, Hooks(hooks), endless=True) as session, session.monitored(Limits()):
             yield session
-        self._model.keep()
 
     def run_episode(
         self,
@@ -382,24 +320,16 @@ class Agent(Estimator):
     ) -> EpisodeStats:
         """Run one episode of one environment to its end (after a resume, the one in progress).
 
-        For custom loops. ``train`` does not call it, as a limit may end in the middle of an episode, and raises for
-        a subclass that overrides it.
-
-        Args:
-            env: the session's environment.
-            session: from :meth:`session`.
-            first_update: as for ``train``.
-            update_frequency: as for ``train``.
+        For custom loops in a :meth:`session`, which has this ``env``; the other arguments are those of ``train``.
+        ``train`` does not call it, as a limit may end in the middle of an episode, and raises for a subclass that
+        overrides it.
 
         Raises:
             ValueError: the session belongs to another environment, has several environments, or was asked to stop.
         """
         if session is not self._trainer.session or env is not self._trainer.source:
             raise ValueError("run_episode needs a session opened by agent.session(env), and the same env")
-        if session.num_envs != 1:
-            raise ValueError(f"run_episode is for one environment; this session has {session.num_envs}")
-        if session.stop_reason is not None:
-            raise ValueError(f"this session was asked to stop ({session.stop_reason}): check session.stop_reason")
+        session.check_episode()
         self._trainer.use_schedule(UpdateSchedule(first_update, update_frequency))
         return session.run_episode()
 
@@ -416,28 +346,11 @@ class Agent(Estimator):
     ) -> Iterator[Interaction]:
         """Train from experience supplied by the caller: a simulator, a game server, a robot.
 
-        Example::
-
-            with agent.interact(env.observation_space, env.action_space, first_update=100) as interaction:
-                observation, _ = env.reset()
-                while interaction.session.global_timestep < 10_000:
-                    action = interaction.act(observation)
-                    observation, reward, terminated, truncated, _ = env.step(action)
-                    interaction.observe(reward, terminated, truncated, observation)
-                    if terminated or truncated:
-                        observation, _ = env.reset()
-
-        Args:
-            observation_space: of one lane.
-            action_space: of one lane.
-            lanes: independent streams of experience.
-            first_update: as for ``train``.
-            update_frequency: as for ``train``.
-            hooks: as for ``train``.
+        ``Interaction`` has an example. The spaces are those of one lane; ``lanes`` is the number of independent
+        streams of experience. The other arguments are those of ``train``.
         """
         schedule = UpdateSchedule(first_update, update_frequency)
         where = Lanes(observation_space, action_space, count("lanes", lanes, at_most=MOST_LANES))
         over = self._trainer.over(where, Hooks(hooks), schedule, endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())
-        self._model.keep()

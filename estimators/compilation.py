@@ -16,12 +16,12 @@ import numpy as np
 from ..core import registry
 from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
 from ..core.initializers import model_seed
-from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn, RunConfig, SpecTree
+from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn, SpecTree
 from ..core.tensorflow_import import load_tensorflow
 from ..core.trees import leaves
 from ..environments import spaces
 from ..explorations import Greedy, description
-from ..memories.description import arguments_of
+from ..memories.description import arguments_of, without_path
 from ..policies import compiled, modes_json, weight_patches
 from ..policies.compiled import CompiledProgram
 from ..policies.description import space_attributes
@@ -47,12 +47,10 @@ if TYPE_CHECKING:
 
 def compile_program(
     run: Run,
-    observation: gymnasium.Space[Any],
-    action: gymnasium.Space[Any],
     memory: Memory,
     lanes: int,
     directory: Any,
-    seeds: Iterable[int] | None,
+    seeds: Iterable[int] | None = None,
     traced: tuple[Program, Train] | None = None,
 ) -> Path:
     """Write the training program of a run; see ``Agent.compile``.
@@ -60,9 +58,7 @@ def compile_program(
     The model is traced again, so the run is unchanged, unless a trace whose variables were not trained is given.
 
     Args:
-        run: provides the function, its params, the seed and the runtime.
-        observation: space of one environment.
-        action: space of one environment.
+        run: provides the function, its params, the spaces, the seed and the runtime.
         memory: not built; left unchanged.
         lanes: number of environments.
         directory: see ``Agent.compile``.
@@ -77,32 +73,22 @@ def compile_program(
     load_tensorflow()
     from ..runtimes.frozen import acting_program
 
-    function = _Function(run, observation, action)
-    if traced is None:
-        program = function.program(seed, run.params)
-        shapes = shapes_of(program.predict, observation, action, memory, lanes, None)
-        train = program.trace_train(shapes.batch)
-        check_td_error(train, memory)
-    else:
-        program, train = traced
-    exploration = _exploration(program, train, action, lanes)
+    function = _Function(run, *spaces.both_of(run.config))
+    program, train = function.traced(seed, memory, lanes) if traced is None else traced
+    exploration = _exploration(program, train, function.action, lanes)
     content, why = _converted(program, train, run)
     acting = acting_program(program, shared)
     uses = find_uses(function.traces(train.batch), (program, train), exploration, run.params, seed ^ 1)
     if not uses.any_seed and wanted != [seed]:
-        raise NotCompilableError(
-            f"{program.name} cannot be compiled for several seeds: with seed {seed ^ 1} its program is not that of"
-            f" seed {seed}, since model_fn depends on it. Compile each seed into a directory of its own"
-        )
-    call = Initial(run.model_fn, run.params, function.config, run.model_dir, program.predict.state, train.batch)
+        raise _for_one_seed(program.name, seed)
+    call = Initial(run.model_fn, run.params, run.config, run.model_dir, program.predict.state, train.batch)
     start = initial_weights.start_of(program, uses, call, seed)
-    draws = {name: draw.to_json() for name, draw in program.store.draws().items()}
     described = {
         **function.described(program, uses, seed),
         **modes_json.modes_to_json(program.predict, train, exploration),
-        **{"num_envs": lanes, "memory": _settings_of(memory)},
+        **{"num_envs": lanes, "memory": without_path(arguments_of(memory))},
         "runtime_why": {part: dataclasses.asdict(reason) for part, reason in why.items()},
-        "drawn": {"every_seed": start.every_seed, "variables": draws},
+        "drawn": start.drawn,
     }
     with staged(target) as folder:
         made = _written(folder, described, content, acting, start)
@@ -113,25 +99,28 @@ def compile_program(
 
 @dataclasses.dataclass(frozen=True)
 class _Function:
-    """A run's function for the spaces of one environment."""
+    """A run's function, and the spaces of one environment."""
 
     run: Run
     observation: gymnasium.Space[Any]
     action: gymnasium.Space[Any]
-
-    @property
-    def config(self) -> RunConfig:
-        """The run's configuration, with the spaces."""
-        return dataclasses.replace(self.run.config, observation_space=self.observation, action_space=self.action)
 
     def program(self, seed: int, params: Mapping[str, Any] | None) -> Program:
         """PREDICT, traced for a seed."""
         from ..runtimes.tracing.program import Program
 
         assert self.run.model_fn is not None
-        config = dataclasses.replace(self.config, seed=seed)
+        config = dataclasses.replace(self.run.config, seed=seed)
         bound = BoundModelFn(self.run.model_fn, params, config, self.run.model_dir)
         return Program(bound, spaces.observation_spec(self.observation), model_seed(seed))
+
+    def traced(self, seed: int, memory: Memory, lanes: int) -> tuple[Program, Train]:
+        """PREDICT and TRAIN for a memory's batches."""
+        program = self.program(seed, self.run.params)
+        batch = shapes_of(program.predict, self.observation, self.action, memory, lanes, None).batch
+        train = program.trace_train(batch)
+        check_td_error(train, memory)
+        return program, train
 
     def traces(self, batch: Mapping[str, SpecTree]) -> Callable[[int, Mapping[str, Any] | None], tuple[Program, Train]]:
         """A function that traces PREDICT and TRAIN for a seed and params."""
@@ -230,10 +219,11 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
         save_weights(program, seed, {**own, **program.draws(seed), **values(seed)})
 
 
-def _settings_of(memory: Memory) -> dict[str, Any] | None:
-    """Settings of the memory, without the location of its arrays, which belongs to a run."""
-    described = arguments_of(memory)
-    return None if described is None else {name: value for name, value in described.items() if name != "path"}
+def _for_one_seed(name: str, seed: int) -> NotCompilableError:
+    return NotCompilableError(
+        f"{name} cannot be compiled for several seeds: with seed {seed ^ 1} its program is not that of seed {seed},"
+        " since model_fn depends on it. Compile each seed into a directory of its own"
+    )
 
 
 def _unused(memory: Memory) -> Memory:

@@ -21,6 +21,7 @@ from .run import Run
 
 if TYPE_CHECKING:
     from .eval_mode import EvalMode
+    from .traced import TracedModel
 
 
 class CompiledModel:
@@ -29,10 +30,11 @@ class CompiledModel:
     Args:
         run: provides the seed and the recorded executors.
         program: the compiled program.
+        trace: traces the function, for what only TensorFlow can do; None if there is no function.
     """
 
-    def __init__(self, run: Run, program: CompiledProgram) -> None:
-        self._run = run
+    def __init__(self, run: Run, program: CompiledProgram, trace: Callable[[], TracedModel] | None = None) -> None:
+        self._run, self._trace = run, trace
         self.program = program
 
     def train(self, batch: Mapping[str, SpecTree]) -> TrainMode:
@@ -59,17 +61,24 @@ class CompiledModel:
         return Learner(program, weights), Choice(dict.fromkeys(program.why, LITERT), reasons)
 
     def eval_mode(self) -> EvalMode:
-        """Raise: there is no EVAL program."""
-        raise ValueError(
-            f"mode 'eval' runs in TensorFlow, but {self.program.directory} is compiled without it: leave eval_batches"
-            " out of the EvaluationHook, or use the Agent without compiled"
-        )
+        """EVAL on batches of the memory; ``ValueError`` without a function."""
+        if self._trace is None:
+            raise ValueError(
+                f"mode 'eval' runs in TensorFlow, but {self.program.directory} is compiled without it: leave"
+                " eval_batches out of the EvaluationHook, or use the Agent without compiled"
+            )
+        traced = self._trace()
+        if traced.traced is None:
+            traced.train(self.program.train.batch)
+        return traced.eval_mode()
 
     def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
-        """PREDICT alone; ``ValueError`` with ``noise``, which it was compiled without."""
-        if noise and self.program.predict.noise:
+        """PREDICT alone; with ``noise``, which it was compiled without, ``ValueError`` without a function."""
+        if not noise or not self.program.predict.noise:
+            return self.program.acting_program()
+        if self._trace is None:
             raise ValueError(f"{self.program.directory} was compiled without the noise for acting in training")
-        return self.program.acting_program()
+        return self._trace().acting_program(noise=True)
 
     def onnx_model(
         self,
@@ -77,15 +86,20 @@ class CompiledModel:
         observation: tuple[Sequence[Part], Mapping[str, Normalization]],
         action_space: Mapping[str, Any],
     ) -> bytes:
-        """Raise: there is no function to convert."""
-        raise ValueError(
-            f"{self.program.directory} is compiled for LiteRT, but ONNX needs the function: leave 'onnx' out of"
-            " formats, or use Agent(model_fn, model_dir=...) without compiled"
-        )
+        """PREDICT with these weights as an ONNX model; ``ValueError`` without a function."""
+        if self._trace is None:
+            raise ValueError(
+                f"{self.program.directory} is compiled for LiteRT, but ONNX needs the function: leave 'onnx' out of"
+                " formats, or use Agent(model_fn, model_dir=...) without compiled"
+            )
+        return self._trace().onnx_model(weights, observation, action_space)
 
     def retraced(self) -> Callable[[Mapping[str, Array]], Actor]:
-        """Raise: there is no function to trace."""
-        raise ValueError(f"{self.program.directory} is compiled for LiteRT, and has no function to run in TensorFlow")
+        """Recipe that traces the function in another process; ``ValueError`` without a function."""
+        if self._trace is None:
+            where = self.program.directory
+            raise ValueError(f"{where} is compiled for LiteRT, and has no function to run in TensorFlow")
+        return self._trace().retraced()
 
     def frozen(self) -> FrozenActor | None:
         """None: compiled programs act in LiteRT anyway."""

@@ -31,12 +31,12 @@ class Estimator:
     """A ``model_fn``, and the directory with what it learned.
 
     Args:
-        model_fn: the function, its name (``"dqn"``, ``"package.module:function"``), or None for the one recorded in
-            ``model_dir``.
+        model_fn: ``model_fn(features, labels, mode[, params[, config[, model_dir]]])`` returning an EstimatorSpec;
+            or its name (``"dqn"``, ``"package.module:function"``); or None for the one recorded in ``model_dir``.
         model_dir: the run's directory; None for a fresh temporary folder, which is logged.
         config: settings of the run.
-        params: hyperparameters for ``model_fn``, a mapping or a dataclass; None for those recorded in ``model_dir``, if
-            any.
+        params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``);
+            None for those recorded in ``model_dir``, if any.
         compiled: a directory written by ``Agent.compile``, instead of ``model_fn``; TensorFlow is not loaded.
 
     Raises:

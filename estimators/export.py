@@ -98,10 +98,8 @@ def export(
     with staged(target) as folder:
         _write_policy(folder, described, policy, made)
         if write_onnx is not None:
-            try:
+            with _translate_errors(program.name, "exported to ONNX"):
                 described["onnx"] = write_onnx(folder, described)
-            except ValueError as error:
-                raise ValueError(f"{program.name} cannot be exported to ONNX: {error}") from error
         write_json_atomically(folder / description.FILE, described)
         parity = None if compare is None else _write_parity(folder, described, compare)
         write_file(folder / description.CARD, [model_card(described, run, parity).encode()])
@@ -110,11 +108,11 @@ def export(
 
 
 @contextlib.contextmanager
-def _translate_errors(model: str) -> Iterator[None]:
+def _translate_errors(model: str, what: str = "exported") -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{model} cannot be exported: {error}") from error
+        raise ValueError(f"{model} cannot be {what}: {error}") from error
 
 
 def _write_policy(
@@ -183,9 +181,7 @@ def _described(
         silent = f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described"
     if silent:
         logger.warning("export: %s", silent)
-    observation, action = config.observation_space, config.action_space
-    if observation is None or action is None:
-        raise ValueError(f"the spaces of {program.name} are not known")
+    observation, action = spaces.both_of(config)
     return {
         "format": description.FORMAT,
         "format_version": description.FORMAT_VERSION,

@@ -53,10 +53,8 @@ class Initial:
         from ..runtimes.tracing.initial_weights import initial_weights
 
         config = dataclasses.replace(self.config, seed=seed)
-        if config.observation_space is None:
-            raise ValueError("the observation space is not known")
         bound = BoundModelFn(self.model_fn, self.params, config, self.model_dir)
-        observed = spaces.observation_spec(config.observation_space)
+        observed = spaces.observation_spec(spaces.both_of(config)[0])
         return initial_weights(bound, observed, self.state, self.batch, model_seed(seed))
 
 
@@ -65,13 +63,13 @@ class Start(NamedTuple):
 
     Args:
         own: those of the compiled seed.
-        every_seed: do those of all seeds follow from NumPy's draws?
+        drawn: entry of ``program.json``: NumPy's draws, and whether the weights of every seed follow from them.
         program: computes them from the seed, as far as NumPy does not draw them; None if none does, or can.
         values: those values, or all, of a seed.
     """
 
     own: Weights
-    every_seed: bool
+    drawn: Mapping[str, Any]
     program: InitialProgram | None
     values: Callable[[int], Weights]
 
@@ -83,9 +81,12 @@ def start_of(program: Program, uses: Uses, call: Initial, seed: int) -> Start:
         NotCompilableError: they do not.
     """
     own, other = _values(program), _values(uses.other)
-    drawn = {name: draw(model_seed(seed ^ 1)) for name, draw in program.store.draws().items()}
-    if uses.any_seed and not differing({**own, **drawn}, other):
-        return Start(own, True, None, lambda seed: {})
+    draws = program.store.draws()
+    drawn = {name: draw(model_seed(seed ^ 1)) for name, draw in draws.items()}
+    every_seed = uses.any_seed and not differing({**own, **drawn}, other)
+    entry = {"every_seed": every_seed, "variables": {name: draw.to_json() for name, draw in draws.items()}}
+    if every_seed:
+        return Start(own, entry, None, lambda seed: {})
     found = call(seed)
     if changed := differing(own, found.weights):
         raise NotCompilableError(
@@ -94,8 +95,8 @@ def start_of(program: Program, uses: Uses, call: Initial, seed: int) -> Start:
         )
     values = program_of(found, other, seed ^ 1, drawn) if uses.any_seed else None
     if values is None:
-        return Start(own, False, None, lambda seed: call(seed).weights)
-    return Start(own, False, values, function_of(values))
+        return Start(own, entry, None, lambda seed: call(seed).weights)
+    return Start(own, entry, values, function_of(values))
 
 
 def _values(program: Program) -> Weights:

@@ -23,6 +23,17 @@ from .state import TrainingState
 class Interaction:
     """Acts for a caller's environments, and learns from their responses; see ``Agent.interact``.
 
+    Example::
+
+        with agent.interact(env.observation_space, env.action_space, first_update=100) as interaction:
+            observation, _ = env.reset()
+            while interaction.session.global_timestep < 10_000:
+                action = interaction.act(observation)
+                observation, reward, terminated, truncated, _ = env.step(action)
+                interaction.observe(reward, terminated, truncated, observation)
+                if terminated or truncated:
+                    observation, _ = env.reset()
+
     Each lane is one stream of experience. ``act`` and ``observe`` alternate in a lane; lanes may advance at different
     rates. ``observe`` runs the updates that become due.
 

@@ -8,7 +8,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..policies.weight_patches import FrozenActor, FrozenProgram
 from ..run_dir.initial_values import digests
 from ..run_dir.snapshot import PolicySnapshot
 from . import program_cache
-from .program_cache import Experience
+from .program_cache import Experience, Key
 from .run import Run
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .traced import TracedModel
 
 logger = logging.getLogger("axonrl")
+_T = TypeVar("_T")
 Act = Callable[..., Acted]
 """Maps features [N, ...] to predictions and the next recurrent state."""
 
@@ -48,15 +49,13 @@ class Model:
         self._run = run
         self.lock = threading.RLock()
         """Held during use of an executor, as all executors of this model share variables."""
-        self._cached: CompiledModel | None = None
-        """The program found in the cache, if there is one."""
+        self._traced: TracedModel | None = None
         self._executor: Executor | None = None
         self._trains = False
         self._is_fresh = True  # do the variables have their initial values, as far as known?
         self._experience: Experience | None = None
-        self._memory: Memory | None = None
         self._is_litert = self._is_kept = False
-        self._key: tuple[str, str] | None = None
+        self._key: Key | None = None
         """That of the program in the cache, before the trace."""
 
     @functools.cached_property
@@ -67,19 +66,19 @@ class Model:
         if run.compiled is not None:
             return CompiledModel(run, run.compiled)
         self._key = None if experience is None else program_cache.key_of(run, experience)
-        if experience is not None and (program := program_cache.find(run, experience)) is not None:
+        if (program := program_cache.find(run, self._key)) is not None:
             run.spaces_fixed = True
-            self._cached = CompiledModel(run, program)
-        return self._traced if self._cached is None else self._cached
+            return CompiledModel(run, program, self._trace)
+        return self._trace()
 
-    @functools.cached_property
-    def _traced(self) -> TracedModel:
-        """The function itself, also of a program that was found in the cache, for what only TensorFlow can do."""
-        from .traced import TracedModel
+    def _trace(self) -> TracedModel:
+        """Trace the function itself, also for what only TensorFlow can do with a program of the cache."""
+        if self._traced is None:
+            from .traced import TracedModel
 
-        traced = TracedModel(self._run)
-        self._run.spaces_fixed = True
-        return traced
+            self._traced = TracedModel(self._run)
+            self._run.spaces_fixed = True
+        return self._traced
 
     def _known_experience(self) -> Experience | None:
         """The source of learning, in this process or as recorded."""
@@ -90,22 +89,16 @@ class Model:
 
     def learns_from(self, memory: Memory, lanes: int) -> None:
         """Learn from this memory, in this number of environments."""
-        self._experience, self._memory = Experience.of(memory, lanes), memory
+        self._experience = Experience.of(memory, lanes)
 
     def keep(self) -> None:
         """Store the program in the cache for the next run, if this one was traced and trained in LiteRT."""
-        traced = None if self._is_kept or "_traced" not in self.__dict__ else self._traced.traced
-        if traced is None or self._experience is None or self._memory is None or not self._is_litert:
+        traced = None if self._is_kept or self._traced is None else self._traced.traced
+        if traced is None or self._experience is None or not self._is_litert:
             return
         self._is_kept = True
         with self.lock:
-            program_cache.keep(self._run, self._experience, self._memory, traced, self._key)
-
-    @property
-    def _whole(self) -> TracedModel | CompiledModel:
-        """The program with its function, unless the run was given a compiled one."""
-        source = self._source
-        return source if self._cached is None else self._traced
+            program_cache.keep(self._run, self._experience, traced, self._key)
 
     @property
     def program(self) -> ModelProgram:
@@ -118,12 +111,7 @@ class Model:
         if self._executor is None:
             run = self._run
             kept = run.record.runtime if run.record is not None and run.config.runtime == "auto" else None
-            try:
-                self._executor, _ = self._choose(kept)
-            except ValueError as error:
-                if not self._traces_instead(error):
-                    raise
-                self._executor, _ = self._choose(kept)
+            self._executor, _ = self._or_traced(lambda source: self._choose(source, kept))
         return self._executor
 
     def prepare_training(self, batch: Mapping[str, SpecTree]) -> tuple[TrainMode, Executor, Choice]:
@@ -139,27 +127,26 @@ class Model:
             raise ValueError(
                 f"{run.model_dir} was started with {started}; got runtime={runtime!r}: choose another model_dir"
             )
-        try:
-            train = self._source.train(batch)
-            self._executor, choice = self._choose(kept)
-        except ValueError as error:
-            if not self._traces_instead(error):
-                raise
-            train = self._traced.train(batch)
-            self._executor, choice = self._choose(kept)
+        train, (self._executor, choice) = self._or_traced(
+            lambda source: (source.train(batch), self._choose(source, kept))
+        )
         self._trains = True
         return train, self._executor, choice
 
-    def _traces_instead(self, error: ValueError) -> bool:
-        """Use the function itself from now on, if there is a program that was found in the cache.
+    def _or_traced(self, use: Callable[[TracedModel | CompiledModel], _T]) -> _T:
+        """Use the source; if it is a program of the cache that cannot be used, from now on the function itself.
 
         The memory yields other batches than its record said, or another process removed the program meanwhile.
         """
-        if self._cached is None:
-            return False
-        logger.info("The program in the cache is not used: %s", error)
-        self._source, self._cached = self._traced, None
-        return True
+        source = self._source
+        try:
+            return use(source)
+        except ValueError as error:
+            if source is self._traced or self._run.compiled is not None:
+                raise
+            logger.info("The program in the cache is not used: %s", error)
+            self._source = self._trace()
+            return use(self._source)
 
     def initial_values(self) -> dict[str, Any]:
         """Digests of the variables' initial values, after the first :meth:`prepare_training`; empty from then on."""
@@ -167,8 +154,8 @@ class Model:
         self._is_fresh = False
         return found
 
-    def _choose(self, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
-        executor, choice = self._source.choose(kept)
+    def _choose(self, source: TracedModel | CompiledModel, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
+        executor, choice = source.choose(kept)
         self._is_litert = TENSORFLOW not in choice.runtimes.values()
         logger.info("%s", choice)
         return executor, choice
@@ -176,9 +163,7 @@ class Model:
     @functools.cached_property
     def eval_mode(self) -> EvalMode:
         """EVAL on batches of the memory, after :meth:`prepare_training`. ``ValueError`` if there is none."""
-        if self._cached is not None and self._traced.traced is None:
-            self._traced.train(self._cached.program.train.batch)
-        return self._whole.eval_mode()
+        return self._source.eval_mode()
 
     def actor(self, policy: PolicySnapshot, runtime: str = LITERT) -> ActorProgram:
         """PREDICT with a policy's weights, to be sent to a process that acts during training.
@@ -191,13 +176,14 @@ class Model:
             ValueError: LiteRT cannot run it (names the op); or it is compiled, so there is no function.
         """
         program = self.program
-        source = self._source if runtime == LITERT and not program.predict.noise else self._whole
         mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
         return ActorProgram(
             name=program.name,
             predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # without the traced function
             variables_of_predict=program.predict_variables(),
-            content=source.acting_program(noise=True) if runtime == LITERT else source.retraced(),
+            content=self._or_traced(
+                lambda source: source.acting_program(noise=True) if runtime == LITERT else source.retraced()
+            ),
             weights=self.predict_weights(policy),
             version=policy.counters.global_step,
             action_space=self._run.config.action_space,
@@ -213,12 +199,7 @@ class Model:
         Raises:
             ValueError: LiteRT cannot run it (names the op).
         """
-        try:
-            return self._source.acting_program()
-        except ValueError:
-            if self._cached is None:
-                raise
-            return self._traced.acting_program()  # it was removed from the cache meanwhile
+        return self._or_traced(lambda source: source.acting_program())
 
     def onnx_model(
         self,
@@ -236,7 +217,7 @@ class Model:
         Raises:
             ValueError: ONNX lacks an op (names it); or the model is compiled, so there is no function.
         """
-        return self._whole.onnx_model(self.predict_weights(policy), observation, action_space)
+        return self._source.onnx_model(self.predict_weights(policy), observation, action_space)
 
     def fresh_state(self, size: int) -> dict[str, Array] | None:
         """Zeros [size, ...] for each recurrent state; None if the model has none."""

@@ -1,12 +1,13 @@
 """Cache of compiled training programs: a run of a built-in model that was trained before loads no TensorFlow.
 
 An entry is a directory of ``Agent.compile``. Its name is a digest of everything that the program depends on, except for
-the seed and for params that a program leaves open; those are compared with the entry itself.
+the seed and for params that a program leaves open, which are looked for in the entry itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -17,15 +18,15 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..core import registry
 from ..core.errors import ArgumentError, NotCompilableError
 from ..core.protocols import Memory
 from ..environments import spaces
-from ..memories.description import arguments_of
+from ..memories.description import arguments_of, without_path
 from ..models.blocks.optimizers import keeps_keras_ops
 from ..policies import compiled
 from ..policies.compiled import CompiledProgram
@@ -38,6 +39,7 @@ from ..run_dir.programs import listed, program_folder, remove, remove_oldest
 from ..run_dir.provenance import PACKAGES, provenance
 from ..run_dir.sources import digest_of, files_of
 from . import live_code
+from .experience_sources import Lanes
 from .initial_weights import save_weights
 from .run import Run
 
@@ -63,29 +65,31 @@ _NEWEST: Final = 16
 _told: Final[set[str]] = set()
 """Functions whose source is known to be insufficient."""
 logger = logging.getLogger("axonrl")
+Key: TypeAlias = "tuple[str, str]"
+"""Digests of what a program depends on, without the params, and of the params."""
 
 
 class Experience:
     """The source of learning, as far as a program depends on it.
 
     Args:
-        memory: settings of the memory; None if they cannot be described.
+        settings: of the memory; None if they cannot be described.
         lanes: number of environments.
+        memory: with these settings; None if it is not known, so that a program can be found, but not made.
     """
 
-    def __init__(self, memory: Mapping[str, Any] | None, lanes: int) -> None:
-        self.memory = None if memory is None else {name: value for name, value in memory.items() if name != "path"}
-        self.lanes = lanes
+    def __init__(self, settings: Mapping[str, Any] | None, lanes: int, memory: Memory | None = None) -> None:
+        self.settings, self.lanes, self.memory = without_path(settings), lanes, memory
 
     @classmethod
     def of(cls, memory: Memory, lanes: int) -> Experience:
         """The source that a memory is."""
-        return cls(arguments_of(memory), lanes)
+        return cls(arguments_of(memory), lanes, memory)
 
 
-def find(run: Run, experience: Experience) -> CompiledProgram | None:
+def find(run: Run, key: Key | None) -> CompiledProgram | None:
     """The program of a run in the cache; None if there is none, or if it is damaged, which is logged."""
-    folder, key = program_folder(), key_of(run, experience)
+    folder = program_folder()
     if folder is None or key is None:
         return None
     for path in _entries(folder, *key):
@@ -93,9 +97,9 @@ def find(run: Run, experience: Experience) -> CompiledProgram | None:
             if not (path / compiled.FILE).is_file():
                 continue
             program = compiled.read(path).with_params(_params(run))
-            if not _belongs(program, run, experience) or not program.has_seed(run.seed):
+            if not program.has_seed(run.seed):
                 continue
-            program.program(), program.acting_program(), program.weights(run.seed)
+            program.check(run.seed)
             with contextlib.suppress(OSError):
                 os.utime(path / compiled.FILE)
         except (ValueError, OSError, KeyError, TypeError) as error:
@@ -107,14 +111,11 @@ def find(run: Run, experience: Experience) -> CompiledProgram | None:
     return None
 
 
-def keep(
-    run: Run, experience: Experience, memory: Memory, traced: tuple[Program, Train], key: tuple[str, str] | None
-) -> None:
+def keep(run: Run, experience: Experience, traced: tuple[Program, Train], key: Key | None) -> None:
     """Store the program of a run that was traced, for the next one, if its key is still that of before the trace."""
     _code.cache_clear()
     folder = program_folder() if key_of(run, experience) == key else None
-    observation, action = run.config.observation_space, run.config.action_space
-    if folder is None or key is None or observation is None or action is None or why_unwritable(folder):
+    if folder is None or key is None or experience.memory is None or why_unwritable(folder):
         return
     from .compilation import add_seeds, compile_program
 
@@ -124,7 +125,7 @@ def keep(
             add_seeds(place, [run.seed], run.model_fn)
         else:
             remove(place)
-            compile_program(run, observation, action, memory, experience.lanes, place, None, traced)
+            compile_program(run, experience.memory, experience.lanes, place, None, traced)
             logger.info("The program of %s is in the cache now: the next run needs no TensorFlow.", run.model_name)
         remove_oldest()
     except NotCompilableError as error:
@@ -137,71 +138,79 @@ def _is_sound(place: Path) -> bool:
     """Is there a program, which lacks only the initial weights of a seed?"""
     try:
         program = compiled.read(place)
-        program.program(), program.acting_program()
-        return bool(program.seeds() and [program.weights(seed) for seed in program.seeds()])
+        for seed in program.seeds():
+            program.check(seed)
+        return bool(program.seeds())
     except (ValueError, OSError, KeyError, TypeError):
         return False
 
 
-def prepare(run: Run, experience: Experience, memory: Memory) -> Path:
-    """Store the program of a run before it begins; returns its directory. Nothing is traced if it is there.
-
-    Raises:
-        ArgumentError: the cache cannot hold it: says why.
-        NotCompilableError, CheckpointError: as from ``Agent.compile``.
-    """
-    folder, key = program_folder(), key_of(run, experience)
-    if folder is None or key is None:
-        why = "AXONRL_CACHE is empty" if folder is None else f"of {run.describe_model()} it cannot know when it changes"
-        message = f"the cache is for LiteRT programs of axonrl's models with params in JSON: {why}. Give a directory"
-        raise ArgumentError(message, "directory", None)
-    if (program := find(run, experience)) is not None:
-        return program.directory
-    return _made(run, experience, memory, folder / "-".join(key))
-
-
-def write(
-    run: Run, experience: Experience, memory: Memory, directory: str | Path, seeds: Iterable[int] | None
-) -> Path | None:
-    """Write the program of a run to a directory, from the cache, where it is stored first if it is missing.
-
-    Returns:
-        None if the cache does not hold such programs, or not the initial weights of all seeds.
-
-    Raises:
-        ValueError, CheckpointError: as from ``Agent.compile``.
-    """
-    folder, key = program_folder(), key_of(run, experience)
-    if folder is None or key is None or why_unwritable(folder):
+def take(run: Run, memory: Memory, where: Lanes, directory: str | Path) -> Path | None:
+    """Write the program of a run to a directory, as :func:`compile_run`, if the cache has it; None if not."""
+    run = _in_spaces(run, where)
+    program = find(run, key_of(run, Experience.of(memory, where.number)))
+    if program is None or not program.has_every_seed:
         return None
+    return _copied(program, target_of(directory, "a compiled program", compiled.FILES), [run.seed], run.seed)
+
+
+def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | None, seeds: Any) -> Path:
+    """Write the program of a run before it begins, through the cache if that holds such programs.
+
+    Nothing is traced if the cache has it. Args, returns and raises: as for ``Agent.compile``.
+    """
+    from .compilation import compile_program
+
+    run = _in_spaces(run, where)
+    folder, key = program_folder(), key_of(run, Experience.of(memory, where.number))
+    if directory is None:
+        if folder is None or key is None:
+            model = run.describe_model()
+            why = "AXONRL_CACHE is empty" if folder is None else f"of {model} it cannot know when it changes"
+            message = f"the cache is for LiteRT programs of axonrl's models with params in JSON: {why}."
+            raise ArgumentError(f"{message} Give a directory", "directory", None)
+        return _stored(run, memory, where.number, folder, key).directory
     target = target_of(directory, "a compiled program", compiled.FILES)
     wanted = [run.seed] if seeds is None else checked_seeds(seeds)
-    program = find(run, experience)
+    if folder is not None and key is not None and not why_unwritable(folder):
+        program = _stored(run, memory, where.number, folder, key)
+        if program.has_every_seed:
+            return _copied(program, target, wanted, run.seed)
+    made = compile_program(run, memory, where.number, target, wanted)
+    logger.info("compiled to %s", made)
+    return made
+
+
+def _in_spaces(run: Run, where: Lanes) -> Run:
+    """The run, with these spaces."""
+    run, observation, action = copy.copy(run), where.observation_space, where.action_space
+    run.config = dataclasses.replace(run.config, observation_space=observation, action_space=action)
+    return run
+
+
+def _stored(run: Run, memory: Memory, lanes: int, folder: Path, key: Key) -> CompiledProgram:
+    """The program of a run in the cache, made if it is missing."""
+    from .compilation import compile_program
+
+    program = find(run, key)
     if program is None:
-        program = compiled.read(_made(run, experience, memory, folder / "-".join(key)))
-    if not program.has_every_seed:
-        return None
+        remove(folder / "-".join(key))
+        program = compiled.read(compile_program(run, memory, lanes, folder / "-".join(key)))
+        remove_oldest(program.directory)
+    return program
+
+
+def _copied(program: CompiledProgram, target: Path, seeds: Sequence[int], preferred: int) -> Path:
+    """Write a program of every seed to a directory, with the initial weights of these."""
     with staged(target) as place:
         for name in (compiled.PROGRAM, compiled.POLICY):
             shutil.copyfile(program.directory / name, place / name)
-        described = {**program.everything, "seed": run.seed if run.seed in wanted else wanted[0]}
+        described = {**program.everything, "seed": preferred if preferred in seeds else seeds[0]}
         write_json_atomically(place / compiled.FILE, compiled.sealed(described))
         made = compiled.read(place)
-        for seed in wanted:
+        for seed in seeds:
             save_weights(made, seed, program.weights(seed))
     return target
-
-
-def _made(run: Run, experience: Experience, memory: Memory, place: Path) -> Path:
-    from .compilation import compile_program
-
-    observation, action = run.config.observation_space, run.config.action_space
-    assert observation is not None
-    assert action is not None
-    remove(place)
-    made = compile_program(run, observation, action, memory, experience.lanes, place, None)
-    remove_oldest(made)
-    return made
 
 
 def _entries(folder: Path, key: str, params: str) -> Iterator[Path]:
@@ -214,11 +223,11 @@ def _entries(folder: Path, key: str, params: str) -> Iterator[Path]:
     yield from (path for _, path in sorted(dated, reverse=True)[:_NEWEST] if path.name != f"{key}-{params}")
 
 
-def key_of(run: Run, experience: Experience) -> tuple[str, str] | None:
-    """Digests of what a program depends on, without and of the params; None if the cache cannot know it."""
+def key_of(run: Run, experience: Experience) -> Key | None:
+    """The key of a run's program; None if the cache cannot know what the program depends on."""
     made, code, _, unrecorded = provenance(), _code(), *record.recordable(run.params)
     config, started = run.config, run.record
-    if run.compiled is not None or unrecorded or experience.memory is None or code is None or config.cache == "off":
+    if run.compiled is not None or unrecorded or experience.settings is None or code is None or config.cache == "off":
         return None
     if config.observation_space is None or config.action_space is None or None in (made[name] for name in PACKAGES):
         return None
@@ -236,20 +245,10 @@ def key_of(run: Run, experience: Experience) -> tuple[str, str] | None:
         "source": source,
         "runtime": config.runtime,
         "spaces": [spaces.to_json(config.observation_space), spaces.to_json(config.action_space)],
-        "memory": experience.memory,
+        "memory": experience.settings,
         "num_envs": experience.lanes,
     }
     return _digest(described), _digest(_params(run))[:16]
-
-
-def _belongs(program: CompiledProgram, run: Run, experience: Experience) -> bool:
-    """Compare what the digest stands for."""
-    everything, config = program.everything, run.config
-    if config.observation_space is None or config.action_space is None:
-        return False
-    described = [program.model_fn, *program.spaces, everything["memory"], everything["num_envs"]]
-    wanted = [run.model_name, spaces.to_json(config.observation_space), spaces.to_json(config.action_space)]
-    return bool(described == json.loads(json.dumps([*wanted, experience.memory, experience.lanes])))
 
 
 def _is_built_in(run: Run) -> bool:

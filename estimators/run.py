@@ -95,7 +95,7 @@ class Run:
         self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max, keep_every_hours=hours)
         self.policies = PolicyStore(self.store, self.load)
         self.programs = ProgramCache(self.model_dir / FOLDER)
-        self._is_checked = False
+        self.is_checked = False
         self.current: int | None = None
         """Index of the checkpoint that the state in training equals or continues; None if the state is unusable."""
 
@@ -210,7 +210,7 @@ class Run:
             environment=environment if is_json(environment) else None,
             memory=memory,
             warm_start=warm_start,
-            schedule=None if self._is_checked else schedule,
+            schedule=None if self.is_checked else schedule,
             initial=initial,
         )
         self.record.write(self.model_dir)
@@ -246,15 +246,15 @@ class Run:
     @contextlib.contextmanager
     def only_checked(self) -> Iterator[None]:
         """Record nothing for an existing run, within the context; a new run begins without a schedule."""
-        self._is_checked = True
+        self.is_checked = True
         try:
             yield
         finally:
-            self._is_checked = False
+            self.is_checked = False
 
     def _record(self, **values: Any) -> None:
         """Update the record if these values differ."""
-        if self._is_checked and self.current is not None:
+        if self.is_checked and self.current is not None:
             return
         if self.record is not None and any(getattr(self.record, name) != value for name, value in values.items()):
             self.record = dataclasses.replace(self.record, **values)

@@ -14,6 +14,7 @@ import gymnasium
 from ..core.protocols import Array, RunConfig
 from ..core.trees import equal
 from ..environments.batched import BatchedEnvironment
+from ..environments.spaces import both_of
 from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
 from ..hooks.hook import Hooks
 from .failures import FAILURES, described
@@ -159,12 +160,7 @@ class MonitoredSession:
         self._evaluations.prepare(env, episodes, eval_batches)
 
     def evaluate(
-        self,
-        env: Any = None,
-        episodes: int = 10,
-        seed: int | None = None,
-        eval_batches: int = 0,
-        explore: bool = False,
+        self, env: Any = None, episodes: int = 10, seed: int | None = None, eval_batches: int = 0, explore: bool = False
     ) -> Mapping[str, float]:
         """Run episodes in separate environments, and EVAL on the memory, without influence on training."""
         facts = self._evaluations.evaluate(env, episodes, seed, eval_batches, explore)
@@ -210,10 +206,7 @@ class MonitoredSession:
     @property
     def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
         """Observation and action space of one environment."""
-        observation, action = self._run.config.observation_space, self._run.config.action_space
-        if observation is None or action is None:
-            raise ValueError("the spaces of this session are not known")
-        return observation, action
+        return both_of(self._run.config)
 
     def limits_of(self, goal: Goal) -> Limits | None:
         """The totals at which the goal is reached; None, said in the log, if nothing is left to do.
@@ -277,17 +270,26 @@ class MonitoredSession:
             logger.warning(why)
 
     def run(self) -> None:
-        """Run timesteps until a limit is reached or a hook stops the run."""
-        timestep, stepper = self._timesteps(), self._stepper
-        counters, limits, reached = stepper.counters, stepper.limits, stepper.limits.reached
-        while self._stop_reason is None and (reached(counters) is None or stepper.has_pending_updates(limits)):
+        """Run timesteps, or offline updates, until a limit is reached or a hook stops the run."""
+        timestep = self.monitor.learn_offline if self._offline else self._timesteps()
+        stepper, counters, limits = self._stepper, self._stepper.counters, self._stepper.limits
+        while self._stop_reason is None and (
+            limits.reached(counters) is None or (not self._offline and stepper.has_pending_updates(limits))
+        ):
             self.guarded(timestep)
 
-    def learn(self) -> None:
-        """Run updates without timesteps until a limit is reached or a hook stops the run."""
-        reached, counters = self._stepper.limits.reached, self._stepper.counters
-        while self._stop_reason is None and reached(counters) is None:
-            self.guarded(self.monitor.learn_offline)
+    def reach(self, goal: Goal) -> None:
+        """Run until the goal is reached, unless it already is."""
+        if (limits := self.limits_of(goal)) is not None:
+            with self.monitored(limits):
+                self.run()
+
+    def check_episode(self) -> None:
+        """Raise ``ValueError`` if :meth:`run_episode` cannot run here, or no longer."""
+        if self.num_envs != 1:
+            raise ValueError(f"run_episode is for one environment; this session has {self.num_envs}")
+        if self.stop_reason is not None:
+            raise ValueError(f"this session was asked to stop ({self.stop_reason}): check session.stop_reason")
 
     def run_episode(self) -> EpisodeStats:
         """Run timesteps until an episode has finished."""

@@ -58,12 +58,7 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        run: Run,
-        model: Model,
-        evaluator: Evaluator,
-        memory: Memory | None,
-        warm_start: WarmStart | None = None,
+        self, run: Run, model: Model, evaluator: Evaluator, memory: Memory | None, warm_start: WarmStart | None = None
     ) -> None:
         self.memory = memory
         self.warm_start = evaluator.warm_start = warm_start
@@ -168,6 +163,8 @@ class Trainer:
                 self.session = self.source = self._evaluator.training_environment = None
                 if self._parts is not None:
                     self._parts.state.env = None
+        if not self.run.is_checked:
+            self._model.keep()
 
     @contextlib.contextmanager
     def using(self, memory: Memory) -> Iterator[None]:

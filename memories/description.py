@@ -13,18 +13,24 @@ from .sampler_kinds import KINDS
 
 
 def arguments_of(memory: Any) -> dict[str, Any] | None:
-    """``kind`` and the arguments of a memory, as JSON values.
+    """``kind`` and the arguments of a memory, as JSON values; of a view of its parts, those of the ``whole``.
 
     The arguments are read from attributes of the same names.
 
     Returns:
         None if the class cannot be imported by a name, or a file cannot hold one of the values.
     """
+    memory = getattr(memory, "whole", memory)
     kind = registry.name_of(type(memory))
     try:
         return None if kind is None else {"kind": kind, **_arguments(memory)}
     except (AttributeError, ArgumentError):
         return None
+
+
+def without_path(described: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Arguments of a memory without the folder of its arrays, which belongs to one run."""
+    return None if described is None else {name: value for name, value in described.items() if name != "path"}
 
 
 def made_from(described: Mapping[str, Any]) -> Any:

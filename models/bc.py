@@ -50,7 +50,7 @@ def model_fn(
 
     check_transitions(labels, "BC")
     action = policy.actions.from_environment(labels["action"])
-    distribution = policy.actions.distribution(policy.evaluate({"observation": features})[0])
+    distribution = policy.distribution({"observation": features})
     error = -distribution.log_prob(action)  # [B]
     loss = mean_error(error, labels)
     metrics = {"entropy": tf.reduce_mean(distribution.entropy()), **_agreement(distribution.mode(), action)}

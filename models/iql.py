@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from gymnasium import spaces
 
@@ -75,54 +75,71 @@ def model_fn(
             the memory does not yield single transitions, or a parameter is invalid.
     """
     params = from_params(IQLParams, params)
-    space = config.action_space
-    if not isinstance(space, spaces.Discrete) and not (isinstance(space, spaces.Box) and is_bounded_box(space)):
-        message = f"IQL needs a bounded Box of floats or a Discrete space as action space, got {space!r}"
-        raise ArgumentError(message, "action_space", space)
+    space = _checked(config.action_space)
     policy = ActorCritic(config, params, "IQL", values=(), least_log_std=LEAST_LOG_STD)
     if mode == Modes.PREDICT:
         return policy.predict(features, record=())
 
     check_transitions(labels, "IQL")
     observations = Observations(config.observation_space, space, params.action_mask)
-    critics, targets, value = _networks(math.prod(observations.shape), space, params)
+    critics, targets, value = networks = _networks(math.prod(observations.shape), space, params)
     seen, next_seen = (flat(observations.encode(each)) for each in (features, labels["next_observation"]))
     action = _critic_action(space, labels["action"])
-
-    def values(observation: Tensor) -> Tensor:
-        return value(observation)["value"][:, 0]
-
-    def critic_loss() -> tuple[Tensor, Tensor, Tensor]:
-        q_values = critics(seen, action)
-        target = labels["reward"] + labels["discount"] * values(next_seen)
-        return *critics_loss(target, q_values, labels), tf.reduce_mean(tf.add_n(q_values)) / 2  # equation 6
-
     if mode == Modes.EVAL:
-        return EstimatorSpec(mode, loss=critic_loss()[0])
+        return EstimatorSpec(mode, loss=networks.critic_loss(seen, action, next_seen, labels)[0])
 
     rate, step = params.target_update_rate, labels["global_step"]
     update_target(critics.variables, targets.variables, step, period=None, rate=rate)
     train = _Training(labels, params)
     target_value = tf.stop_gradient(tf.minimum(*targets(seen, action)))
-    error = losses.expectile(target_value - values(seen), params.expectile)  # equation 5
+    error = losses.expectile(target_value - networks.values(seen), params.expectile)  # equation 5
     value_loss = train.step("value", mean_error(error, labels), value.variables)
-    weight = tf.minimum(tf.exp(params.inverse_temperature * (target_value - values(seen))), LARGEST_WEIGHT)
-    distribution = policy.actions.distribution(policy.evaluate({"observation": features})[0])
+    advantage = target_value - networks.values(seen)  # after the value's step
+    weight = tf.minimum(tf.exp(params.inverse_temperature * advantage), LARGEST_WEIGHT)
+    distribution = policy.distribution({"observation": features})
     log_prob = distribution.log_prob(policy.actions.from_environment(labels["action"]))
     error = -tf.stop_gradient(weight) * log_prob  # equation 7
     actor_loss = train.step("actor", mean_error(error, labels), policy.variables)
-    loss, td_error, q_mean = critic_loss()
+    loss, td_error, q_mean = networks.critic_loss(seen, action, next_seen, labels)
     train.step("critic", loss, critics.variables)
     metrics = {"value_loss": value_loss, "actor_loss": actor_loss, "q_mean": q_mean, **train.metrics}
     return EstimatorSpec(mode, loss=loss, td_error=td_error, metrics=metrics)
 
 
-def _networks(size: int, space: spaces.Space[Any], params: IQLParams) -> tuple[TwinCritics, TwinCritics, Network]:
-    """The critics, their targets, and the value, for encoded observations of a size."""
+class _Networks(NamedTuple):
+    """The critics, their targets, and the value."""
+
+    critics: TwinCritics
+    targets: TwinCritics
+    value: Network
+
+    def values(self, observation: Tensor) -> Tensor:
+        """Values of encoded observations [B, O], float32 [B]."""
+        return self.value(observation)["value"][:, 0]
+
+    def critic_loss(
+        self, seen: Tensor, action: Tensor, next_seen: Tensor, labels: Mapping[str, Any]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The critics' loss (equation 6), their mean TD error [B], and their mean value."""
+        q_values = self.critics(seen, action)
+        target = labels["reward"] + labels["discount"] * self.values(next_seen)
+        return *critics_loss(target, q_values, labels), tf.reduce_mean(tf.add_n(q_values)) / 2
+
+
+def _checked(space: Any) -> spaces.Discrete | spaces.Box:
+    """The action space; ``ArgumentError`` if IQL cannot act in it."""
+    if isinstance(space, spaces.Discrete) or (isinstance(space, spaces.Box) and is_bounded_box(space)):
+        return space
+    message = f"IQL needs a bounded Box of floats or a Discrete space as action space, got {space!r}"
+    raise ArgumentError(message, "action_space", space)
+
+
+def _networks(size: int, space: spaces.Space[Any], params: IQLParams) -> _Networks:
+    """The networks for encoded observations of a size."""
     shape = [size + (int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape or ()))]
     critics = TwinCritics("critic", shape, params)
     targets = TwinCritics("target", shape, params, zeros=True)
-    return critics, targets, Network("value", [size], {"value": 1}, params)
+    return _Networks(critics, targets, Network("value", [size], {"value": 1}, params))
 
 
 def _critic_action(space: spaces.Space[Any], action: Tensor) -> Tensor:

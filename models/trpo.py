@@ -65,7 +65,7 @@ def model_fn(
     rollout = network.rollout(features, labels, params.gae_lambda)
     if mode == Modes.EVAL:
         loss = value_loss(network, rollout)
-        entropy = tf.reduce_mean(network.actions.distribution(network.evaluate(rollout)[0]).entropy())
+        entropy = tf.reduce_mean(network.distribution(rollout).entropy())
         return EstimatorSpec(mode, loss=loss, eval_metric_ops={"value_loss": loss, "entropy": entropy})
 
     spread = tf.math.reduce_std(rollout["advantage"])

@@ -16,6 +16,7 @@ file                              contents
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -147,6 +148,15 @@ class CompiledProgram:
         content, placements = read_part(self, "policy"), self.everything["policy"]["placements"]
         return content if placements is None else FrozenProgram(content, weight_patches.from_json(placements))
 
+    def check(self, seed: int) -> None:
+        """Read every file that a run with this seed needs; ``ValueError`` if one is missing or damaged."""
+        self.program(), self.acting_program()
+        there = self.seeds()
+        if there and seed not in there and self.has_every_seed:
+            self._check_draws()
+        else:
+            self.weights(seed)
+
     # -- initial weights ----------------------------------------------------------------------------------------------
 
     def seeds(self) -> list[int]:
@@ -182,7 +192,8 @@ class CompiledProgram:
         """
         seed, there = integer("seed", seed, at_least=0), self.seeds()
         if seed not in there and there and self.has_every_seed:
-            return self._drawn(seed, self.seed if self.seed in there else there[0])
+            self._check_draws()
+            return {**self.weights(self._known()), **self.draws(seed)}
         if seed not in there:
             only, where = f", only for {_listed(there)}" if there else "", str(self.directory)
             raise ArgumentError(
@@ -214,13 +225,20 @@ class CompiledProgram:
             raise ValueError(f"{path} is damaged: its SHA-256 has changed. {_AGAIN}")
         return ordered
 
-    def _drawn(self, seed: int, known: int) -> dict[str, Array]:
-        """Draw the initial weights of a seed; ``ValueError`` if those of a known seed would differ from its file."""
-        weights = self.weights(known)
-        for name, value in self.draws(known).items():
-            if value.tobytes() != weights[name].tobytes():
-                raise ValueError(f"{self.path}: NumPy draws other initial weights here ({name}). Compile it again")
-        return {**weights, **self.draws(seed)}
+    def _known(self) -> int:
+        """The seed whose file the weights of other seeds follow from."""
+        there = self.seeds()
+        return self.seed if self.seed in there else there[0]
+
+    @functools.cached_property
+    def _other_draw(self) -> str | None:
+        """A variable of the known seed that NumPy draws otherwise here; None if there is none."""
+        weights, draws = self.weights(self._known()), self.draws(self._known())
+        return next((name for name, value in draws.items() if value.tobytes() != weights[name].tobytes()), None)
+
+    def _check_draws(self) -> None:
+        if (name := self._other_draw) is not None:
+            raise ValueError(f"{self.path}: NumPy draws other initial weights here ({name}). Compile it again")
 
     def about_weights(self, seed: int, weights: Mapping[str, Array]) -> dict[str, str]:
         """Metadata of a file of initial weights."""

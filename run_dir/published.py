@@ -6,11 +6,12 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ..core import hub
+from ..core import hub, registry
+from ..core.checks import flag
 from ..core.errors import ArgumentError
 from . import record
 from .checkpoints import CheckpointStore
@@ -48,13 +49,15 @@ def files_of(folder: Path) -> dict[str, Path]:
     return {name: path for name, path in [*found.items(), *((VIDEO, path) for path in videos[-1:])] if path.is_file()}
 
 
-def folder_from(address: str, into: str | Path | None, known: Collection[str], *, trust_code: bool) -> Path:
-    """Download a run, and make a run folder of it.
+def run_folder(
+    address: str | Path, into: str | Path | None, passed: Iterable[Callable[..., Any] | str | None], *, trust_code: bool
+) -> str | Path:
+    """Download a run that is on the Hub, and make a run folder of it.
 
     Args:
-        address: of the repository.
+        address: of the repository; or a run folder, which is returned as it is.
         into: the folder to make; None for a temporary one.
-        known: names of functions and classes that the caller has passed, and that the run may name.
+        passed: functions and classes that the caller has passed, or their names, which the run may name, too.
         trust_code: whether the run may name others, which are imported when they are used.
 
     Returns:
@@ -65,6 +68,12 @@ def folder_from(address: str, into: str | Path | None, known: Collection[str], *
         CheckpointError: its record is damaged, or the folder cannot be written.
         ConnectionError: see :func:`~axonrl.core.hub.download`.
     """
+    flag("trust_code", trust_code)
+    if not hub.is_address(address):
+        if into is not None:
+            message = f"into is for runs on the Hub, hf://user/name; {address} is a folder already"
+            raise ArgumentError(message, "into", into)
+        return address
     target = None if into is None else Path(into).absolute()
     if target is not None and target.exists() and not (target.is_dir() and not any(target.iterdir())):
         message = f"{into} is not empty: choose another folder, or load the run in it with Agent.load({str(into)!r})"
@@ -74,7 +83,8 @@ def folder_from(address: str, into: str | Path | None, known: Collection[str], *
     if found is None:
         message = f"{address} holds no run. Publish one with: axonrl push RUN user/name"
         raise ArgumentError(message, "model_dir", address)
-    names = sorted({name for name in _names_of_code(vars(found)) if name not in known})
+    known = {one if isinstance(one, str) else registry.name_of(one) for one in passed if one is not None}
+    names = sorted(set(_names_of_code(vars(found))) - known)
     if names and not trust_code:
         message = (
             f"{address} names code that loading it may import and run: {', '.join(names)}. Pass trust_code=True if you"

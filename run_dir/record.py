@@ -108,6 +108,20 @@ class RunRecord:
         write_json_atomically(model_dir / FILE, value)
 
 
+def existing(model_dir: str | Path) -> RunRecord:
+    """Read the record of a run that exists.
+
+    Raises:
+        ArgumentError: there is none.
+        CheckpointError: it cannot be read.
+    """
+    found = read(Path(model_dir))
+    if found is None:
+        what = "holds no run" if Path(model_dir).is_dir() else "does not exist"
+        raise ArgumentError(f"{model_dir} {what}", "model_dir", model_dir)
+    return found
+
+
 def read(model_dir: Path) -> RunRecord | None:
     """Read the record in ``model_dir``; None if there is none.
 

@@ -170,7 +170,8 @@ def _run(
     if experiment.train is not None and not (stopped() or tracking.stop_reason):
         cluster = None if experiment.distributed is None else Cluster(**experiment.distributed)
         source = env if cluster is None else recipe_for(experiment.environment)
-        agent.train_as(source, experiment.train.schedule, experiment.train.goal, given, cluster)
+        schedule, goal = experiment.train.schedule, experiment.train.goal
+        agent.train(source, **schedule.given, **vars(goal), hooks=given, cluster=cluster)
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,

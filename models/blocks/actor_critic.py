@@ -21,6 +21,7 @@ from .actions import actions_of
 from .actor_critic_params import INTRINSIC_VALUE, VALUE, PolicyNetworkParams
 from .actor_critic_parts import Part, transposed
 from .box_actions import StateDependentBox
+from .distributions import Distribution
 from .lstm import State
 from .observations import Observations
 from .recurrent import observation_and_state
@@ -219,6 +220,10 @@ class ActorCritic:
         """
         outputs, values, _ = self._evaluate(rows)
         return outputs, values
+
+    def distribution(self, rows: Mapping[str, Any]) -> Distribution:
+        """Distribution of the policy's actions, for rows as for :meth:`evaluate`."""
+        return self.actions.distribution(self.evaluate(rows)[0])
 
     def evaluate_with_next(
         self, rows: Mapping[str, Any]

@@ -86,12 +86,10 @@ def over_minibatches(
         names: names of the scalars.
         epochs: number of passes.
         minibatch_size: rows of each update, a divisor of B; ``None`` means all.
-        together: number of consecutive rows that stay together, a divisor of the minibatch size: rows 0 to
-            ``together - 1``, and so on.
+        together: number of consecutive rows that stay together, from row 0 on; a divisor of the minibatch size.
         stop_above: name of a scalar, and the value above which the update that returned it is the last; ``None``
             never stops.
-        refresh: at the beginning of every pass, computes rows [B] that replace those of the same names; ``None``
-            keeps the rollout as it is.
+        refresh: at the beginning of every pass, computes rows [B] that replace those of the same names, if given.
 
     Returns:
         the means of the scalars over the updates, and ``optimizer_steps``, the number of updates.
@@ -100,18 +98,11 @@ def over_minibatches(
         ArgumentError: the minibatch size does not divide the rollout, or ``together`` does not divide it.
     """
     total_rows = tf.nest.flatten(rollout)[0].shape[0]
-    size = total_rows if minibatch_size is None else minibatch_size
-    if total_rows % size:
-        message = f"minibatch_size must divide the rollout of {total_rows} timesteps, got {size}"
-        raise ArgumentError(message, "minibatch_size", size)
-    if size % together:
-        message = f"minibatch_size must be a multiple of sequence_length, which is {together}, got {size}"
-        raise ArgumentError(message, "minibatch_size", size)
+    size = _checked_size(minibatch_size, total_rows, together)
     if size == total_rows and epochs == 1:
         return {**update(rollout), "optimizer_steps": tf.constant(1.0)}
 
     orders = tf.reshape(_shuffled(total_rows, epochs, together), [-1, size])
-    total = orders.shape[0]
 
     def begin() -> Callable[[Tensor], Mapping[str, Tensor]]:
         rows = rollout if refresh is None else {**rollout, **refresh()}
@@ -119,10 +110,22 @@ def over_minibatches(
         return lambda i: update(_gathered(rows, tf.gather(orders, i)))
 
     if refresh is None:
-        means, steps = repeated(begin(), names, total, stop_above=stop_above)
+        means, steps = repeated(begin(), names, orders.shape[0], stop_above=stop_above)
     else:
-        means, steps = _repeated_in_passes(begin, names, total, total_rows // size, stop_above)
+        means, steps = _repeated_in_passes(begin, names, orders.shape[0], total_rows // size, stop_above)
     return {**means, "optimizer_steps": steps}
+
+
+def _checked_size(minibatch_size: int | None, total_rows: int, together: int) -> int:
+    """Rows of each minibatch of a rollout, in which some consecutive rows stay together."""
+    size = total_rows if minibatch_size is None else minibatch_size
+    if total_rows % size:
+        message = f"minibatch_size must divide the rollout of {total_rows} timesteps, got {size}"
+        raise ArgumentError(message, "minibatch_size", size)
+    if size % together:
+        message = f"minibatch_size must be a multiple of sequence_length, which is {together}, got {size}"
+        raise ArgumentError(message, "minibatch_size", size)
+    return size
 
 
 def _shuffled(count: int, epochs: int, together: int) -> Tensor:

@@ -111,16 +111,9 @@ def initial_weights(
     computed: dict[int, tuple[int, tf.Tensor]] = {}
 
     def create(mode: str, *specs: Tree) -> None:
-        def call(features: Tree, counters: Mapping[str, Any] | None = None) -> Any:
-            labels: dict[str, Tree] | None = None
-            if counters is None:
-                features = as_features(features)
-            else:
-                features, labels = as_labels(features)
-                labels.update(counters)
-            zeros = supply_noise(lambda request: tf.zeros(request.shape, request.dtype))
-            with zeros, store.reuse(mode) as tensors, seeded(seed), _recorded() as draws:
-                model_fn(features, labels, mode)
+        def call(*inputs: Tree) -> Any:
+            with store.reuse(mode) as tensors, seeded(seed), _recorded() as draws:
+                _call(model_fn, mode, *inputs)
             found.draws.append(tuple(draw for draw, _ in draws))
             found.drawn.append([number for _, number in draws])
             computed.update({place: (len(found.draws) - 1, tensor) for place, tensor in tensors.items()})
@@ -131,15 +124,24 @@ def initial_weights(
 
     create(Modes.PREDICT, features)
     store.end_predict()
-    create(
-        Modes.TRAIN,
-        {key: tensor_specs(value) for key, value in batch.items()},
-        {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()},
-    )
+    counters = {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()}
+    create(Modes.TRAIN, {key: tensor_specs(value) for key, value in batch.items()}, counters)
     variables = store.variables()
     found.weights = {name: variable.numpy() for name, variable in variables.items()}
     found.tensors = {name: computed[place] for place, name in enumerate(variables) if place in computed}
     return found
+
+
+def _call(model_fn: BoundModelFn, mode: str, batch: Tree, counters: Mapping[str, Any] | None = None) -> None:
+    """Call the function with zeros for noise: with features alone, or with a batch and the counters."""
+    labels: dict[str, Tree] | None = None
+    if counters is None:
+        features = as_features(batch)
+    else:
+        features, labels = as_labels(batch)
+        labels.update(counters)
+    with supply_noise(lambda request: tf.zeros(request.shape, request.dtype)):
+        model_fn(features, labels, mode)
 
 
 def initial_program(

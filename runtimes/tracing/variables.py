@@ -80,20 +80,28 @@ class VariableStore:
                 was not requested.
         """
         cursor, values, computed = 0, dict[int, tf.Tensor](), dict[int, tf.Tensor]()
-        available, nbytes = physical_memory(), sum(_nbytes(entry.variable) for entry in self._entries)
+        refuse_too_large = self._size_check(mode)
 
-        def refuse_too_large(kwargs: Any, value: tf.Tensor) -> None:
-            """Raise, before allocation, if the variables would exceed the machine's memory."""
-            nonlocal nbytes
-            nbytes += _nbytes(value)
-            if available is not None and nbytes > available:
-                what = Described(_requested_name(kwargs), value.dtype, value.shape)
-                needs = f"its variables would need {nbytes:,} bytes, this machine has {available:,}: use smaller layers"
-                raise ValueError(f"{self._model_name} in mode {mode!r} creates {what}; {needs}")
+        def create(kwargs: dict[str, Any], is_new: bool, drawn: Callable[[], Sequence[Draw]]) -> None:
+            initial = kwargs.get("initial_value")
+            if callable(initial) and tf.executing_eagerly():
+                function = _seeded_function(initial)
+                if is_new and not drawn():
+                    refuse_too_large(kwargs, function.outputs[0])
+                kwargs["initial_value"] = function()
+                values[cursor] = function.outputs[0]
+            if not is_new:
+                self._compare(mode, cursor, _requested(kwargs))
+            elif tf.executing_eagerly():
+                self._entries.append(_made(kwargs, kwargs["initial_value"], drawn()))
+            else:
+                value = values[cursor] = computed[cursor] = _value_of(kwargs)
+                if not drawn():
+                    refuse_too_large(kwargs, value)
+                self._entries.append(_made(kwargs, functools.partial(_zeros_like, value), drawn()))
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
-            initial = kwargs.get("initial_value")
             is_new = cursor >= len(self._entries)
 
             def wanted(shape: tuple[int, ...]) -> bool:
@@ -102,21 +110,7 @@ class VariableStore:
                 return is_new
 
             with _drawing(wanted) as drawn:
-                if callable(initial) and tf.executing_eagerly():
-                    function = _seeded_function(initial)
-                    if is_new and not drawn():
-                        refuse_too_large(kwargs, function.outputs[0])
-                    kwargs["initial_value"] = function()
-                    values[cursor] = function.outputs[0]
-                if not is_new:
-                    self._compare(mode, cursor, _requested(kwargs))
-                elif tf.executing_eagerly():
-                    self._entries.append(_made(kwargs, kwargs["initial_value"], drawn()))
-                else:
-                    value = values[cursor] = computed[cursor] = _value_of(kwargs)
-                    if not drawn():
-                        refuse_too_large(kwargs, value)
-                    self._entries.append(_made(kwargs, functools.partial(_zeros_like, value), drawn()))
+                create(kwargs, is_new, drawn)
             cursor += 1
             return self._entries[cursor - 1].variable
 
@@ -125,6 +119,20 @@ class VariableStore:
         if cursor < len(self._entries):
             self._refuse_missing(mode, cursor)
         self._initialise(mode, computed)
+
+    def _size_check(self, mode: str) -> Callable[[Mapping[str, Any], Any], None]:
+        """A function that raises, before allocation, if one more variable would exceed the machine's memory."""
+        available, nbytes = physical_memory(), sum(_nbytes(entry.variable) for entry in self._entries)
+
+        def refuse_too_large(kwargs: Mapping[str, Any], value: Any) -> None:
+            nonlocal nbytes
+            nbytes += _nbytes(value)
+            if available is not None and nbytes > available:
+                what = Described(_requested_name(kwargs), value.dtype, value.shape)
+                needs = f"its variables would need {nbytes:,} bytes, this machine has {available:,}: use smaller layers"
+                raise ValueError(f"{self._model_name} in mode {mode!r} creates {what}; {needs}")
+
+        return refuse_too_large
 
     @contextlib.contextmanager
     def reuse_in_eval(self) -> Iterator[None]:

@@ -75,10 +75,6 @@ class Recipe:
             "versions": _versions(),
         }
 
-    def with_seed(self, seed: int) -> Recipe:
-        """This recipe with another seed."""
-        return dataclasses.replace(self, config={**self.config, "seed": seed})
-
     def to_json(self) -> dict[str, Any]:
         """The recipe as JSON values."""
         return dataclasses.asdict(self)

@@ -74,7 +74,7 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
     gateway.creating.add(row.id)
     try:
         made = json.dumps(recipe.to_json()).encode()
-        opened = await gateway.ask(row.id, "open", made, any_seed="seed" not in config)
+        opened = await gateway.ask(row.id, "open", made)
         row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:
             await gateway.ask(row.id, "close")

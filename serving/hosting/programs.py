@@ -9,14 +9,16 @@ demand.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...core import registry
+from ...core.errors import CheckpointError
 from ...policies import compiled
 from ...policies.compiled import CompiledProgram
 from ..catalogue.recipes import Recipe
@@ -31,10 +33,11 @@ _USERS: Final = ".users"
 _REMOVED: Final = ".removed-"
 _UNDER_WAY: Final = 20.0
 """Seconds for which a program that was just built or used is not removed: an agent may be about to open it."""
+logger = logging.getLogger("axonrl.serving")
 
 
 class ProgramMissingError(Exception):
-    """There is no compiled program for a recipe, or no initial weights for its seed; the builder makes both.
+    """There is no compiled program for a recipe; the builder makes it.
 
     Args:
         recipe: the recipe.
@@ -64,18 +67,40 @@ def program_of(recipe: Recipe, programs: Path) -> CompiledProgram:
     raise ProgramMissingError(recipe)
 
 
-def discard_weights(recipe: Recipe, programs: Path) -> None:
-    """Remove the initial weights of a recipe's seed, which no other agent has, once the agent has a state of its own.
+def compile_program(recipe: Recipe, programs: Path, *, traces: bool) -> Path | None:
+    """Compile the program of a recipe into its folder, or copy it from the cache of training programs.
 
-    The weights of the seed that the program was compiled with stay: existing agents are opened with them at first.
+    Args:
+        recipe: an agent's recipe.
+        programs: the folder of compiled programs.
+        traces: whether to load TensorFlow, and fill the cache, if the cache does not have it.
+
+    Returns:
+        The folder; None if the cache does not have the program.
+
+    Raises:
+        ValueError: the model cannot be compiled, or a parameter is invalid.
+        CheckpointError: the folder cannot be written.
     """
-    program = program_of(recipe, programs)
-    if recipe.seed != program.seed:
-        program.weights_path(recipe.seed).unlink(missing_ok=True)
+    from ...core.protocols import RunConfig
+    from ...environments import spaces
+    from ...estimators import program_cache
+    from ...estimators.experience_sources import Lanes
+    from ...estimators.run import Run
+    from ...models.blocks.optimizers import only_keras_ops
+
+    directory, memory = programs / recipe.digest, _memory_of(recipe)
+    lanes = Lanes(spaces.from_json(recipe.observation), spaces.from_json(recipe.action), 1)
+    # LiteRT for any size: with TensorFlow each agent would need a process of its own.
+    run = Run(recipe.model_fn, directory, RunConfig(seed=recipe.seed, runtime="litert"), recipe.params)
+    with only_keras_ops():
+        if traces:
+            return program_cache.compile_run(run, memory, lanes, directory, None)
+        return program_cache.take(run, memory, lanes, directory)
 
 
 def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
-    """A stepper of one lane at timestep zero.
+    """A stepper of one lane at timestep zero. Its program may come from the cache of training programs.
 
     Args:
         recipe: the agent's recipe.
@@ -90,14 +115,29 @@ def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
     from ...estimators.limits import UpdateSchedule  # the gateway reads programs, too, and opens none
     from ...estimators.stepper import Stepper
 
-    program = program_of(recipe, programs)
-    if fresh and not program.weights_path(recipe.seed).exists():
-        raise ProgramMissingError(recipe)
-    arguments = {name: value for name, value in recipe.memory.items() if name != "kind"}
-    memory = registry.find("memory", recipe.memory["kind"])(**arguments)
+    try:
+        program = program_of(recipe, programs)
+    except ProgramMissingError:
+        if not _is_taken(recipe, programs):
+            raise
+        program = program_of(recipe, programs)
     schedule = UpdateSchedule(recipe.first_update, recipe.update_frequency)
     seed = recipe.seed if fresh else None
-    return Stepper.load(program, memory, lanes=1, seed=seed, schedule=schedule)
+    return Stepper.load(program, _memory_of(recipe), lanes=1, seed=seed, schedule=schedule)
+
+
+def _is_taken(recipe: Recipe, programs: Path) -> bool:
+    """Copy a program from the cache, if it is there; whatever fails is left to the builder."""
+    try:
+        return compile_program(recipe, programs, traces=False) is not None
+    except (ValueError, CheckpointError, OSError) as error:
+        logger.info("the program of a %s is not taken from the cache: %s", recipe.model, error)
+        return False
+
+
+def _memory_of(recipe: Recipe) -> Any:
+    kind = registry.find("memory", recipe.memory["kind"])
+    return kind(**{name: value for name, value in recipe.memory.items() if name != "kind"})
 
 
 def use(program: Path, agent: Path) -> None:
@@ -162,12 +202,10 @@ def remove_unused(programs: Path, seconds: float, most: int) -> None:
 
 
 def _remove(program: Path) -> None:
-    """Remove a program and its records; renamed first, so that it is complete or gone."""
+    """Remove a program and its record; renamed first, so that it is complete or gone."""
     gone = program.with_name(f"{_REMOVED}{program.name}")
     program.rename(gone)
     _users(program).unlink(missing_ok=True)
-    for beside in program.parent.glob(f"{program.name}.*"):
-        shutil.rmtree(beside)
     shutil.rmtree(gone)
 
 
@@ -178,6 +216,6 @@ def _users(program: Path) -> Path:
 def _nbytes(program: Path) -> int:
     total = 0
     for path in program.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # initial weights that were just claimed
+        with contextlib.suppress(FileNotFoundError):  # just replaced
             total += path.stat().st_size
     return total

@@ -1,22 +1,18 @@
 """The builder: a process that compiles programs, and ends after a while without work.
 
-A request is a recipe: have its program, with the weights of its seed; then, once nobody waits, spare seeds (``spares``
-in the head: how many there shall be). The answer is ``{"digest", "built"}``, or a failure in the form of workers.
+A request is a recipe: have its program. The answer is ``{"digest", "built"}``, or a failure in the form of workers.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import sys
 from pathlib import Path
 from typing import Any, Final
 
-from ...core.errors import CheckpointError
 from ...core.tensorflow_import import load_tensorflow
-from ...run_dir.programs import VARIABLE
 from .. import logs
 from ..catalogue.recipes import Recipe
 from . import program_builder
@@ -39,21 +35,14 @@ class Builder:
         self._connection = connection
         self._programs = programs
         self._idle_seconds = idle_seconds
-        self._spares: dict[str, int] = {}
-        """Digests of programs that need spare seeds, and how many."""
 
     def run(self) -> None:
         """Serve until the gateway is gone, or there has been no work for a while."""
-        while True:
-            if wait_for([self._connection], 0 if self._spares else self._idle_seconds):
-                frame = read(self._connection)
-                if frame is None:
-                    return
-                self._connection.sendall(self._answer(frame))
-            elif self._spares:
-                self._make_spares()
-            else:
+        while wait_for([self._connection], self._idle_seconds):
+            frame = read(self._connection)
+            if frame is None:
                 return
+            self._connection.sendall(self._answer(frame))
 
     def _answer(self, frame: Frame) -> bytes:
         recipe: Recipe | None = None
@@ -62,28 +51,15 @@ class Builder:
             recipe = Recipe.from_json(json.loads(frame.body))
             built, digest = program_builder.build(recipe, self._programs)
             body: dict[str, Any] = {"digest": digest, "built": built}
-            self._spares[digest] = int(frame.head.get("spares", program_builder.SPARES))
         except Exception as error:  # TensorFlow raises its own errors; none may end the builder
             refused = program_builder.refusal(recipe, error)
             status, body = refused.status, refused.to_json()
         return encode({"id": frame.head.get("id"), "status": status}, json.dumps(body).encode())
 
-    def _make_spares(self) -> None:
-        """Make some for one program; then waiting requests come first."""
-        digest, wanted = next(iter(self._spares.items()))
-        try:
-            done = program_builder.add_spares(self._programs, digest, wanted)
-        except (ValueError, CheckpointError, OSError) as error:
-            logger.warning("there are no spare seeds for %s: %s", digest, error)
-            done = True
-        if done:
-            del self._spares[digest]
-
 
 def main() -> int:
     """``python -m axonrl.serving.workers.builder FD PROGRAMS LOG_LEVEL``: what the pool starts."""
     logs.configure_child(sys.argv[3])
-    os.environ[VARIABLE] = ""  # a service keeps nothing outside its folder
     load_tensorflow()  # now, not when a recipe arrives: it takes as long as compiling a small one
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         connection.setblocking(True)

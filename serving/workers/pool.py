@@ -14,10 +14,9 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from ..catalogue.recipes import Recipe
-from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of, remove_unused
+from ...run_dir.programs import listed, program_folder
+from ..hosting.programs import PROGRAMS, remove_unused
 from ..refusals import RefusedError
-from . import seed_pool
 from .child import Child, ended, start, watched
 from .messages import Head
 from .settings import WorkerSettings
@@ -99,10 +98,11 @@ class Pool:
         self._stopping = False
 
     async def start(self) -> None:
-        """Start the workers; and the builder if there is no program yet, which the first agent will need."""
+        """Start the workers; and the builder if there is no program anywhere, which the first agent will need."""
         for name in self._names:
             await self._start_worker(name)
-        if not any((self._data / PROGRAMS).glob("[!.]*")):
+        folders = [self._data / PROGRAMS, program_folder()]
+        if not any(listed(folder, "[!.]*") for folder in folders if folder is not None):
             await self._start_builder()
         self._run_beside(self._count())
         self._run_beside(self._tidy())
@@ -168,14 +168,11 @@ class Pool:
             agent: its id.
             do: see :mod:`axonrl.serving.workers.worker`.
             body: the client's body.
-            **head: further fields of the request; ``any_seed`` opens a new agent with any available seed, which no
-                other agent will get.
+            **head: further fields of the request.
         """
         if self._waiting[agent] >= _MOST_WAITING:
             return WorkerResponse.refused(RefusedError("agent_busy", f"{_MOST_WAITING:,} requests wait for this agent"))
         seconds = _SLOW_SECONDS if do in _SLOW else _ASK_SECONDS
-        if do == "open" and head.get("any_seed"):
-            body = await asyncio.to_thread(self._with_spare_seed, body)
         sent: Head = {"agent": agent, "do": do, "deadline": time.time() + seconds, **head}
         self._waiting[agent] += 1
         try:
@@ -209,17 +206,6 @@ class Pool:
             return await self._children[home].ask(head, body, seconds)
         finally:
             turn.release()
-
-    def _with_spare_seed(self, body: bytes) -> bytes:
-        """The recipe with a spare seed, whose initial weights exist, if there is one."""
-        recipe = Recipe.from_json(json.loads(body))
-        programs = self._data / PROGRAMS
-        try:
-            digest = program_of(recipe, programs).directory.name
-        except (ProgramMissingError, ValueError):  # the builder will make one
-            return body
-        seed = seed_pool.claim(programs, digest)
-        return body if seed is None else json.dumps(recipe.with_seed(seed).to_json()).encode()
 
     def _home_of(self, agent: str) -> str:
         home = self._home.get(agent)

@@ -19,7 +19,7 @@ from ..catalogue.recipes import Recipe
 from ..hosting.agent import HostedAgent
 from ..hosting.agent_store import remove_agent
 from ..hosting.fencing import OutdatedError
-from ..hosting.programs import PROGRAMS, discard_weights, open_stepper
+from ..hosting.programs import PROGRAMS, open_stepper
 from ..logs import SERVING
 from ..refusals import RefusedError
 from .messages import Head
@@ -147,8 +147,6 @@ class Slots:
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
         slot.agent = HostedAgent.open(path, self.stepper_of, recipe, int(head.get("epoch", 0)), self._beat)
-        if recipe is not None and head.get("any_seed"):
-            discard_weights(recipe, self._folder / PROGRAMS)
         return slot.agent
 
     def folder_of(self, name: str) -> Path:

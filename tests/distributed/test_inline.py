@@ -21,10 +21,12 @@ from axonrl.distributed.planner import FAILED, READY
 from axonrl.environments import make
 from axonrl.environments.statistics import learnt, merged
 from axonrl.errors import ArgumentError, ClusterError
+from axonrl.estimators.traced import TracedModel
 from axonrl.hooks import Hook
 from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
 from axonrl.models import ppo
+from axonrl.run_dir import programs
 from axonrl.tests.estimators.fakes import At
 
 from . import agents
@@ -62,6 +64,21 @@ def test_a_compiled_program_learns_from_actors_without_tensorflow_alike(tmp_path
     observation = np.zeros((1, 4), np.float32)
     expected, found = traced.predict(observation), compiled.predict(observation)
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.parametrize("make_agent", [rollouts, replay])
+def test_a_program_of_the_cache_does_so_too(make_agent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is learned from in shards; the run records their memory, so that it is found for evaluations."""
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
+    cluster, weights = Cluster(**INLINE, lockstep=True), []
+    for folder in ("traced", "cached"):
+        agent = make_agent(tmp_path / folder)
+        agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
+        assert agent.global_step > 4
+        weights.append(agent.get_weights())
+        monkeypatch.setattr(TracedModel, "__init__", None)
+    assert all(np.array_equal(value, weights[1][name]) for name, value in weights[0].items())
+    assert Agent.load(tmp_path / "cached").evaluate("CartPole-v1", 1)["episodes"] == 1
 
 
 def test_impala_counts_and_tells_what_actors_did(tmp_path: Path) -> None:

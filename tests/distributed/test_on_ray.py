@@ -21,6 +21,7 @@ from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
 from axonrl.models import dqn, impala
+from axonrl.run_dir import programs
 
 from .agents import CONFIG, QUICK, SMALL, Once, factory, notes_in, replay, rollouts, there
 
@@ -41,6 +42,49 @@ def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: l
     assert agent.evaluate("CartPole-v1", 1)["episodes"] == 1  # an ordinary agent again
     agent.train("CartPole-v1", cluster=Cluster(**QUICK), timesteps=200)
     assert (agent.global_timestep, agent.global_step) == (2200, 55)
+
+
+CACHED = """
+import os
+from pathlib import Path
+from axonrl.distributed import Cluster
+from axonrl.hooks import Hook
+from axonrl.tests.distributed.agents import QUICK, replay, rollouts
+
+def processes():
+    parents, found = {}, [os.getpid()]
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        parents.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+    for pid in found:
+        found += parents.get(pid, [])
+    return found
+
+class Look(Hook):
+    def after_update(self, session, facts):
+        if session.global_step == 10:  # in lockstep: both actors have acted
+            maps = [Path(f"/proc/{pid}/maps").read_text() for pid in processes()]
+            print("mapped", sum("ai_edge_litert" in one for one in maps), sum("tensorflow" in one for one in maps))
+
+for make in (rollouts, replay):
+    agent = make(make.__name__)
+    agent.train("CartPole-v1", 60, 8, cluster=Cluster(**QUICK, lockstep=True), max_timesteps=400, hooks=Look())
+"""
+
+
+def test_no_process_loads_tensorflow_for_a_program_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
+    for make in (rollouts, replay):
+        inline = Cluster(**QUICK, backend="inline")
+        make(tmp_path / make.__name__).train("CartPole-v1", 60, 8, cluster=inline, max_timesteps=80)
+    command = [sys.executable, "-c", CACHED]
+    (tmp_path / "child").mkdir()
+    ran = subprocess.run(command, cwd=tmp_path / "child", capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr
+    mapped = [[*map(int, line.split()[1:])] for line in ran.stdout.splitlines() if line.startswith("mapped")]
+    assert [tensorflow for _, tensorflow in mapped] == [0, 0]  # of IMPALA, and of Ape-X
+    assert all(litert >= 3 for litert, _ in mapped)  # at least the learner and two actors
 
 
 def test_actors_load_tensorflow_for_a_model_that_litert_does_not_run(cluster: Path, tmp_path: Path) -> None:

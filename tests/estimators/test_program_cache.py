@@ -5,6 +5,7 @@ import functools
 import json
 import logging
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,8 @@ from axonrl.tests.estimators.fakes import agent as fake_agent
 from axonrl.tests.estimators.test_compiled import CASES, SMALL, Case, mixed
 
 BUILT_IN = ("dqn", "ppo", "sac")
+NONE = os.environ[programs.VARIABLE]
+"""A cache that has converted programs only, of all tests: what is looked for is traced."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def test_the_same_bits_and_resume_in_both_directions(
             if cached:
                 patch.setattr(TracedModel, "__init__", None)
             else:
-                patch.setenv(programs.VARIABLE, "")
+                patch.setenv(programs.VARIABLE, NONE)
             return child.train(case.agent(tmp_path / folder, 5), case.env, case.stages[stage], case.schedule)
 
     first, last = (train("traced", stage, cached=False) for stage in (0, 1))
@@ -106,7 +109,7 @@ def test_evaluating_acting_and_exporting(cache: Path, tmp_path: Path, monkeypatc
             if cached:
                 patch.setattr(TracedModel, "__init__", None)
             else:
-                patch.setenv(programs.VARIABLE, "")
+                patch.setenv(programs.VARIABLE, NONE)
             one = Agent(None, model_dir=tmp_path / "run")
             exported = Policy.load(one.export(tmp_path / f"exported-{cached}")).act(observations).tolist()
             acted = one.predict(observations)["value"].tolist(), one.act(observations).tolist()
@@ -126,7 +129,7 @@ class Results(Hook):
 
 def test_what_only_tensorflow_can_do_traces(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[list[dict[str, float]]] = []
-    for variable in (str(cache), ""):
+    for variable in (str(cache), NONE):
         monkeypatch.setenv(programs.VARIABLE, variable)
         hooks = [results := Results(), EvaluationHook(50, episodes=1, eval_batches=2)]
         CASES["dqn"].agent(tmp_path / f"run{len(found)}", 5).train("CartPole-v1", 40, 2, max_timesteps=100, hooks=hooks)
@@ -135,27 +138,27 @@ def test_what_only_tensorflow_can_do_traces(cache: Path, tmp_path: Path, monkeyp
     assert "eval_loss" in found[0][-1]
 
 
-@pytest.mark.parametrize("file", ["program.json", "program.tflite", "policy.tflite", "weights/seed-77.safetensors"])
 def test_a_damaged_entry_is_a_miss_with_one_line_and_made_again(
-    file: str, cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    cache: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = entry(cache) / file
-    content = path.read_bytes()
-    path.write_bytes(content[:-9])
-    case = CASES["dqn"]
-    child.train(case.agent(tmp_path / "run", 77), case.env, 60, case.schedule)
-    (line,) = (one.getMessage() for one in caplog.records if one.levelno == logging.WARNING)
-    assert "the program in the cache cannot be used" in line
-    assert file in line
-    assert path.read_bytes() == content
-    assert found_for(case, tmp_path / "other")
-
-
-def test_an_entry_without_its_description_is_made_again(cache: Path, tmp_path: Path) -> None:
-    (entry(cache) / "program.json").unlink()
-    case = CASES["dqn"]
+    case, place = CASES["dqn"], entry(cache)
+    names = ("program.json", "program.tflite", "policy.tflite", "weights/seed-77.safetensors")
+    whole = {name: (place / name).read_bytes() for name in names}
+    for name, content in whole.items():
+        caplog.clear()
+        (place / name).write_bytes(content[:-9])
+        assert not found_for(case, tmp_path / "before")
+        (line,) = (one.getMessage() for one in caplog.records if one.levelno == logging.WARNING)
+        assert "the program in the cache cannot be used" in line
+        assert name in line
+        assert not program_cache._is_sound(place)
+        (place / name).write_bytes(content)
+    (place / "program.json").unlink()
     assert not found_for(case, tmp_path / "before")
+    for name in names[1:]:
+        (place / name).write_bytes(b"")
     child.train(case.agent(tmp_path / "run", 77), case.env, 60, case.schedule)
+    assert {name: (place / name).read_bytes() for name in names} == whole
     assert found_for(case, tmp_path / "after")
 
 
@@ -170,8 +173,8 @@ def found_for(case: Case, folder: Path, **config: Any) -> bool:
     env.close()
     memory = agent.memory
     assert memory is not None
-    experience = program_cache.Experience.of(memory, case.env[1] or 1)
-    return program_cache.find(agent._run, experience) is not None
+    key = program_cache.key_of(agent._run, program_cache.Experience.of(memory, case.env[1] or 1))
+    return program_cache.find(agent._run, key) is not None
 
 
 def test_what_a_program_depends_on_and_what_it_leaves_open(
@@ -267,20 +270,17 @@ def test_a_program_removed_after_it_was_found_is_traced(
     one = case.agent(tmp_path / "run", 5)
     one.act(np.zeros((1, 4), np.float32))
     programs.remove(entry(tmp_path / "cache"))
-    monkeypatch.setenv(programs.VARIABLE, "")
+    monkeypatch.setenv(programs.VARIABLE, NONE)
     copy = Path(shutil.copytree(tmp_path / "run", tmp_path / "copy"))
     expected = child.train(case.agent(copy, 5), case.env, 100, case.schedule)
     assert child.train(one, case.env, 100, case.schedule) == expected
 
 
-def test_tracing_leaves_pythons_generator_to_the_environment(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tracing_leaves_pythons_generator_to_the_environment() -> None:
     """TensorFlow's import draws from it."""
-    program = "import random; from axonrl.core.tensorflow_import import load_tensorflow as load; random.seed(1); {}"
-    program += "print(random.random())"
-    ran = [subprocess.check_output([sys.executable, "-c", program.format(then)]) for then in ("load(); ", "")]
-    assert ran[0] == ran[1]
+    program = "import random; from axonrl.core.tensorflow_import import load_tensorflow as load; random.seed(1); load()"
+    ran = subprocess.check_output([sys.executable, "-c", f"{program}; print(random.random())"], text=True)
+    assert float(ran) == random.Random(1).random()
 
 
 @pytest.mark.parametrize("place", ["file", "x" * 300])
@@ -322,7 +322,7 @@ def test_compiling_takes_the_program_of_the_cache_and_fills_it(
         env.close()
     memory = getattr(memories, case.memory)(**case.memory_arguments)
     here = Agent(None, memory, tmp_path / "here", RunConfig(seed=6, progress=False), compiled=directory)
-    monkeypatch.setenv(programs.VARIABLE, "")
+    monkeypatch.setenv(programs.VARIABLE, NONE)
     there = other.agent(tmp_path / "there", 6)
     assert child.train(here, case.env, 70, case.schedule) == child.train(there, case.env, 70, case.schedule)
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "empty"))

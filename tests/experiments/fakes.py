@@ -105,11 +105,10 @@ class FakeAgent:
         checked.end(session, EndFacts("done", None, 2.0))
         return self
 
-    def train_as(
-        self, env: Any, schedule: UpdateSchedule, goal: Goal, hooks: Sequence[Any], cluster: Any = None
-    ) -> FakeAgent:
+    def train(self, env: Any, *, hooks: Sequence[Any], cluster: Any = None, **given: Any) -> FakeAgent:
         self.envs.append(env)
-        self.train_arguments = {**schedule.given, **goal.limits(self).given()}
+        goal = Goal(**{name: given.pop(name, None) for name in vars(Goal())})
+        self.train_arguments = {**given, **goal.limits(self).given()}
         max_timesteps = goal.max_timesteps or 0
         if self.failures:
             raise self.failures.pop()

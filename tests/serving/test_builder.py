@@ -1,10 +1,8 @@
 """The builder, in a thread of the tests; one small DQN is built for all of them. And how it ends with its gateway."""
 
 import json
-import logging
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,16 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.core.errors import CheckpointError
 from axonrl.core.protocols import Array
+from axonrl.estimators import compilation
 from axonrl.estimators.stepper import Stepper
-from axonrl.policies import compiled
+from axonrl.run_dir import programs
 from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.hosting.programs import ProgramMissingError, open_stepper, program_of
-from axonrl.serving.workers import program_builder, seed_pool
+from axonrl.serving.workers import program_builder
 from axonrl.serving.workers.builder import Builder
 from axonrl.serving.workers.messages import encode, read
-from axonrl.tests.experiments.sharing import wait
 
 from .hosted import learn
 
@@ -64,31 +61,11 @@ def small(**config: Any) -> Recipe:
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     connection = Connection(tmp_path_factory.mktemp("service") / "programs")
     try:
-        status, body = connection.ask(small().to_json(), spares=2)
+        status, body = connection.ask(small().to_json())
         assert (status, body["built"]) == (200, True), body
         yield connection
     finally:
         connection.close()
-
-
-def wait_for_spares(builder: Connection, wanted: int) -> None:
-    """They are made after the answer, while nobody asks for anything."""
-    wait(lambda: len(seed_pool.seeds(builder.programs, small().digest)) >= wanted)
-    assert len(seed_pool.seeds(builder.programs, small().digest)) == wanted
-
-
-def test_spares_that_cannot_be_made_are_logged(
-    builder: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(programs: Path, digest: str, wanted: int) -> bool:
-        raise CheckpointError(f"no {wanted} for {digest}")
-
-    wait_for_spares(builder, 2)
-    monkeypatch.setattr(program_builder, "add_spares", failing)
-    assert builder.ask(small().to_json(), spares=3)[0] == 200
-    told = f"no 3 for {small().digest}"
-    wait(lambda: told in caplog.text)
-    assert [record.levelno for record in caplog.records if told in record.getMessage()] == [logging.WARNING]
 
 
 def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_path: Path) -> None:
@@ -98,7 +75,7 @@ def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_p
         program_of(small(hidden_layers=[9]), builder.programs)
     with pytest.raises(ProgramMissingError):
         program_of(small(lr=0), builder.programs)  # which may mean that a part is switched off
-    status, body = builder.ask(other.to_json(), spares=0)
+    status, body = builder.ask(other.to_json())
     assert (status, body["built"], body["digest"]) == (200, False, small().digest)
     assert program_builder.build(other, tmp_path) == (True, other.digest)
     learned = [
@@ -108,6 +85,23 @@ def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_p
     for name, value in learned[0].items():
         np.testing.assert_array_equal(value, learned[1][name])
     assert any((value != learned[2][name]).any() for name, value in learned[0].items())
+
+
+def test_a_program_of_the_cache_is_taken_without_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a service with another folder, for any seed; agents learn the same, bit for bit."""
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
+    assert program_builder.build(small(), tmp_path / "first") == (True, small().digest)
+    monkeypatch.setattr(compilation, "load_tensorflow", None)
+    first, second = (_learned(open_stepper(small(seed=7), tmp_path / folder)) for folder in ("first", "second"))
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name])
+    assert program_builder.build(small(seed=8), tmp_path / "second") == (False, small().digest)
+    with pytest.raises(ProgramMissingError):
+        open_stepper(small(hidden_layers=[5]), tmp_path / "second")
+    for file in tmp_path.glob("cache/programs/*/program.tflite"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(ProgramMissingError):
+        open_stepper(small(), tmp_path / "third")
 
 
 def _learned(stepper: Stepper) -> dict[str, Array]:
@@ -120,21 +114,6 @@ def _learned(stepper: Stepper) -> dict[str, Array]:
     return stepper.weights()
 
 
-def test_a_spare_seed_is_had_once(builder: Connection) -> None:
-    digest = small().digest
-    assert builder.ask(small().to_json(), spares=2)[0] == 200
-    wait_for_spares(builder, 2)
-    assert builder.ask(small().to_json(), spares=0)[0] == 200  # or it may just be about to count them
-    claimed = [seed_pool.claim(builder.programs, digest) for _ in range(3)]
-    assert claimed[2] is None
-    assert None not in claimed[:2]
-    assert claimed[0] != claimed[1]
-    for seed in claimed[:2]:
-        open_stepper(small(seed=seed), builder.programs)
-    assert builder.ask(small().to_json(), spares=1)[0] == 200
-    wait_for_spares(builder, 1)
-
-
 def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     constant = small(exploration="constant")  # which needs a number as epsilon
     status, body = builder.ask(constant.to_json())
@@ -142,22 +121,6 @@ def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     assert [error["where"] for error in body["errors"]] == ["config.epsilon"]
     assert sorted(path.name for path in builder.programs.glob(f"*{constant.digest}*")) == []
     assert builder.ask({"nosuch": 1})[0] == 422
-
-
-def test_initial_weights_that_are_no_spares_are_bounded(builder: Connection, tmp_path: Path) -> None:
-    digest = small().digest
-    shutil.copytree(builder.programs / digest, tmp_path / digest)
-    program = compiled.read(tmp_path / digest)
-    content = program.weights_path(program.seed).read_bytes()
-    for seed in {*program.seeds()} - {program.seed}:
-        program.weights_path(seed).unlink()
-    for k in range(40):  # the first is the oldest
-        program.weights_path(1000 + k).write_bytes(content)
-        os.utime(program.weights_path(1000 + k), (k, k))
-    os.utime(program.weights_path(program.seed), (0, 0))
-    seed_pool.add(tmp_path, digest, 1003)
-    assert program_builder.add_spares(tmp_path, digest, wanted=1)
-    assert program.seeds() == [program.seed, 1003, *range(1008, 1040)]
 
 
 def test_it_ends_when_it_has_nothing_to_do(tmp_path: Path) -> None:

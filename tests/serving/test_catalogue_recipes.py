@@ -95,7 +95,6 @@ def test_what_one_hyperparameter_says_of_another() -> None:
 def test_a_seed_is_drawn_where_none_is_given() -> None:
     assert recipe("dqn", SIZES).seed != recipe("dqn", SIZES).seed
     assert made("dqn", seed=7).seed == 7
-    assert made("dqn").with_seed(3) == made("dqn", seed=3)
 
 
 def test_the_digest_is_of_the_program_alone() -> None:

@@ -19,7 +19,6 @@ from axonrl.run_dir import history
 from axonrl.serving.hosting import unloaded_agents
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError, nbytes_for, remove_unused
-from axonrl.serving.workers import seed_pool
 from axonrl.tests.raising import raised
 
 from .experience import step
@@ -55,13 +54,12 @@ def test_programs_that_no_agent_uses_are_removed_after_a_time(built: Built, host
     for age, name in ((100.0, "old"), (50.0, "newer"), (1.0, "new")):
         shutil.copytree(kept / recipe.digest, kept / name)
         os.utime(kept / name / "program.json", times=(0, time.time() - age))
-    seed_pool.add(kept, "old", 1)
 
     def there(seconds: float, most: int) -> list[str]:
         remove_unused(kept, seconds, most)
         return sorted(path.name for path in kept.iterdir())
 
-    everything = sorted([recipe.digest, f"{recipe.digest}.users", "old", "old.spares", "newer", "new"])
+    everything = sorted([recipe.digest, f"{recipe.digest}.users", "old", "newer", "new"])
     assert there(3600, 3 * size) == everything
     without = [name for name in everything if not name.startswith("old")]
     assert there(3600, 2 * size) == there(75, 3 * size) == without
@@ -314,9 +312,7 @@ print(sorted(name for name in ("tensorflow", "keras", "fastapi", "sqlalchemy") i
     assert (run.stdout.strip(), run.returncode) == ("[]", 0), run.stderr
 
 
-def test_a_program_that_is_not_there_is_asked_for(built: Built, programs: Path, tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_is_asked_for(built: Built, tmp_path: Path) -> None:
     recipe = built("dqn", DQN)
     assert raised(ProgramMissingError, Host(tmp_path / "empty", tmp_path / "agents").open, "a", recipe).recipe == recipe
-    with pytest.raises(ProgramMissingError):
-        Host(programs, tmp_path / "agents").open("b", recipe.with_seed(77))
     shutil.rmtree(tmp_path / "agents")

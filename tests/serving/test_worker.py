@@ -15,7 +15,6 @@ import pytest
 
 from axonrl.estimators.stepper import Stepper
 from axonrl.hooks.events import UpdateFacts
-from axonrl.policies import compiled
 from axonrl.serving.hosting import unloaded_agents
 from axonrl.serving.hosting.accepted_steps import AcceptedSteps
 from axonrl.serving.hosting.agent import HostedAgent, Reply
@@ -24,7 +23,6 @@ from axonrl.serving.workers.messages import BEAT, encode, read, wait_for
 from axonrl.serving.workers.parent_death import hung_up
 
 from .asked import ACT, STEP, Asked, statuses, working
-from .hosted import DQN, Built
 
 
 @pytest.fixture
@@ -244,18 +242,3 @@ def test_a_long_update_does_not_keep_it_from_beating(
     frames = [read(worker.connection) for _ in range(2)]
     assert [frame.head["id"] for frame in frames if frame is not None] == [BEAT, BEAT]
     assert worker.answer().head == {"id": 99, "status": 200}
-
-
-def test_initial_weights_of_a_seed_that_was_given_out_go_when_the_agent_is_on_the_disk(
-    worker: Asked, recipe: bytes, built: Built, programs: Path
-) -> None:
-    given = built("dqn", {**DQN, "seed": 77})
-    program = compiled.read(programs / given.digest)  # compiled for another seed, that of the fixture or before it
-    assert worker.ask("a", "open", json.dumps(given.to_json()).encode(), any_seed=True).head["status"] == 200
-    assert not program.weights_path(77).exists()
-    own = given.with_seed(program.seed).to_json()
-    assert worker.ask("b", "open", json.dumps(own).encode(), any_seed=True).head["status"] == 200
-    assert program.weights_path(program.seed).exists()  # every agent of the program is opened with them
-    worker.ask("a", "step", STEP)
-    worker.ask("a", "close")
-    assert json.loads(worker.ask("a", "info").body)["counters"]["global_timestep"] == 1
