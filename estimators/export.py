@@ -98,8 +98,7 @@ def export(
     with staged(target) as folder:
         _write_policy(folder, described, policy, made)
         if write_onnx is not None:
-            with _translate_errors(program.name, "exported to ONNX"):
-                described["onnx"] = write_onnx(folder, described)
+            described["onnx"] = _onnx_entry(folder, described, write_onnx)
         write_json_atomically(folder / description.FILE, described)
         parity = None if compare is None else _write_parity(folder, described, compare)
         write_file(folder / description.CARD, [model_card(described, run, parity).encode()])
@@ -108,11 +107,18 @@ def export(
 
 
 @contextlib.contextmanager
-def _translate_errors(model: str, what: str = "exported") -> Iterator[None]:
+def _translate_errors(model: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{model} cannot be {what}: {error}") from error
+        raise ValueError(f"{model} cannot be exported: {error}") from error
+
+
+def _onnx_entry(folder: Path, described: Mapping[str, Any], write_onnx: Step) -> dict[str, Any]:
+    try:
+        return write_onnx(folder, described)
+    except ValueError as error:
+        raise ValueError(f"{described['model']} cannot be exported to ONNX: {error}") from error
 
 
 def _write_policy(
