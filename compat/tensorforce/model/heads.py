@@ -6,7 +6,7 @@ Shapes in comments: B is the batch, N the components of an action (the product o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import tensorflow as tf
@@ -31,10 +31,10 @@ STEP: Final = Step(training=False)
 """How linear layers on top of networks are called."""
 
 
-def linear(name: str, inputs: int, outputs: int) -> Linear:
-    """A linear layer of vectors, in a name scope."""
+def linear(name: str, inputs: int, outputs: int, axes: Sequence[int] = ()) -> Linear:
+    """A linear layer of vectors, or of one at each place, in a name scope."""
     with scopes(name):
-        return Linear(name, ValueSpec("", "float", (inputs,)), outputs)
+        return Linear(name, ValueSpec("", "float", (*axes, inputs)), outputs)
 
 
 class Head:
@@ -43,21 +43,28 @@ class Head:
     Args:
         spec: of the action.
         size: of the network's output.
+        axes: of the network's output before its last, which the action has too.
         valued: are there values of actions?
         dueling: are these a state's value and advantages?
     """
 
     LAYERS: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, spec: ValueSpec, size: int, *, valued: bool, dueling: bool) -> None:
+    def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
         self.spec, self.size = spec, math.prod(spec.shape)
-        self._network_size = size
+        self._network_size, self._axes = size, axes
         self._layers: dict[str, Linear] = {}
         for name in self.LAYERS:
             self._add(name, self.size)
 
     def _add(self, name: str, outputs: int) -> None:
-        self._layers[name] = linear(name, self._network_size, outputs)
+        places = math.prod(self._axes)
+        self._layers[name] = linear(name, self._network_size, outputs // places, self._axes)
+
+    def apply(self, name: str, features: Tensor) -> Tensor:
+        """The outputs of a layer for all components, [B, ...], from the network's output."""
+        found = self._layers[name](features, STEP)
+        return tf.reshape(found, [-1, math.prod(found.shape[1:])]) if self._axes else found
 
     @property
     def variables(self) -> list[Any]:
@@ -123,8 +130,8 @@ _INTERNAL: Final = ("state_value",)
 class CategoricalHead(Head):
     """One of K values for each component; ``logits`` are values of actions where these are learnt."""
 
-    def __init__(self, spec: ValueSpec, size: int, *, valued: bool, dueling: bool) -> None:
-        super().__init__(spec, size, valued=valued, dueling=dueling)
+    def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
+        super().__init__(spec, size, axes, valued=valued, dueling=dueling)
         self.choices = spec.num_values or 1
         self._add("logits", self.size * self.choices)
         if dueling:
@@ -132,9 +139,9 @@ class CategoricalHead(Head):
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``logits`` [B, N, K]."""
-        logits = tf.reshape(self._layers["logits"](features, STEP), [-1, self.size, self.choices])
+        logits = tf.reshape(self.apply("logits", features), [-1, self.size, self.choices])
         if "states-value" in self._layers:
-            value = self._layers["states-value"](features, STEP)[:, :, tf.newaxis]  # [B, N, 1]
+            value = self.apply("states-value", features)[:, :, tf.newaxis]  # [B, N, 1]
             logits = losses.dueling(value, logits, "mean")
         return {"logits": logits}
 
@@ -156,16 +163,16 @@ class BernoulliHead(Head):
 
     LAYERS = ("logit",)
 
-    def __init__(self, spec: ValueSpec, size: int, *, valued: bool, dueling: bool) -> None:
-        super().__init__(spec, size, valued=valued, dueling=dueling)
+    def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
+        super().__init__(spec, size, axes, valued=valued, dueling=dueling)
         if valued:
             self._add("states-value", self.size)
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``logit`` [B, N], and ``state_value`` [B, N] where there are values."""
-        outputs = {"logit": self._layers["logit"](features, STEP)}
+        outputs = {"logit": self.apply("logit", features)}
         if "states-value" in self._layers:
-            outputs["state_value"] = self._layers["states-value"](features, STEP)
+            outputs["state_value"] = self.apply("states-value", features)
         return outputs
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
@@ -192,10 +199,10 @@ class GaussianHead(Head):
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``mean`` and ``log_stddev`` [B, N]."""
-        mean, low, high = self._layers["mean"](features, STEP), self.spec.min_value, self.spec.max_value
+        mean, low, high = self.apply("mean", features), self.spec.min_value, self.spec.max_value
         if low is not None and high is not None:
             mean = low + 0.5 * (high - low) * (tf.tanh(mean) + 1.0)
-        log_stddev = tf.clip_by_value(self._layers["stddev"](features, STEP), -_LOG_STDDEV, _LOG_STDDEV)
+        log_stddev = tf.clip_by_value(self.apply("stddev", features), -_LOG_STDDEV, _LOG_STDDEV)
         return {"mean": mean, "log_stddev": log_stddev}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
@@ -230,7 +237,7 @@ class BetaHead(Head):
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """``alpha`` and ``beta`` [B, N]."""
-        return {name: 1.0 + tf.nn.softplus(layer(features, STEP)) for name, layer in self._layers.items()}
+        return {name: 1.0 + tf.nn.softplus(self.apply(name, features)) for name in self._layers}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component."""

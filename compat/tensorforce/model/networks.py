@@ -61,7 +61,8 @@ class Network:
         one_internal: is there one at most, whose name needs no layer's?
 
     Attributes:
-        size: the output is float32 [B, size].
+        size: the output is float32 [B, *axes, size].
+        axes: sizes of the axes before the last, of which actions have the same; mostly none.
         internals: names and shapes, without the batch axis, of what is kept between timesteps.
         length: of the windows to learn from, in timesteps: the longest of an internal layer.
         variables: those that are trained, in the order of creation.
@@ -98,7 +99,7 @@ class Network:
         output = self._begin()
         for layer in _flat(layers):
             output = self._add(layer, output)
-        self.size = _vector_size(where, output)
+        *self.axes, self.size = _output_shape(where, output)
 
     def __call__(
         self,
@@ -301,12 +302,12 @@ def _automatic_input(where: str, spec: ValueSpec, name: str, size: int, depth: i
     return [*layers, {"type": "register", "tensor": f".{name}"}]
 
 
-def _vector_size(where: str, output: ValueSpec | None) -> int:
+def _output_shape(where: str, output: ValueSpec | None) -> tuple[int, ...]:
     if output is None:
         refuse(where, "needs a layer retrieve, which says which of the states it begins with")
     if output.type == "int":
         refuse(where, "must return floats, but returns ints: add a layer embedding", output.type)
-    if len(output.shape) != 1:
-        shape = output.shape
-        refuse(where, f"must return a vector, but returns the shape {shape}: add a layer flatten or pooling", shape)
-    return output.shape[0]
+    if not 1 <= len(output.shape) <= 3:
+        problem = f"must return a vector, or one at each place of actions, but returns the shape {output.shape}"
+        refuse(where, f"{problem}: add a layer flatten or pooling", output.shape)
+    return output.shape

@@ -119,7 +119,7 @@ class Setting:
         """
         action = view.greedy()
         if self.estimator.critic is None:
-            return tf.zeros_like(view.features[:, 0])
+            return tf.zeros(tf.shape(view.features)[:1])
         with frozen(self.estimator.variables):
             return tf.reshape(self.estimator(inputs, training=False).action_values(action), [-1])
 

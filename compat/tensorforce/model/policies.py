@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -22,7 +22,7 @@ from ..spaces.errors import refuse
 from ..spaces.specs import MASK
 from ..specs.normal_form import distribution_of
 from .heads import HEADS, STEP, Head, linear
-from .networks import build_network
+from .networks import Network, build_network
 
 Tensor: TypeAlias = Any
 Inputs: TypeAlias = Mapping[str, Any]
@@ -80,14 +80,16 @@ class Policy:
         with scopes(scope):
             where = f"Agent.create: {scope}['network']"
             self.network = build_network(where, spec["network"], states, f"{scope}-network", prefix)
-            if needs.action_values and floats and not needs.distributions:
+            has_critic = bool(floats) and needs.action_values and not needs.distributions
+            _check_axes(where, self.network.axes, actions, vector=has_critic)
+            if has_critic:
                 self.critic = Critic(self.network.size, actions)
             elif needs.distributions or needs.action_values:
                 self.heads = {
-                    name: _head(spec, action, self.network.size, needs, dueling) for name, action in actions.items()
+                    name: _head(spec, action, self.network, needs, dueling) for name, action in actions.items()
                 }
             if needs.state_value:
-                self._state_value = linear("states-value", self.network.size, 1)
+                self._state_value = linear("states-value", self.network.size, 1, self.network.axes)
 
     @property
     def variables(self) -> list[Any]:
@@ -128,7 +130,8 @@ class Policy:
         """State values, float32 [B], from network output."""
         if self._state_value is None:
             raise RuntimeError("the policy was built without a value of states")
-        return tf.reshape(self._state_value(features, STEP), [-1])
+        values = self._state_value(features, STEP)  # [B, *axes, 1]
+        return tf.reduce_mean(tf.reshape(values, [-1, math.prod(values.shape[1:])]), axis=-1)
 
 
 class View:
@@ -237,11 +240,24 @@ def frozen(variables: list[Any]) -> Iterator[None]:
         yield
 
 
-def _head(spec: Mapping[str, Any], action: ValueSpec, size: int, needs: Needs, dueling: bool) -> Head:
+def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec], *, vector: bool) -> None:
+    """A network's output is a vector, or has one at each place of all actions; a critic's is a vector."""
+    for name, action in actions.items():
+        if axes and (vector or tuple(axes) not in (action.shape, action.shape[:-1])):
+            problem = f"must return a vector, but returns one at each of {list(axes)} places"
+            advice = f"which the action {name!r} of shape {action.shape} has not: add a layer flatten or pooling"
+            refuse(where, f"{problem}, {advice}", tuple(axes))
+
+
+def _head(spec: Mapping[str, Any], action: ValueSpec, network: Network, needs: Needs, dueling: bool) -> Head:
     distribution = distribution_of(spec, action)
     with scopes(*f"{action.name}-distribution".split("/")):
         return HEADS[distribution["type"]](
-            action, size, valued=needs.action_values, dueling=dueling or bool(distribution.get("advantage_based"))
+            action,
+            network.size,
+            network.axes,
+            valued=needs.action_values,
+            dueling=dueling or bool(distribution.get("advantage_based")),
         )
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from axonrl.compat.common.value_specs import ValueSpec
 from axonrl.compat.tensorforce.model.function import model_fn
+from axonrl.compat.tensorforce.model.heads import GaussianHead
 from axonrl.compat.tensorforce.model.objectives import clipped_ratio
 from axonrl.compat.tensorforce.model.optimizers import clip_change, subsample, valid_first
 from axonrl.core.protocols import ArraySpec, RunConfig
@@ -398,3 +399,18 @@ def test_a_gaussian_values_actions_by_their_likelihood_and_a_beta_does_not() -> 
     bounded = {"action": ValueSpec("action", "float", (), None, -1.0, 1.0)}
     error = refused(Agent, form(objective=value("action")), {"action": [0.0], "reward": [0.0]}, bounded)
     assert error.argument.startswith("Agent.create: ")
+
+
+def test_a_network_with_axes_describes_each_component_at_its_place() -> None:
+    head = GaussianHead(ValueSpec("action", "float", (2,)), 3, (2,), valued=False, dueling=False)
+    kernel, *_ = head.variables
+    kernel.assign([[1.0], [10.0], [100.0]])
+    found = head(tf.constant([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]))
+    np.testing.assert_array_equal(found["mean"], [[321.0, 654.0]])
+    states = {"state": ValueSpec("state", "float", (2, 3))}
+    network = policy({"type": "layered", "layers": [{"type": "reshape", "shape": [2, 3]}]})
+    bound = BoundModelFn(
+        model_fn, {"form": form(policy=network), "states": states, "actions": INT}, RunConfig(seed=0), None
+    )
+    error = refused(Program, bound, {"state": states["state"].array, "action_mask": INT["action"].mask}, 0)
+    assert error.argument == "Agent.create: policy['network']"

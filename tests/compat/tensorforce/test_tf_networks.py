@@ -291,7 +291,7 @@ def test_a_window_equals_its_timesteps_and_padding_changes_nothing(kind: str) ->
 @pytest.mark.parametrize(
     ("layers", "argument"),
     [
-        ([layer("reshape", shape=[3, 1])], "net"),
+        ([layer("reshape", shape=[3, 1, 1, 1])], "net"),
         ([layer("register", tensor="state")], "net: layer 'register0': tensor"),
         (
             [layer("internal_gru", size=3, length=1), layer("reuse", layer="internal_gru0")],
