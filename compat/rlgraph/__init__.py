@@ -7,48 +7,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agents import ActorCriticAgent as ActorCriticAgent
-    from .agents import Agent as Agent
-    from .agents import ApexAgent as ApexAgent
-    from .agents import DQNAgent as DQNAgent
-    from .agents import IMPALAAgent as IMPALAAgent
-    from .agents import PPOAgent as PPOAgent
-    from .agents import RandomAgent as RandomAgent
-    from .agents import SACAgent as SACAgent
+    from .agents import ActorCriticAgent, Agent, ApexAgent, DQNAgent, IMPALAAgent, PPOAgent, RandomAgent, SACAgent
     from .agents import SingleIMPALAAgent as SingleIMPALAAgent
-    from .environments import Environment as Environment
-    from .environments import GridWorld as GridWorld
-    from .environments import OpenAIGymEnv as OpenAIGymEnv
-    from .environments import RandomEnv as RandomEnv
-    from .execution import SingleThreadedWorker as SingleThreadedWorker
-    from .spaces import BoolBox as BoolBox
-    from .spaces import FloatBox as FloatBox
-    from .spaces import IntBox as IntBox
-    from .spaces import Space as Space
-    from .utils.rlgraph_errors import RLGraphError as RLGraphError
-    from .utils.rlgraph_errors import RLGraphWarning as RLGraphWarning
+    from .environments import Environment, GridWorld, OpenAIGymEnv, RandomEnv
+    from .execution import SingleThreadedWorker
+    from .spaces import BoolBox, FloatBox, IntBox, Space
+    from .utils.rlgraph_errors import RLGraphError, RLGraphWarning
 
+_AGENTS = ("ActorCriticAgent", "Agent", "ApexAgent", "DQNAgent", "IMPALAAgent", "PPOAgent", "RandomAgent", "SACAgent")
 _EXPORTS = {
-    "ActorCriticAgent": "agents",
-    "Agent": "agents",
-    "ApexAgent": "agents",
-    "DQNAgent": "agents",
-    "IMPALAAgent": "agents",
-    "PPOAgent": "agents",
-    "RandomAgent": "agents",
-    "SACAgent": "agents",
-    "SingleIMPALAAgent": "agents",
-    "Environment": "environments",
-    "GridWorld": "environments",
-    "OpenAIGymEnv": "environments",
-    "RandomEnv": "environments",
+    **dict.fromkeys((*_AGENTS, "SingleIMPALAAgent"), "agents"),
+    **dict.fromkeys(("Environment", "GridWorld", "OpenAIGymEnv", "RandomEnv"), "environments"),
     "SingleThreadedWorker": "execution",
-    "BoolBox": "spaces",
-    "FloatBox": "spaces",
-    "IntBox": "spaces",
-    "Space": "spaces",
-    "RLGraphError": "utils.rlgraph_errors",
-    "RLGraphWarning": "utils.rlgraph_errors",
+    **dict.fromkeys(("BoolBox", "FloatBox", "IntBox", "Space"), "spaces"),
+    **dict.fromkeys(("RLGraphError", "RLGraphWarning"), "utils.rlgraph_errors"),
 }
 
 __all__ = [

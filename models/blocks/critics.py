@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ...core.initializers import Initializer
 from ...core.tensorflow_import import keras, tf
@@ -21,6 +21,17 @@ def critics_loss(target: Tensor, q_values: Sequence[Tensor], batch: Mapping[str,
     td_errors = [target - q_value for q_value in q_values]
     loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)
     return loss, tf.add_n(td_errors) / len(td_errors)
+
+
+class Critics(Protocol):
+    """Q functions of observation and action."""
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables in the order of creation."""
+
+    def __call__(self, observation: Any, action: Any, /) -> list[Tensor]:
+        """Each one's values, float32 [B]."""
 
 
 class TwinCritics:

@@ -17,7 +17,7 @@ from ...core.protocols import EstimatorSpec, Modes, RunConfig
 from ...core.schedules import ScheduleLike
 from ...core.tensorflow_import import tf
 from .box_actions import flat
-from .critics import CriticEnsemble, TwinCritics, critics_loss
+from .critics import Critics, critics_loss
 from .encoders import Sight
 from .lstm import State
 from .networks import DenseParams
@@ -89,8 +89,8 @@ class SoftActorCritic:
     """
 
     policy: SoftPolicy
-    critics: TwinCritics | CriticEnsemble
-    targets: TwinCritics | CriticEnsemble
+    critics: Critics
+    targets: Critics
     temperature: Temperature
     params: SoftParams
     target_value: Callable[[Sequence[Tensor], Batch], Tensor] = lowest

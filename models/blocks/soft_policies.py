@@ -90,7 +90,7 @@ class SquashedPolicy:
 
     def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """``action`` (the squashed mean), and ``mean`` and ``log_std`` before squashing, float32 [B, ...]."""
-        mean, log_std = self._actions.gaussian(self._network(seen))  # [B, A]
+        mean, log_std = self._actions.gaussian(self.described(seen))  # [B, A]
         shaped = self._actions.shaped({"mean": mean, "log_std": log_std})
         return {"action": self._actions.to_environment(tf.tanh(mean)), **shaped}
 

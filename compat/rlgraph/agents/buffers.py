@@ -10,10 +10,11 @@ import numpy as np
 
 from ....core.protocols import Array, State
 from ..spaces import Space
-from ..spaces.columns import read_rewards
-from ..spaces.readers import RecordsReader
+from ..spaces.box_space import LARGEST
+from ..spaces.columns import FLOATS, read_rewards, read_terminals, refuse_length
+from ..spaces.readers import ActionsReader, Arrays, StatesReader
 from ..utils.rlgraph_errors import known, mapping, refuse, translate_errors
-from .rows import Row, row_of, rows_of, stacked
+from .rows import Row, rows_of, stacked
 
 KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
 """What a batch of the caller's has."""
@@ -35,13 +36,16 @@ class RecordReader:
 
     def __init__(self, where: str, states: Space, actions: Space, *, chained: bool) -> None:
         self._where, self._space, self._chained = where, states, chained
-        self._read = RecordsReader(where, states, actions)
+        self._states, self._actions = StatesReader(where, states), ActionsReader(where, actions)
 
     def rows(self, *given: Any) -> list[Row]:
         """Read ``observe``'s input in the order of :data:`KEYS`: one record, or a batch in sequence."""
-        states, actions, rewards, terminals, after = given
-        if (usual := self._read.one(states, actions, rewards, after, terminals)) is not None:
-            return [row_of(usual)]
+        states, actions, reward, terminal, after = given
+        if type(reward) in FLOATS and -LARGEST <= reward <= LARGEST and type(terminal) is bool:  # the usual ones, fast
+            state, action, following = self._states.one(states), self._actions.one(actions), self._states.one(after)
+            if state is not None and action is not None and following is not None:
+                parts = {"observation": {"": state}, "action": {"": action}, "reward": np.float32(reward)}
+                return [{**parts, "next_observation": {"": following}, "terminal": np.bool_(terminal)}]
         return rows_of(self._columns("observe", dict(zip(KEYS, given, strict=True)), _NAMES)[0])
 
     def columns(self, method: str, argument: str, given: Any) -> dict[str, Any]:
@@ -75,15 +79,25 @@ class RecordReader:
         return {**columns, "weight": weight}
 
     def _columns(self, method: str, given: Mapping[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], bool]:
-        """Records as arrays [B, ...], and whether they were one without a leading axis."""
-        records, single = self._read(method, **given, names=names)
+        """Records as arrays [B, ...], and whether they were one without a leading axis; ``names`` are for messages."""
+        what = {key: names.get(key, key) for key in KEYS}
+        found, single = self._states(method, given["states"], what["states"])
+        count, place = None if single else len(next(iter(found.values()))), f"{self._where}.{method}:"
         return {
-            "observation": records.states,
-            "action": records.actions,
-            "reward": records.rewards,
-            "next_observation": records.next_states,
-            "terminal": records.terminals,
+            "observation": found,
+            "action": self._as_many(method, what["actions"], count, given["actions"], self._actions),
+            "next_observation": self._as_many(method, what["next_states"], count, given["next_states"], self._states),
+            "reward": read_rewards(f"{place} {what['rewards']}", given["rewards"], count),
+            "terminal": read_terminals(f"{place} {what['terminals']}", given["terminals"], count),
         }, single
+
+    def _as_many(self, method: str, what: str, count: int | None, given: Any, read: StatesReader) -> Arrays:
+        """Arrays [B, ...] of as many as there are states."""
+        found, single = read(method, given, what)
+        length = None if single else len(next(iter(found.values())))
+        if length != count:
+            refuse_length(f"{self._where}.{method}: {what}", length, count, given)
+        return found
 
 
 class Buffers:

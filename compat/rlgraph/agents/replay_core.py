@@ -128,10 +128,8 @@ class ReplayCore(Core):
         if form["kind"] == "sac":
             from ..model.soft_actor_critic import model_fn
 
-            self.policy = SquashedGaussian(gymnasium_space(actions))
-            params |= dict(
-                zip(("low", "high"), (np.broadcast_to(b, box.shape).reshape(-1) for b in box.bounds), strict=True)
-            )
+            params["action_space"] = gymnasium_space(actions)
+            self.policy = SquashedGaussian(params["action_space"])
             action = ArraySpec(box.shape, np.float32)
         else:
             from ..model.q_learning import model_fn

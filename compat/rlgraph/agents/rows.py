@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ....core.trees import leaves, map_tree
-from ..spaces.readers import Record
 
 Row: TypeAlias = "dict[str, Any]"
 """Arrays without a batch axis, or NumPy scalars, by name; observations and actions by flat name below."""
@@ -24,14 +23,3 @@ def stacked(rows: Sequence[Row]) -> dict[str, Any]:
 def rows_of(columns: Mapping[str, Any]) -> list[Row]:
     """The rows of such arrays."""
     return [map_tree(operator.itemgetter(k), columns) for k in range(len(leaves(columns)[0]))]
-
-
-def row_of(record: Record) -> Row:
-    """The stored row of a record."""
-    return {
-        "observation": record.state,
-        "action": record.action,
-        "reward": np.float32(record.reward),
-        "next_observation": record.next_state,
-        "terminal": np.bool_(record.terminal),
-    }

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
 from ....core.protocols import EstimatorSpec, Modes, RunConfig
 from ....models.blocks import losses
-from ....models.blocks.distributions import Categorical, Gaussian
+from ....models.blocks.distributions import Gaussian, Joint, MultiCategorical
+from ....models.blocks.train_step import minimize
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
-from ..spaces.names import prediction_of
-from .networks import Heads, Network, dense
-from .optimizers import minimize
+from .networks import HeadedNetwork, Network, dense
+from .optimizers import Optimizer
 
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
@@ -53,11 +54,11 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     form, actions = params["form"], params["actions"]
     policy = Policy(form, params["states"], actions)
     critic = Critic(form, params["states"], policy)
-    outputs, value = policy(features), critic(features)
+    policies, value = policy.distributions(features), critic(features)
     if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {**_predicted(outputs, actions, params["bounds"]), "value": value})
-    log_prob = tf.add_n([_log_prob(outputs[name], labels["action"][name]) for name in actions])  # [B]
-    entropy = tf.add_n([_entropy(outputs[name]) for name in actions])  # [B]
+        return EstimatorSpec(mode, {**_predicted(policies, actions, params["bounds"]), "value": value})
+    taken = {name: tf.reshape(labels["action"][name], [-1, math.prod(spec.shape)]) for name, spec in actions.items()}
+    log_prob, entropy = policies.log_prob(taken), policies.entropy()
     advantage = labels["advantage"]
     if form["kind"] == "ppo":
         error = losses.clipped_surrogate(log_prob - labels["log_prob"], advantage, form["clip_ratio"])
@@ -69,17 +70,18 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     count = tf.reduce_sum(labels["valid"])
     policy_loss = tf.reduce_sum(labels["valid"] * error) / count
     value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
-    updates, optimizer = labels["global_step"], form["optimizer_spec"]
+    updates = labels["global_step"]
+    optimizer = Optimizer(form["optimizer_spec"], updates)
     if form["value_function_spec"] is None:
         loss = policy_loss + _SHARED_WEIGHT * value_loss
-        minimize(loss, [*policy.variables, *critic.variables], optimizer, updates)
+        minimize(loss, [*policy.variables, *critic.variables], optimizer, None)
     else:
-        minimize(policy_loss, policy.variables, optimizer, updates)
-        minimize(value_loss, critic.variables, form["value_function_optimizer_spec"], updates)
+        minimize(policy_loss, policy.variables, optimizer, None)
+        minimize(value_loss, critic.variables, Optimizer(form["value_function_optimizer_spec"], updates), None)
     return EstimatorSpec(mode, loss=policy_loss + value_loss, td_error=error)
 
 
-class Policy:
+class Policy(HeadedNetwork):
     """From states to the distributions of actions.
 
     Args:
@@ -90,23 +92,21 @@ class Policy:
 
     def __init__(self, form: Form, states: Mapping[str, ValueSpec], actions: Mapping[str, ValueSpec]) -> None:
         adapter, self._actions = form["action_adapter_spec"], actions
-        self._heads = {name: f"output/{name}" if name else "output" for name in actions}
-        heads = {
-            head: [dense(head.rpartition("/")[2], _units(actions[name]), adapter)] for name, head in self._heads.items()
-        }
-        with scopes("policy"):
-            self._network = Network("network_spec", form["network_spec"], states)
-            self._adapter = Heads(form, self._network.output, heads)
-        self.variables, self.size = [*self._network.variables, *self._adapter.variables], self._adapter.size
+        self._names = {name: f"output/{name}" if name else "output" for name in actions}
+        super().__init__(
+            "policy",
+            form,
+            states,
+            {
+                head: [dense(head.rpartition("/")[2], _units(actions[name]), adapter)]
+                for name, head in self._names.items()
+            },
+        )
 
-    def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
-        """Inputs of the distributions, float32 [B, size]."""
-        return self._adapter.hidden(self._network(features))
-
-    def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Categorical | Gaussian]:
-        """The distribution of each action by flat name."""
-        found = self._adapter(self._network(features))
-        return {name: _distribution(found[self._heads[name]], spec) for name, spec in self._actions.items()}
+    def distributions(self, features: Mapping[str, Tensor]) -> Joint:
+        """The distribution of each action's components, by flat name."""
+        found = self(features)
+        return Joint({name: _distribution(found[self._names[name]], spec) for name, spec in self._actions.items()})
 
 
 class Critic:
@@ -138,42 +138,25 @@ def _units(spec: ValueSpec) -> int:
     return math.prod(spec.shape) * (spec.num_values or 2)  # of floats: mean and logarithm of the standard deviation
 
 
-def _distribution(outputs: Tensor, spec: ValueSpec) -> Categorical | Gaussian:
+def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussian:
     """Distribution of all components, from the outputs float32 [B, units]."""
-    components = math.prod(spec.shape)
     if spec.num_values:
-        return Categorical(tf.reshape(outputs, [-1, components, spec.num_values]))
+        return MultiCategorical(outputs, [spec.num_values] * math.prod(spec.shape))
     mean, log_std = tf.split(outputs, 2, axis=-1)
     return Gaussian(mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS))
 
 
-def _log_prob(distribution: Categorical | Gaussian, action: Tensor) -> Tensor:
-    """float32 [B] of actions [B, ...]: the sum over the components."""
-    components = tf.reshape(action, [-1, math.prod(action.shape[1:])])
-    found = distribution.log_prob(components)
-    return tf.reduce_sum(found, axis=-1) if isinstance(distribution, Categorical) else found
-
-
-def _entropy(distribution: Categorical | Gaussian) -> Tensor:
-    """float32 [B]: the sum over the components."""
-    found = distribution.entropy()
-    return tf.reduce_sum(found, axis=-1) if isinstance(distribution, Categorical) else found
-
-
-def _predicted(
-    outputs: Mapping[str, Categorical | Gaussian], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]
-) -> dict[str, Any]:
+def _predicted(policies: Joint, actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     modes = {}
-    for name, distribution in outputs.items():
-        mode, (low, high) = tf.reshape(distribution.mode(), [-1, *actions[name].shape]), bounds[name]
-        if isinstance(distribution, Categorical):
-            modes[name] = mode + low if low.any() else mode
-            width = math.prod(distribution.log_probs.shape[1:])
-            found[prediction_of("logits", name)] = tf.reshape(distribution.log_probs, [-1, width])
+    for name, mode in policies.mode().items():
+        distribution, (low, high) = policies.parts[name], bounds[name]
+        shaped, suffix = partial(tf.reshape, shape=[-1, *actions[name].shape]), f"/{name}" if name else ""
+        if isinstance(distribution, MultiCategorical):
+            modes[name] = shaped(mode) + low if low.any() else shaped(mode)
+            logits = tf.concat([part.log_probs for part in distribution.parts], axis=-1)
+            found["logits" + suffix] = logits
         else:
-            modes[name] = tf.minimum(tf.maximum(mode, low), high)
-            for what in ("mean", "log_std"):
-                part = tf.reshape(getattr(distribution, what), [-1, *actions[name].shape])
-                found[prediction_of(what, name)] = part
+            modes[name] = tf.minimum(tf.maximum(shaped(mode), low), high)
+            found |= {what + suffix: shaped(getattr(distribution, what)) for what in ("mean", "log_std")}
     return {"action": modes[""] if list(modes) == [""] else modes, **found}

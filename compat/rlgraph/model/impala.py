@@ -16,9 +16,10 @@ import tensorflow as tf
 from ....core.protocols import EstimatorSpec, Modes, RunConfig
 from ....models.blocks.distributions import Categorical
 from ....models.blocks.returns import vtrace
+from ....models.blocks.train_step import minimize
 from ..specs.impala import PREVIOUS_REWARD
 from .impala_networks import Outputs, PolicyNetwork
-from .optimizers import minimize
+from .optimizers import Optimizer
 
 Tensor: TypeAlias = Any
 
@@ -63,7 +64,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     losses = _losses(network(rows, length, state, begins), labels, form)  # [B, T]
     valid = labels["valid"]
     loss = tf.reduce_sum(valid * tf.reduce_sum(losses, axis=1)) / tf.reduce_sum(valid)
-    minimize(loss, network.variables, form["optimizer_spec"], labels["global_step"])
+    minimize(loss, network.variables, Optimizer(form["optimizer_spec"], labels["global_step"]), None)
     return EstimatorSpec(mode, loss=loss, td_error=losses)
 
 

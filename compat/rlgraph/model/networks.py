@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import keras
 import tensorflow as tf
 
+from ....models.blocks import losses
 from ...common.layers.layer import ACTIVATIONS, Step, Tensor
 from ...common.layers.layers import Convolution2d, Linear, WindowPooling2d
 from ...common.layers.scopes import scopes
@@ -239,8 +240,35 @@ class Heads:
         return {name: head.of(hidden) for name, head in self._heads.items()}
 
 
-class QNetwork:
-    """From states to values of actions.
+class HeadedNetwork:
+    """The network of ``network_spec`` and its :class:`Heads`, in a name scope: from states to outputs by name.
+
+    Args:
+        scope: of all variables.
+        form: the agent's normal form.
+        states: specs by flat name.
+        heads: layers of each output.
+    """
+
+    def __init__(
+        self, scope: str, form: Form, states: Mapping[str, ValueSpec], heads: Mapping[str, Sequence[Form]]
+    ) -> None:
+        with scopes(scope):
+            self._network = Network("network_spec", form["network_spec"], states)
+            self._heads = Heads(form, self._network.output, heads)
+        self.variables, self.size = [*self._network.variables, *self._heads.variables], self._heads.size
+
+    def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
+        """Inputs of the heads, float32 [B, size]."""
+        return self._heads.hidden(self._network(features))
+
+    def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The outputs of all heads, float32 [B, units] by name."""
+        return self._heads(self._network(features))
+
+
+class QNetwork(HeadedNetwork):
+    """From states to values of actions, float32 [B, ..., A].
 
     Args:
         name: of its name scope.
@@ -259,19 +287,15 @@ class QNetwork:
         if form["dueling_q"]:
             value = [_stream(adapter, "state_value"), dense("state-value", 1)]
             heads = {"state-value": value, "output": [_stream(adapter, "advantage"), output]}
-        with scopes(name):
-            self._network = Network("network_spec", form["network_spec"], states)
-            self._heads = Heads(form, self._network.output, heads)
-        self.variables = [*self._network.variables, *self._heads.variables]
+        super().__init__(name, form, states, heads)
 
-    def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
-        """Values float32 [B, ..., A]; with dueling streams V + A - mean A (Wang et al. 2016, equation 9)."""
-        found = self._heads(self._network(features))
+    def values(self, features: Mapping[str, Tensor]) -> Tensor:
+        """Values; with dueling streams those of Wang et al. 2016, equation 9."""
+        found = self(features)
         values = tf.reshape(found["output"], [-1, *self._shape])
         if "state-value" not in found:
             return values
-        state_value = tf.reshape(found["state-value"], [-1] + [1] * len(self._shape))
-        return state_value + values - tf.reduce_mean(values, axis=-1, keepdims=True)
+        return losses.dueling(tf.reshape(found["state-value"], [-1] + [1] * len(self._shape)), values, "mean")
 
 
 def initializer(spec: Any) -> Any:

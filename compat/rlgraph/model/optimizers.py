@@ -1,4 +1,4 @@
-"""A step of an optimizer, with RLgraph's ways to clip gradients."""
+"""Optimizers of specifications, with RLgraph's ways to clip gradients."""
 
 from __future__ import annotations
 
@@ -16,44 +16,26 @@ _NAMES = {"gradient_descent": "sgd"}
 _NOT_ARGUMENTS = ("type", "learning_rate", "decay", "schedule_decay", "clip_grad_norm", "clip_grad_norm_global")
 
 
-def minimize(loss: Tensor, variables: Sequence[Any], spec: Mapping[str, Any], updates: Tensor) -> None:
-    """One step.
+class Optimizer:
+    """Keras's optimizer of a specification, for ``models.blocks.train_step.minimize``.
 
     Args:
-        loss: float scalar.
-        variables: Keras variables, what is trained.
-        spec: of the optimizer, in normal form. ``clip_grad_norm`` limits the norm of each variable's gradient,
-            ``clip_grad_norm_global`` that of all together. Its ``learning_rate`` may follow the number of updates.
+        spec: in normal form. ``clip_grad_norm`` limits the norm of each variable's gradient, ``clip_grad_norm_global``
+            that of all together. Its ``learning_rate`` may follow the number of updates.
         updates: before this one, an integer scalar.
     """
-    step = Step(variables, spec, updates)
-    step.apply(step.gradients(loss))
 
-
-class Step:
-    """Several steps like :func:`minimize`'s, or gradients of one moment that are applied together.
-
-    All variables of the optimizer are created at once.
-    """
-
-    def __init__(self, variables: Sequence[Any], spec: Mapping[str, Any], updates: Tensor) -> None:
+    def __init__(self, spec: Mapping[str, Any], updates: Tensor) -> None:
         learning_rate = _learning_rate(spec, updates)
         own = {name: value for name, value in spec.items() if name not in _NOT_ARGUMENTS and value is not None}
-        self._variables, self._spec = list(variables), spec
-        self._optimizer = optimizer_class(_NAMES.get(spec["type"], spec["type"]))(lambda: learning_rate, **own)
-        self._optimizer.build(self._variables)
+        self._keras = optimizer_class(_NAMES.get(spec["type"], spec["type"]))(lambda: learning_rate, **own)
+        self._each, self._together = spec["clip_grad_norm"], spec["clip_grad_norm_global"]
 
-    def gradients(self, loss: Tensor) -> list[Tensor]:
-        """Clipped gradients."""
-        found = tf.gradients(loss, [variable.value for variable in self._variables])
-        if self._spec["clip_grad_norm"] is not None:
-            found = [tf.clip_by_norm(gradient, self._spec["clip_grad_norm"]) for gradient in found]
-        clipped, _ = clip_by_global_norm(found, self._spec["clip_grad_norm_global"])
-        return clipped
-
-    def apply(self, gradients: Sequence[Tensor]) -> None:
-        """Change the variables."""
-        self._optimizer.apply(list(gradients), self._variables)
+    def apply(self, gradients: Sequence[Tensor], variables: Sequence[Any]) -> None:
+        """Change the variables by their clipped gradients."""
+        if self._each is not None:
+            gradients = [tf.clip_by_norm(gradient, self._each) for gradient in gradients]
+        self._keras.apply(clip_by_global_norm(gradients, self._together)[0], list(variables))
 
 
 def _learning_rate(spec: Mapping[str, Any], updates: Tensor) -> Tensor:

@@ -15,8 +15,9 @@ import tensorflow as tf
 
 from ....core.protocols import EstimatorSpec, Modes, RunConfig
 from ....models.blocks import losses
+from ....models.blocks.train_step import minimize
 from .networks import QNetwork
-from .optimizers import minimize
+from .optimizers import Optimizer
 
 Tensor: TypeAlias = Any
 
@@ -38,7 +39,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     del config
     form = params["form"]
     policy = QNetwork("policy", form, params["states"], params["shape"], params["categories"])
-    q_values = policy(features)  # [B, ..., A]
+    q_values = policy.values(features)  # [B, ..., A]
     if mode == Modes.PREDICT:
         action = tf.argmax(q_values, axis=-1, output_type=tf.int32)
         if params["low"].any():
@@ -48,8 +49,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     sync = labels["numbers"]["sync"]
     for ours, theirs in zip(policy.variables, target.variables, strict=True):
         theirs.assign(sync * ours + (1.0 - sync) * theirs)  # 1 and 0 leave what they multiply exact
-    after = target(labels["next_observation"])
-    selector = policy(labels["next_observation"]) if form["double_q"] else after
+    after = target.values(labels["next_observation"])
+    selector = policy.values(labels["next_observation"]) if form["double_q"] else after
     next_value = losses.double_value(after, tf.stop_gradient(selector))  # [B, ...]
     td_error = losses.td_error(
         losses.action_values(q_values, labels["action"]),
@@ -62,7 +63,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     error = losses.huber(td_error) if form["huber_loss"] else tf.square(td_error)
     weight = labels["weight"] * labels["valid"]
     loss = tf.reduce_sum(weight * error) / tf.reduce_sum(labels["valid"])
-    minimize(loss, policy.variables, form["optimizer_spec"], labels["global_step"])
+    minimize(loss, policy.variables, Optimizer(form["optimizer_spec"], labels["global_step"]), None)
     return EstimatorSpec(mode, loss=loss, td_error=td_error)
 
 

@@ -1,6 +1,6 @@
-"""The model of SACAgent: soft actor-critic with critics of states and actions, and a temperature that is learnt.
+"""The model of SACAgent: core's soft actor-critic with the networks of a specification.
 
-Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905, which the numbers of equations refer to.
+Source: Haarnoja et al. 2018b, https://arxiv.org/abs/1812.05905.
 
 Shapes in comments: B is the batch, A the number of the action's components.
 """
@@ -8,25 +8,24 @@ Shapes in comments: B is the batch, A the number of the action's components.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import keras
-import numpy as np
 import tensorflow as tf
 
-from .... import noise
 from ....core.protocols import EstimatorSpec, Modes, RunConfig
-from ....models.blocks import squashed
+from ....models.blocks.box_actions import SquashedBox
+from ....models.blocks.soft_actor_critic import SoftActorCritic, SoftParams
+from ....models.blocks.soft_policies import SquashedPolicy
+from ....models.blocks.temperature import Temperature
+from ....models.blocks.train_step import mean_error
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
-from .networks import Heads, Network, dense, vector
-from .optimizers import Step
+from .networks import HeadedNetwork, Network, dense, vector
+from .optimizers import Optimizer
 
 Tensor: TypeAlias = Any
-
-_LOG_STD = (-20.0, 2.0)
-"""Bounds; appendix D of the first paper's code."""
+Form: TypeAlias = Mapping[str, Any]
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
@@ -38,92 +37,77 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     Args:
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` and ``valid``, and the
-            ``global_step``. The target critics are to be copies at first.
+            ``global_step``.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the root of the mean square over the critics.
-        params: ``form``, the normal form; ``states``, specs by flat name; ``low``, ``high`` [A] and ``shape`` of the
-            action.
+        params: ``form``, the normal form; ``states``, specs by flat name; ``action_space``, a bounded Box of floats.
         config: not used.
     """
     del config
-    form, low, high = params["form"], params["low"], params["high"]
-    policy = _Policy(form, params["states"], len(low))
-    mean, log_std = policy(features)
+    form, states, actions = params["form"], params["states"], SquashedBox(params["action_space"], "SACAgent")
+    policy = _Policy(form, states, actions)
     if mode == Modes.PREDICT:
-        found = {"action": squashed.to_units(tf.tanh(mean), low, high), "mean": mean, "log_std": log_std}
-        return EstimatorSpec(mode, {name: tf.reshape(part, [-1, *params["shape"]]) for name, part in found.items()})
-    valid = labels["valid"]
-    names = [f"q-{index}" for index in range(2 if form["double_q"] else 1)]
-    critics = [_Critic(name, form, params["states"], len(low)) for name in names]
-    targets = [_Critic(f"target-{name}", form, params["states"], len(low)) for name in names]
-    share = form["value_function_sync_spec"]["sync_tau"]
-    with scopes("temperature"):
-        log_alpha = keras.Variable(np.float32(math.log(form["initial_alpha"])), name="log_alpha")
-    alpha = tf.exp(log_alpha.value)
-    rows, size = int(valid.shape[0]), len(low)
-    mean_of = _mean_over(valid)
-
-    after = labels["next_observation"]
-    next_action, next_log_prob = squashed.sample(*policy(after), noise.normal([rows, size]))
-    next_values = [target(after, next_action) for target in targets]
-    soft_value = tf.reduce_min(tf.stack(next_values), axis=0) - alpha * next_log_prob
-    goal = tf.stop_gradient(labels["reward"] + labels["discount"] * soft_value)  # equation 2
-    action = squashed.from_units(tf.reshape(labels["action"], [-1, size]), low, high)
-    errors = [goal - critic(features, action) for critic in critics]  # [B] each
-    each = tf.add_n([tf.square(error) for error in errors]) / len(errors)
-    critic_loss = mean_of(labels["weight"] * each)  # equation 5, without its half
-
-    own_action, log_prob = squashed.sample(mean, log_std, noise.normal([rows, size]))
-    value = tf.reduce_min(tf.stack([critic(features, own_action) for critic in critics]), axis=0)
-    policy_loss = mean_of(tf.stop_gradient(alpha) * log_prob - value)  # equation 7
-    entropy = -mean_of(log_prob)
-    alpha_loss = log_alpha.value * tf.stop_gradient(entropy - form["target_entropy"])  # equation 18, of log alpha
-
-    updates, spec = labels["global_step"], form["optimizer_spec"]
-    own = [variable for critic in critics for variable in critic.variables]
-    steps = [Step(own, form["value_function_optimizer_spec"], updates)]
-    steps += [Step(part, spec, updates) for part in (policy.variables, [log_alpha])]
-    gradients = [step.gradients(loss) for step, loss in zip(steps, (critic_loss, policy_loss, alpha_loss), strict=True)]
-    for step, gradient in zip(steps, gradients, strict=True):
-        step.apply(gradient)
-    for critic, target in zip(critics, targets, strict=True):
-        for ours, theirs in zip(critic.variables, target.variables, strict=True):
-            theirs.assign(share * ours + (1.0 - share) * theirs)
-    return EstimatorSpec(mode, loss=critic_loss, td_error=tf.sqrt(each))
+        return EstimatorSpec(mode, policy.predictions(features, {}))
+    critics, targets = (_Critics(prefix, form, states, actions.num_outputs) for prefix in ("q", "target-q"))
+    soft = SoftParams(
+        target_update_rate=form["value_function_sync_spec"]["sync_tau"],
+        target_entropy=float(form["target_entropy"]),
+        initial_temperature=form["initial_alpha"],
+    )
+    learner = SoftActorCritic(policy, critics, targets, Temperature(soft), soft, _lowest, _lowest, error=_error)
+    updates, valid = labels["global_step"], labels["valid"]
+    share = valid * (valid.shape[0] / tf.reduce_sum(valid))
+    batch = {
+        **{name: labels[name] for name in ("next_observation", "reward", "discount")},
+        **policy.batch(labels["action"]),
+        **{"observation": features, "share": share, "weight": share * labels["weight"]},
+    }
+    optimizer = Optimizer(form["value_function_optimizer_spec"], updates)
+    td_error, scalars = learner.train_critics(batch, updates, optimizer)
+    learner.train_policy(batch, *(Optimizer(form["optimizer_spec"], updates) for _ in range(2)))
+    return EstimatorSpec(mode, loss=scalars["critic_loss"], td_error=td_error)
 
 
-class _Policy:
-    """From states to a Gaussian before squashing."""
+class _Policy(SquashedPolicy):
+    """From states by flat name to a Gaussian before squashing."""
 
-    def __init__(self, form: Mapping[str, Any], states: Mapping[str, ValueSpec], size: int) -> None:
-        with scopes("policy"):
-            self._network = Network("network_spec", form["network_spec"], states)
-            self._heads = Heads(form, self._network.output, {"output": [dense("output", 2 * size)]})
-        self.variables = [*self._network.variables, *self._heads.variables]
+    def __init__(self, form: Form, states: Mapping[str, ValueSpec], actions: SquashedBox) -> None:
+        self._actions, self.action_size = actions, actions.num_outputs
+        heads = {"output": [dense("output", 2 * self.action_size)]}
+        self._torso = HeadedNetwork("policy", form, states, heads)
+        self.variables = self._torso.variables
 
-    def __call__(self, features: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Mean and logarithm of the standard deviation, float32 [B, A] each."""
-        mean, log_std = tf.split(self._heads(self._network(features))["output"], 2, axis=-1)
-        return mean, tf.clip_by_value(log_std, *_LOG_STD)
+    def described(self, seen: Mapping[str, Tensor], *, training: bool = False) -> dict[str, Tensor]:
+        mean, log_std = tf.split(self._torso(seen)["output"], 2, axis=-1)
+        return {"mean": mean, "log_std": log_std}
 
 
-class _Critic:
-    """From states and squashed actions to a value."""
+class _Critics:
+    """One critic or two, from states by flat name and squashed actions to values."""
 
-    def __init__(self, name: str, form: Mapping[str, Any], states: Mapping[str, ValueSpec], size: int) -> None:
-        self._states = states
+    def __init__(self, prefix: str, form: Form, states: Mapping[str, ValueSpec], size: int) -> None:
+        self._states, self._networks = states, []
         width = sum(math.prod(spec.shape) * (spec.num_values or 1) for spec in states.values())
-        with scopes(name):
-            inputs = {"": ValueSpec("", "float", (width + size,))}
-            layers = [*form["value_function_spec"], dense("value", 1)]
-            self._network = Network("value_function_spec", layers, inputs)
-        self.variables = self._network.variables
+        inputs = {"": ValueSpec("", "float", (width + size,))}
+        for index in range(2 if form["double_q"] else 1):
+            with scopes(f"{prefix}-{index}"):
+                layers = [*form["value_function_spec"], dense("value", 1)]
+                self._networks.append(Network("value_function_spec", layers, inputs))
+        self.variables = [variable for network in self._networks for variable in network.variables]
 
-    def __call__(self, features: Mapping[str, Tensor], action: Tensor) -> Tensor:
-        """Values float32 [B] of actions [B, A] in -1 .. 1."""
-        parts = [vector(features[name], spec) for name, spec in self._states.items()]
-        return tf.reshape(self._network.of(tf.concat([*parts, action], axis=-1)), [-1])
+    def __call__(self, seen: Mapping[str, Tensor], action: Tensor) -> list[Tensor]:
+        """Values float32 [B] each, of actions [B, A] in -1 .. 1."""
+        parts = [vector(seen[name], spec) for name, spec in self._states.items()]
+        inputs = tf.concat([*parts, action], axis=-1)
+        return [tf.reshape(network.of(inputs), [-1]) for network in self._networks]
 
 
-def _mean_over(valid: Tensor) -> Callable[[Tensor], Tensor]:
-    total = tf.reduce_sum(valid)
-    return lambda x: tf.reduce_sum(valid * x) / total
+def _lowest(values: Sequence[Tensor], batch: Mapping[str, Any]) -> Tensor:
+    """The smallest value, float32 [B]."""
+    return tf.reduce_min(tf.stack(values), axis=0)
+
+
+def _error(goal: Tensor, values: Sequence[Tensor], batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """The mean square over the critics, weighted, and its root [B]."""
+    goal = tf.stop_gradient(goal)
+    each = tf.add_n([tf.square(goal - value) for value in values]) / len(values)
+    return mean_error(each, batch), tf.sqrt(each)

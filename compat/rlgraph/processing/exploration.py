@@ -14,7 +14,7 @@ from ...common.specs.tables import Argument, Entry, SpecTable, without_case
 from ..spaces import BoolBox, BoxSpace, IntBox
 from ..utils.rlgraph_errors import refuse, translate_errors
 from .decays import Decay, make_decay
-from .per_environment import lanes_of, packed, unpacked
+from .per_environment import lanes_of, unpacked
 
 
 class Exploration:
@@ -145,7 +145,7 @@ class NoiseExploration(Exploration):
 
     def state_dict(self) -> State:
         """The noise of each lane; nothing where it is independent."""
-        return packed(self._lanes) if self._goes_on else {}
+        return {str(lane): dict(noise) for lane, noise in self._lanes.items()} if self._goes_on else {}
 
     def load_state_dict(self, state: State) -> None:
         """See ``Exploration.load_state_dict``."""

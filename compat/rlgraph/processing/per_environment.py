@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....core.protocols import Array, State
+from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
 
 
@@ -25,32 +25,22 @@ def lanes_of(where: str, lanes: Sequence[int] | None, rows: int) -> list[int]:
     return found
 
 
-def packed(remembered: Mapping[int, Mapping[str, Array]]) -> State:
-    """A state of one array for each lane and name: the lanes, and by the index of each name their arrays, stacked."""
-    lanes = sorted(remembered)
-    names = enumerate(remembered[lanes[0]] if lanes else ())
-    arrays = {str(index): np.stack([remembered[lane][name] for lane in lanes]) for index, name in names}
-    return {"lanes": lanes, "arrays": arrays}
-
-
 def unpacked(where: str, state: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[int, dict[str, Array]]:
-    """The input of :func:`packed`, checked and copied.
+    """Saved arrays of each lane by name, checked and copied.
 
     Args:
         where: the place of what remembers, for messages.
-        state: the result of :func:`packed`.
+        state: by the lane's number as text, arrays by name.
         shapes: of a lane's arrays, by name.
 
     Raises:
         RLGraphError: it is of something else.
     """
     try:
-        lanes, given = [int(lane) for lane in state["lanes"]], dict(state["arrays"])
-        arrays = {name: np.array(given[str(at)]) for at, name in enumerate(shapes if lanes else ())}
-    except (KeyError, TypeError, ValueError):
+        found = {int(lane): {name: np.array(x) for name, x in arrays.items()} for lane, arrays in state.items()}
+    except (AttributeError, TypeError, ValueError):
         refuse(where, "cannot take this state: it was saved by something else", state)
-    found = {name: array.shape for name, array in arrays.items()}
-    wanted = {name: (len(lanes), *shape) for name, shape in shapes.items() if lanes}
-    if found != wanted or len(given) != len(wanted):
-        refuse(where, f"cannot take this state: it has arrays {found}, and {wanted} are needed", state)
-    return {lane: {name: array[row].copy() for name, array in arrays.items()} for row, lane in enumerate(lanes)}
+    for arrays in found.values():
+        if (given := {name: array.shape for name, array in arrays.items()}) != shapes:
+            refuse(where, f"cannot take this state: it has arrays {given}, and {dict(shapes)} are needed", state)
+    return found

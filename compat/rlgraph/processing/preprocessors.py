@@ -9,11 +9,11 @@ import numpy as np
 
 from ....core.protocols import Array, State
 from ...common.processing.pipeline import Pipeline, Stage, concat
-from ...common.processing.steps import Numbers, Step
+from ...common.processing.steps import Numbers
 from ...common.specs.modules import resolve
 from ..spaces import BoolBox, BoxSpace, FloatBox, IntBox
 from ..utils.rlgraph_errors import refuse, translate_errors
-from .per_environment import lanes_of, packed, unpacked
+from .per_environment import lanes_of, unpacked
 from .preprocessing_steps import CONCAT, MAKERS, STEPS
 
 
@@ -64,7 +64,7 @@ class Preprocessor:
     @property
     def is_stateful(self) -> bool:
         """Does it remember states? The same state may come out differently then."""
-        return bool(self._stateful())
+        return bool(self._remembered())
 
     def __call__(self, arrays: Mapping[str, Array], lanes: Sequence[int] | None = None) -> dict[str, Array]:
         """Preprocess one state or a batch.
@@ -102,15 +102,11 @@ class Preprocessor:
         return [dict(arguments) for arguments in self._spec]
 
     def state_dict(self) -> State:
-        """The memory of steps, by their index."""
-        lanes: Mapping[Any, Any] = self._pipeline.lanes
-        found = {}
-        for index, steps in self._stateful().items():
-            key = {name: next(iter(step.memory)) for name, step in steps.items()}
-            found[str(index)] = packed(
-                {lane: {name: kept[index, name][key[name]] for name in steps} for lane, kept in lanes.items()}
-            )
-        return found
+        """The memory of steps: by lane, arrays by index and name of the step and name of the array."""
+        return {
+            str(lane): {f"{index}/{name}/{key}": x for (index, name), own in kept.items() for key, x in own.items()}
+            for lane, kept in self._pipeline.lanes.items()
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned.
@@ -118,23 +114,21 @@ class Preprocessor:
         Raises:
             RLGraphError: it is of other steps or states; nothing has changed then.
         """
-        stateful = self._stateful()
-        if set(state) != {str(index) for index in stateful}:
-            problem = f"remembers something in the steps {list(stateful)}, and the saved one did in {sorted(state)}"
-            refuse(self._where, problem, state)
-        lanes: dict[Any, dict[tuple[int, str], Mapping[str, Array]]] = {}
-        for index, steps in stateful.items():
-            keys = {name: next(iter(step.memory.items())) for name, step in steps.items()}
-            read = unpacked(self._where, state[str(index)], {name: shape for name, (_, shape) in keys.items()})
-            for lane, arrays in read.items():
-                kept = lanes.setdefault(lane, {})
-                kept.update({(index, name): {keys[name][0]: array} for name, array in arrays.items()})
+        remembered = self._remembered()
+        shapes = {f"{index}/{name}/{key}": shape for (index, name, key), shape in remembered.items()}
+        places = dict(zip(shapes, remembered, strict=True))
+        lanes: dict[Any, dict[tuple[int, str], Any]] = {}
+        for lane, arrays in unpacked(self._where, state, shapes).items():
+            kept = lanes.setdefault(lane, {})
+            for (index, name, key), array in ((places[at], array) for at, array in arrays.items()):
+                kept.setdefault((index, name), {})[key] = array
         self._pipeline.lanes = lanes
 
-    def _stateful(self) -> dict[int, Mapping[str, Step]]:
-        """The steps that remember, by index."""
+    def _remembered(self) -> dict[tuple[int, str, str], tuple[int, ...]]:
+        """Shapes of what steps remember, by index and name of the step and name of the array."""
         stages = ((index, stage) for index, stage in enumerate(self._pipeline.stages) if isinstance(stage, Mapping))
-        return {index: steps for index, steps in stages if any(step.memory for step in steps.values())}
+        steps = ((index, name, step) for index, stage in stages for name, step in stage.items())
+        return {(index, name, key): tuple(shape) for index, name, step in steps for key, shape in step.memory.items()}
 
     def _rows(self, arrays: Mapping[str, Array]) -> int:
         """B, of arrays that fit."""

@@ -1,4 +1,4 @@
-"""Checked input of callers: states, one or a batch, and the records of ``observe``; and actions out again.
+"""Checked input of callers: states and actions, one or a batch; and actions out again.
 
 Actions in an IntBox are numbered from 0 inside (category = action - low): readers take ``low`` away, and
 :func:`actions_out` adds it again. States keep their numbers.
@@ -7,7 +7,7 @@ Actions in an IntBox are numbered from 0 inside (category = action - low): reade
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ....core.checks import shortened
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import RLGraphError, as_array, refuse
 from .box_space import LARGEST, BoxSpace
-from .columns import FLOATS, read_rewards, read_terminals, refuse_length
 from .float_box import FloatBox
 from .int_box import IntBox
 from .space import Space
@@ -112,95 +111,6 @@ class ActionsReader(StatesReader):
         self._lows = _lows(self._flat)
         if self._lows or self._shape is not None:
             self._range = self._shape = None  # not the short way
-
-
-class Record(NamedTuple):
-    """One timestep of one environment; arrays without a batch axis, or NumPy scalars, by flat name."""
-
-    state: Arrays
-    """As the model sees it."""
-    action: Arrays
-    reward: float
-    next_state: Arrays
-    terminal: bool
-
-
-class Records(NamedTuple):
-    """Input of ``observe``, [B, ...] by flat name; copies."""
-
-    states: Arrays
-    actions: Arrays
-    rewards: Array
-    """float32 [B]."""
-    next_states: Arrays
-    terminals: Array
-    """bool [B]."""
-
-
-class RecordsReader:
-    """Turns the arguments of ``observe`` into records.
-
-    Args:
-        prefix: whose methods are called, for messages.
-        state_space: of the states that are stored, so of preprocessed ones.
-        action_space: of the actions.
-    """
-
-    def __init__(self, prefix: str, state_space: Space, action_space: Space) -> None:
-        self._prefix = prefix
-        self._states = StatesReader(prefix, state_space)
-        self._actions = ActionsReader(prefix, action_space)
-
-    def __call__(
-        self,
-        where: str,
-        states: Any,
-        actions: Any,
-        rewards: Any,
-        next_states: Any,
-        terminals: Any,
-        names: Mapping[str, str] | None = None,
-    ) -> tuple[Records, bool]:
-        """Checked records, and whether it was one record (then B is 1): the rank of the states decides.
-
-        Args:
-            where: the method that was called: ``"observe"``.
-            states: one state or a batch.
-            actions: likewise, as many.
-            rewards: a finite number, or one for each.
-            next_states: as the states.
-            terminals: True or False, or one for each.
-            names: argument names for messages, by these; e.g. ``{"states": "preprocessed_states"}``.
-
-        Raises:
-            RLGraphError: one of them is invalid, or has another length than the states.
-        """
-        name, place = names or {}, f"{self._prefix}.{where}:"
-        found, single = self._states(where, states, name.get("states", ""))
-        count = None if single else len(next(iter(found.values())))
-        acted = self._as_many(where, name.get("actions", "actions"), count, actions, self._actions)
-        after = self._as_many(where, name.get("next_states", "next_states"), count, next_states, self._states)
-        rewarded = read_rewards(f"{place} {name.get('rewards', 'rewards')}", rewards, count)
-        ended = read_terminals(f"{place} {name.get('terminals', 'terminals')}", terminals, count)
-        return Records(found, acted, rewarded, after, ended), single
-
-    def one(self, states: Any, actions: Any, rewards: Any, next_states: Any, terminals: Any) -> Record | None:
-        """The short way, for the most usual record; None where it is anything else, perhaps something wrong."""
-        if type(rewards) not in FLOATS or not -LARGEST <= rewards <= LARGEST or type(terminals) is not bool:
-            return None
-        state, action, after = self._states.one(states), self._actions.one(actions), self._states.one(next_states)
-        if state is None or action is None or after is None:
-            return None
-        return Record({"": state}, {"": action}, float(np.float32(rewards)), {"": after}, terminals)
-
-    def _as_many(self, where: str, what: str, count: int | None, given: Any, reader: StatesReader) -> Arrays:
-        found, single = reader(where, given, what)
-        if single and count is None:
-            return found
-        length = None if single else len(next(iter(found.values())))
-        if length != count:
-            refuse_length(f"{self._prefix}.{where}: {what}", length, count, given)
-        return found
 
 
 Converter: TypeAlias = Callable[[Mapping[str, Array], bool], Any]

@@ -71,7 +71,8 @@ CLASSES = [
     *[("execution.ray.apex", "ApexExecutor"), ("execution.ray.apex.apex_executor", "ApexExecutor")],
     *[("spaces.space", "Space"), ("spaces.box_space", "BoxSpace"), ("spaces.float_box", "FloatBox")],
     *[("spaces.int_box", "IntBox"), ("spaces.bool_box", "BoolBox"), ("spaces.containers", "Dict")],
-    *[("spaces.containers", "Tuple"), ("utils.rlgraph_errors", "RLGraphError")],
+    *[("spaces.containers", "Tuple"), ("utils.rlgraph_errors", "RLGraphError"), ("utils", "RLGraphError")],
+    ("utils.config_util", "read_config_file"),
 ]
 
 

@@ -106,11 +106,11 @@ def test_ornstein_uhlenbeck_noise() -> None:
     zero = {"": np.zeros(2, np.float32)}
     rng = np.random.default_rng(0)
     assert exploration(zero, 1, rng)[0][""].tolist() == [1.0, 1.0]  # begins at mu
-    exploration.load_state_dict({"lanes": [0, 4], "arrays": {"0": np.array([5.0, -3.0], np.float32)}})
+    exploration.load_state_dict({"0": {"": np.float32(5.0)}, "4": {"": np.float32(-3.0)}})
     assert exploration(zero, 1, rng, [4, 0])[0][""].tolist() == [-1.0, 3.0]  # x + (1 - x) / 2
     assert exploration({"": np.full(1, 10, np.float32)}, 1, rng, [0])[0][""].tolist() == [12.0]
     assert exploration(zero, 1, rng, [4, 9])[0][""].tolist() == [0.0, 1.0]
-    assert exploration.state_dict()["lanes"] == [0, 4, 9]
+    assert list(exploration.state_dict()) == ["0", "4", "9"]
 
 
 def test_ornstein_uhlenbeck_noise_goes_on_from_what_was_saved() -> None:
@@ -122,7 +122,7 @@ def test_ornstein_uhlenbeck_noise_goes_on_from_what_was_saved() -> None:
     second.load_state_dict(first.state_dict())
     one, other = (e(greedy, 2, np.random.default_rng(2))[0][""] for e in (first, second))
     assert (one == other).all()
-    states: list[Any] = [{"lanes": [0], "arrays": {"0": np.zeros((1, 3), np.float32)}}, {"lanes": []}]
+    states: list[Any] = [{"0": {"": np.zeros(3, np.float32)}}, {"lanes": []}]
     for state in states:
         refused(second.load_state_dict, state)
     error = refused(second, greedy, 1, np.random.default_rng(1), [0, 1])
