@@ -196,7 +196,7 @@ def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, flo
     """The points from a place on as rows, each with the place of its last point."""
     new, row = points[at:], dict[str, float]()
     for number, point in enumerate(new, at):
-        if row and (point.name in row or (point.step, point.time) != (row[AXIS], row["_timestamp"])):
+        if row and (point.name in row or point[:2] != points[number - 1][:2]):
             yield number - 1, row
             row = {}
         row |= {AXIS: point.step, "_timestamp": point.time, point.name: point.value}
