@@ -67,11 +67,15 @@ class WandbTracker(TrackerKind):
     """
 
     def __init__(
-        self, project: str = "axonrl", mode: str | None = None, entity: str | None = None, tags: Sequence[str] = ()
+        self,
+        project: str = "axonrl",
+        mode: str | None = None,
+        entity: str | None = None,
+        tags: str | Sequence[str] = (),
     ) -> None:
         self._given: dict[str, Any] = {"project": project, "entity": entity}
         self._mode = os.environ.get("WANDB_MODE", MODES[0]) if mode is None else choice("mode", mode, MODES)
-        self._tags = tuple(tags)
+        self._tags = (tags,) if isinstance(tags, str) else tuple(tags)
         self._open: _Open | None = None
         self._ended: tuple[int, int] | None = None
         """The numbers of starts and of statuses that the run had when it was ended here."""
