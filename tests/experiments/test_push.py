@@ -107,6 +107,7 @@ def foreign(run: Path, hub: FakeHub, change: Callable[[dict[str, Any]], Any]) ->
     "change",
     [
         lambda record: record.update(model_fn="evil:run"),
+        lambda record: record.update(model_fn="very-evil:run"),
         lambda record: record["memory"].update(kind="evil:run"),
         lambda record: record["memory"].update(sampler={"kind": "evil:run"}),
         lambda record: record["params"].update(deep=[{"er": "evil:run"}]),
