@@ -27,8 +27,8 @@ VIDEO: Final = "replay.mp4"
 """The name under which the Hub shows the video of an agent."""
 SHOWN: Final = (EXPERIMENT, CURVE, VIDEO)
 """Files for the repository's readers."""
-_NAMES_CODE: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.\-/]*")
-"""``module:name``, as the registry and Gymnasium import it."""
+_NAMES_CODE: Final = re.compile(r"[^\s:/\\]+:[^\s:/\\][^\s:]*")
+"""``module:name``, as the registry and Gymnasium import it, and rather too much than too little."""
 logger = logging.getLogger("axonrl")
 
 

@@ -76,8 +76,9 @@ def _answered(value: Any) -> bytes:
 
 def records(file: Path) -> Iterator[Any]:
     """The records of a file of the offline mode, which W&B's own schema decodes."""
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto import wandb_internal_pb2
 
+    schema: Any = wandb_internal_pb2
     data, at, record = file.read_bytes(), 7, b""
     while at + 7 <= len(data):
         if BLOCK - at % BLOCK < 7:  # the rest of a block
@@ -87,5 +88,5 @@ def records(file: Path) -> Iterator[Any]:
         record += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (FULL, LAST):
-            yield Record.FromString(record)
+            yield schema.Record.FromString(record)
             record = b""

@@ -184,8 +184,8 @@ PRIVATE: Final = {
 }
 INTERNAL: Final = {"python", "src"}
 """Packages in which TensorFlow and Keras keep what they export elsewhere."""
-PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit"}
-"""Documented, of named tuples and of ``os``."""
+PUBLIC: Final = {"_replace", "_asdict", "_fields", "_exit", "_timestamp"}
+"""Documented, of named tuples, of ``os``, and of the rows of Weights & Biases."""
 OURS: Final = {
     *("_settings", "_tree", "_axonrl_fresh_state", "_mask", "_take_", "_gradient_norm", "_optimizer"),
     *("_number_updates", "_total", "_carry_out", "_awaits", "_within", "_max_episode_timesteps"),
@@ -214,7 +214,7 @@ def private_names(code: Iterable[ast.AST], own: set[str]) -> Iterator[str]:
             mine = ast.unparse(node.value) in ("self", "cls", "super()")
             if node.attr not in (own if mine else PUBLIC | OURS):
                 yield node.attr
-        elif isinstance(node, ast.Constant) and private(name := str(node.value)) and name not in own | OURS:
+        elif isinstance(node, ast.Constant) and private(name := str(node.value)) and name not in own | OURS | PUBLIC:
             yield name
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -37,10 +38,15 @@ VARIABLES: Final = {"WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}
 """Defaults of W&B's environment variables in this process, read when it is imported."""
 SETTINGS: Final[dict[str, Any]] = {
     **{"init_timeout": ANSWER_SECS, "finish_timeout": ANSWER_SECS, "finish_timeout_raises": True},
+    # After its last retry W&B drops what it has, and says nothing.
+    **{"x_file_stream_retry_max": 1_000_000, "x_file_stream_retry_wait_max_seconds": 30},
     # This process is not the one that trains: its output, code and use of the machine say nothing of the run.
     **{"console": "off", "silent": True, "disable_code": True, "disable_git": True},
     **{"x_disable_stats": True, "x_disable_meta": True, "x_save_requirements": False},
 }
+
+_BEGINNING: Final = threading.Lock()
+"""The runs of a process begin in turn: all share W&B's process, which a failure ends."""
 
 
 class WandbError(TrackerError):
@@ -61,11 +67,15 @@ class WandbTracker(TrackerKind):
     """
 
     def __init__(
-        self, project: str = "axonrl", mode: str | None = None, entity: str | None = None, tags: Sequence[str] = ()
+        self,
+        project: str = "axonrl",
+        mode: str | None = None,
+        entity: str | None = None,
+        tags: str | Sequence[str] = (),
     ) -> None:
         self._given: dict[str, Any] = {"project": project, "entity": entity}
         self._mode = os.environ.get("WANDB_MODE", MODES[0]) if mode is None else choice("mode", mode, MODES)
-        self._tags = tuple(tags)
+        self._tags = (tags,) if isinstance(tags, str) else tuple(tags)
         self._open: _Open | None = None
         self._ended: tuple[int, int] | None = None
         """The numbers of starts and of statuses that the run had when it was ended here."""
@@ -83,7 +93,8 @@ class WandbTracker(TrackerKind):
             if self._open is not None and self._open.is_void(run):
                 self._close()
             if self._open is None:
-                self._open = self._begin(run)
+                with _BEGINNING:
+                    self._open = self._begin(run)
             latest = run.statuses[-1] if run.statuses else None  # before the points: an end comes after the last one
             self._open.push(run, "" if latest is None else latest.message)
             if latest is not None and latest.status in ENDED:
@@ -101,22 +112,27 @@ class WandbTracker(TrackerKind):
 
         for before in run.folder.glob(f"{FOLDER}/*run-*-{run.uuid}"):  # the journal has what is in it
             shutil.rmtree(before)
+        mode: Any = self._mode
         tags = [*self._tags, *(str(run.inputs[name]) for name in TAGS if name in run.inputs)]
-        opened = wandb.init(
-            **self._given,
-            mode=self._mode,
-            id=run.uuid,
-            resume="allow",
-            reinit="create_new",
-            dir=run.folder,
-            name=run.name,
-            notes=run.description,
-            group=None if run.group is None else run.group.label,
-            tags=[tag[:TAG_LENGTH] for tag in dict.fromkeys(tags) if tag],
-            config=run.inputs,
-            allow_val_change=True,
-            settings=wandb.Settings(**SETTINGS),
-        )
+        try:
+            opened = wandb.init(
+                **self._given,
+                mode=mode,
+                id=run.uuid,
+                resume="allow",
+                reinit="create_new",
+                dir=run.folder,
+                name=run.name,
+                notes=run.description,
+                group=None if run.group is None else run.group.label,
+                tags=[tag[:TAG_LENGTH] for tag in dict.fromkeys(tags) if tag],
+                config=run.inputs,
+                allow_val_change=True,
+                settings=wandb.Settings(**SETTINGS),
+            )
+        except Exception:  # else W&B's own process would hold the run for good; other runs are begun again, too
+            wandb.teardown(exit_code=1)
+            raise
         opened.define_metric("*", step_metric=AXIS)
         return _Open(opened, run)
 
@@ -184,7 +200,7 @@ def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, flo
     """The points from a place on as rows, each with the place of its last point."""
     new, row = points[at:], dict[str, float]()
     for number, point in enumerate(new, at):
-        if row and (point.name in row or (point.step, point.time) != (row[AXIS], row["_timestamp"])):
+        if row and (point.name in row or point[:2] != points[number - 1][:2]):
             yield number - 1, row
             row = {}
         row |= {AXIS: point.step, "_timestamp": point.time, point.name: point.value}
@@ -196,7 +212,9 @@ def _explained(error: Exception) -> str:
     """Explain an error in one line."""
     if isinstance(error, ModuleNotFoundError):
         return f"Weights & Biases needs the module {error.name!r}, not installed here: pip install 'axonrl[wandb]'"
-    text = " ".join(str(error).split())
-    if "API key" in text:
-        return "Weights & Biases requires a login: set WANDB_API_KEY, or run: wandb login"
-    return f"Weights & Biases at {os.environ.get('WANDB_BASE_URL', 'wandb.ai')}: {type(error).__name__}: {text}"
+    address, text = os.environ.get("WANDB_BASE_URL", "wandb.ai"), " ".join(str(error).split())
+    if "API key" in text or "error 401" in text:
+        return f"Weights & Biases at {address} requires a login: set WANDB_API_KEY, or run: wandb login"
+    if isinstance(error, TimeoutError) or "deadline exceeded" in text or "connection refused" in text:
+        return f"Weights & Biases at {address} does not answer within {ANSWER_SECS:g} seconds, or fails: {text}"
+    return f"Weights & Biases at {address}: {type(error).__name__}: {text}"

@@ -86,7 +86,7 @@ def test_the_card_has_the_evaluation_in_the_form_of_the_hub(run: Path, fake_hub:
     assert "run.json" not in files
     text = files["README.md"].decode()
     assert 'Policy.load("hf://me/policy")' in text
-    card = ModelCard(text).data
+    card: Any = ModelCard(text).data
     (row,) = csv.DictReader((run / "evaluations.csv").read_text().splitlines())
     (result,) = card.eval_results
     assert result.metric_value == f"{float(row['episode_return_mean']):.2f} +/- {float(row['episode_return_std']):.2f}"
@@ -107,6 +107,7 @@ def foreign(run: Path, hub: FakeHub, change: Callable[[dict[str, Any]], Any]) ->
     "change",
     [
         lambda record: record.update(model_fn="evil:run"),
+        lambda record: record.update(model_fn="very-evil:run"),
         lambda record: record["memory"].update(kind="evil:run"),
         lambda record: record["memory"].update(sampler={"kind": "evil:run"}),
         lambda record: record["params"].update(deep=[{"er": "evil:run"}]),

@@ -129,6 +129,7 @@ def test_the_file_of_the_offline_mode_has_everything_once(run: Run) -> None:
     again.push(run.read())
 
     (file,) = run.folder.glob("wandb/offline-run-*/*.wandb")
+    wait(lambda: any(record.WhichOneof("record_type") == "exit" for record in records(file)))  # W&B's process writes it
     rows, summary, found, saved, codes = [], dict[str, Any](), list[Any](), set[str](), list[int]()
     for record in records(file):
         kind = record.WhichOneof("record_type")
@@ -216,11 +217,21 @@ def test_a_training_does_not_wait_for_a_server(
     assert server.behind.exit_codes == {uuid: 0}
 
 
-def test_a_login_and_a_package_that_are_missing_are_told(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.server
+def test_a_refusal_is_told_with_what_to_do_and_the_next_push_sends_everything(
+    run: Run, server: MisbehavingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    login, tracker = "requires a login: set WANDB_API_KEY, or run: wandb login", WandbTracker()
+    server.behaviour = 401
+    raised(WandbError, tracker.push, run.read(), match=login)
+    server.behaviour = PASSES_ON
+    run.points(1)
+    run.status("succeeded")
+    tracker.push(run.read())
+    assert points_of(server.behind.rows(UUID)) == run.wanted
+    sys.modules["wandb"].teardown()  # it knows the key
     monkeypatch.delenv("WANDB_API_KEY")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    raised(WandbError, WandbTracker().push, run.read(), match="WANDB_API_KEY, or run: wandb login")
+    raised(WandbError, WandbTracker().push, run.read(), match=login)
     monkeypatch.setitem(sys.modules, "wandb", None)
     raised(WandbError, WandbTracker().push, run.read(), match=r"pip install 'axonrl\[wandb\]'")
