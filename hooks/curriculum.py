@@ -68,10 +68,13 @@ class CurriculumHook(Hook):
 
     def prepare(self, session: TrainingSession) -> None:
         """Set the levels of the running episodes, before they are restored; of others the current one."""
+        if self._current >= len(self._levels):
+            message = f"the run has reached level {self._current + 1}, but CurriculumHook(levels) has {self._levels}"
+            raise ArgumentError(message, "CurriculumHook(levels)", self._levels)
         if len(self._of_lanes) != session.num_envs:
-            self._of_lanes = [self._current] * session.num_envs
+            self._of_lanes = [self._current] * session.num_envs  # all begin new episodes
         for lane, index in enumerate(self._of_lanes):
-            session.set_difficulty(lane, self._levels[min(index, len(self._levels) - 1)])
+            session.set_difficulty(lane, self._levels[index])
 
     def after_episode(self, session: TrainingSession, facts: EpisodeStats) -> None:
         """Choose the level of the environment's next episode."""

@@ -110,6 +110,8 @@ def run_command(words: list[str]) -> None:
     if program == "axonrl" and words[0] in REMOTE:
         command_line()[0].parse_args(words)
     elif program == "axonrl":
+        if "--seeds" in words:
+            words[words.index("--seeds") + 1] = "100,101"
         assert main([*words, *shortened(words)]) == 0, words
     elif program == "make":
         assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), words
@@ -131,8 +133,6 @@ def shortened(words: list[str]) -> Iterator[str]:
     if words[0] == "run":
         hooks = "hooks=[{kind: evaluation, every_timesteps: 300, episodes: 1}]"
         yield from ("--set", "evaluate.episodes=1", "--set", "train.first_update=280", "--set", hooks)
-    if {"20", "100-104"} & {*words}:
-        yield from ("--seeds", "2")
     limits = {"run": ("--timesteps", "300"), "evaluate": ("--episodes", "1")}.get(words[0])
     if limits and limits[0] not in words:
         yield from limits
