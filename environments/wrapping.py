@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec, WrapperSpec
+from gymnasium.envs.registration import WrapperSpec
 from gymnasium.utils import RecordConstructorArgs
 
 from ..core import registry
@@ -88,16 +88,10 @@ class Imported(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(made, gymnasium.Env):
             raise ArgumentError(f"{kind} must return a gymnasium.Env, got {type(made).__name__}", "kind", kind)
         gymnasium.Wrapper.__init__(self, made)
-        self._inside = env
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The spec of the environment inside, with this wrapper."""
-        inside = copy.deepcopy(self._inside.spec)
-        if inside is not None:
+        if env.spec is not None:  # of the environment inside, with this wrapper in place of what it made
             own = WrapperSpec(type(self).__name__, f"{__name__}:{type(self).__name__}", self._saved_kwargs)
-            inside.additional_wrappers += (own,)
-        return inside
+            self._cached_spec = copy.deepcopy(env.spec)
+            self._cached_spec.additional_wrappers += (own,)
 
 
 class Wrapping:

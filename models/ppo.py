@@ -108,10 +108,11 @@ def _training(
 
     Before every pass, ``refresh`` computes advantages anew; None keeps those of the rollout.
     """
-    variables, names = network.variables, _SCALARS
+    variables, names = network.variables, [*_SCALARS]
     metrics = {"explained_variance": rollouts.explained_variance(rollout["value"], rollout["return"])}
     if bonus is not None:
-        variables, names = [*variables, *bonus.variables], (*names, "intrinsic_value_loss", "predictor_loss")
+        variables = [*variables, *bonus.variables]
+        names += ["intrinsic_value_loss", "predictor_loss"]
         metrics["intrinsic_reward"] = tf.reduce_mean(bonus.reward)
     update, learning_rate = minimizing(terms, variables, labels, params)
     means = rollouts.over_minibatches(

@@ -76,7 +76,8 @@ class ActorCritic:
                 scales = (self._policy.width, actions.num_scales) if of_features else actions.num_scales
                 initial = np.full(scales, params.log_std, np.float32)
                 self._log_std = keras.Variable(initial, name="log_std")
-        self._values, self._value = tuple(values), None
+        self._values = tuple(values)
+        self._value: Any = None
         if values:
             shared = self._policy if params.shared else None
             self._value = Part("value", shape, len(values), params, scale, shared=shared)

@@ -42,7 +42,7 @@ def test_shipped_experiments_are_valid_and_described(validator: Any) -> None:
 hooks: [progress, 'mine:Hook', '${hook}', {kind: evaluation, episodes: 3}]
 agent: {model_fn: 'mine:model_fn', params: {anything: [1]}, memory: replay}
 params: {a: 1, b: 0.5, c: true, d: text, e: {type: int, default: 3}}
-environment: {id: X, wrappers: [atari, {kind: time_limit, max_episode_steps: 3}]}
+environment: {id: X, wrappers: [atari, {kind: time_limit, max_episode_steps: 3}, 'mine:Wrapper']}
 train: {first_update: 5, max_steps: null}
 config: {runtime: litert, save_checkpoints_secs: null}
 tracker: {host: 'https://example.com', project: me/cart}
@@ -75,7 +75,7 @@ config: {runtime: tpu}
 evaluate: {policy: first}
 hooks: [progres, {episodes: 3}]
 agent: {model_fn: dqm, memory: reply}
-environment: {id: X, wrappers: ['mine:wrapper']}
+environment: {id: X, wrappers: ['mine']}
 params: {a: null, b: {type: integer, default: 1}}
 tracker: {host: 5}
 """

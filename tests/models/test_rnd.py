@@ -119,22 +119,30 @@ def test_both_executors_compute_the_same_in_minibatches() -> None:
     models[0].check(models[1].weights, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize(("runtime", "more"), [("litert", {}), ("tensorflow", {"lstm": 4, "sequence_length": 4})])
-def test_a_run_resumes_exactly(runtime: str, more: dict[str, Any], tmp_path: Path) -> None:
-    def trained(folder: Path, updates: int) -> dict[str, Any]:
-        config = RunConfig(seed=1, runtime=runtime, progress=False)
-        params = {"hidden": (8,), "intrinsic_coefficient": 0.5, "rnd_units": 8, "rnd_share": 0.5, **more}
-        agent = Agent(a2c.model_fn, BatchMemory(8), folder, config, params)
-        return agent.train("CartPole-v1", max_steps=updates).get_weights()
-
-    whole = trained(tmp_path / "whole", 9)
-    trained(tmp_path / "parts", 4)
-    parts = trained(tmp_path / "parts", 9)
-    for name, value in whole.items():
-        assert np.array_equal(value, parts[name]), name
-
-
 def test_a_memory_without_rollouts_is_refused() -> None:
     batch = {name: value[0] for name, value in BATCH.items()}
     with pytest.raises(ArgumentError, match=r"rollouts \[T, N, ...\] are needed, from a BatchMemory"):
         traced(ppo.model_fn, PARAMS, CONFIG, batch)
+
+
+def check_resume(folder: Path, runtime: str, **more: Any) -> None:
+    def trained(name: str, updates: int) -> dict[str, Any]:
+        config = RunConfig(seed=1, runtime=runtime, progress=False)
+        params = {"hidden": (8,), "intrinsic_coefficient": 0.5, "rnd_units": 8, "rnd_share": 0.5, **more}
+        agent = Agent(a2c.model_fn, BatchMemory(8), folder / name, config, params)
+        return agent.train("CartPole-v1", max_steps=updates).get_weights()
+
+    whole = trained("whole", 9)
+    trained("parts", 4)
+    parts = trained("parts", 9)
+    for name, value in whole.items():
+        assert np.array_equal(value, parts[name]), name
+
+
+def test_a_run_in_tensorflow_resumes_exactly(tmp_path: Path) -> None:
+    check_resume(tmp_path, "tensorflow")
+
+
+@pytest.mark.usefixtures("traced_once")  # not those above, which TensorFlow runs
+def test_a_run_with_memory_resumes_exactly(tmp_path: Path) -> None:
+    check_resume(tmp_path, "litert", lstm=4, sequence_length=4)

@@ -196,4 +196,4 @@ def test_discounted_sums() -> None:
     """1 + 4/2 = 3, 3 + 3/2 = 4.5, 2 + 4.5/2 = 4.25, 5 + 4.25/2 = 7.125; and the next environment begins at 0."""
     reward = tf.constant([[one, one] for one in REWARD])
     found = returns.discounted_sums(reward, 0.5, tf.constant([4.0, 0.0]))
-    np.testing.assert_allclose(found, [[3, 1], [4.5, 3.5], [4.25, 3.75], [7.125, 6.875]], rtol=1e-6)
+    assert found.numpy().tolist() == [[3, 1], [4.5, 3.5], [4.25, 3.75], [7.125, 6.875]]
