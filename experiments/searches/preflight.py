@@ -21,8 +21,8 @@ from ..polyaxon import metrics
 from ..polyaxon.metrics import AT
 from ..tracking.trackers import disabled_by
 from .runs import Point
-from .space import GRID, HYPERBAND, MAPPING, Space
-from .strategies import minimizes, most_points, resources
+from .space import GRID, HYPERBAND, MAPPING, OPTUNA, Space
+from .strategies import most_points, resources
 
 MOST: Final = 200
 """Points that are tried at most."""
@@ -120,7 +120,8 @@ def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[
     """Describe the most that the search will run, for ``axonrl check``."""
     seeds = None if experiment.seeds is None else listed(experiment.seeds, experiment.seed)
     wanted, possible = most_points(space), space.size()
-    points = wanted if possible is None else min(wanted, possible) if space.kind != HYPERBAND else wanted
+    repeats = possible is None or space.kind in (HYPERBAND, OPTUNA)
+    points = wanted if repeats else min(wanted, possible or wanted)
     return {
         "kind": space.kind,
         "params": sorted({name for point, _ in _tried(space) for name in point}),
@@ -129,12 +130,17 @@ def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[
         "seeds": seeds,
         "trials": points * len(seeds or [0]),
         "jobs": jobs_of(space),
-        "metric": metrics.compared(experiment.matrix or {}),
-        "optimization": "minimize" if minimizes(space.config) else "maximize",
+        "metric": space.objectives[0].name,
+        "optimization": space.objectives[0].optimization,
+        "objectives": [one.model_dump() for one in space.objectives],
         "folder": f"{folder}/trial-*",
     }
 
 
 def jobs_of(space: Space) -> int:
     """The default number of trials at the same time."""
-    return min(getattr(space.config, "concurrency", None) or processors(), processors())
+    most = min(getattr(space.config, "concurrency", None) or processors(), processors())
+    if space.optuna is None:
+        return most
+    seeds = space.experiment.seeds
+    return min(most, space.optuna.batchSize * len([0] if seeds is None else listed(seeds, space.experiment.seed)))
