@@ -8,14 +8,13 @@ import inspect
 import math
 import warnings
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ...core.yaml_text import show
 from ..config.optuna import PRUNERS, SAMPLERS
+from ..polyaxon import metrics
 from ..polyaxon.metrics import AT
-
-if TYPE_CHECKING:
-    from .space import Space
+from .space import Space
 
 NEEDS: Final = {"gp": ("scipy", "torch"), "cmaes": ("cmaes",), "qmc": ("scipy",)}
 """The packages that samplers need beside Optuna."""
@@ -37,8 +36,10 @@ def check(space: Space) -> None:
             raise error((*AT, "sampler"), f"{message}, or use the sampler tpe")
     if sampler == "cmaes":
         _check_cmaes(space)
-    for what in ("sampler", "pruner"):
-        made(what, space)
+    if keys.pruner is not None:
+        _check_pruner(space, keys.pruner.kind, keys.metric[0].name)
+    made("sampler", space)
+    made("pruner", space)
     distributions(space)
 
 
@@ -53,6 +54,26 @@ def _check_cmaes(space: Space) -> None:
     if len(space.objectives) > 1:
         message = f"cmaes takes one objective, and 'metric' has {len(space.objectives)}; use the sampler nsgaii or tpe"
         raise error((*AT, "sampler"), message)
+
+
+def _check_pruner(space: Space, kind: str, name: str) -> None:
+    """Refuse a pruner that would have nothing to judge by, or several values."""
+    at, number = (*AT, "pruner"), len(space.objectives)
+    if number > 1:
+        message = f"{kind} judges one metric, and 'metric' has {number}; leave out the pruner, or the others"
+        raise space.document.error(at, message)
+    if space.experiment.seeds is not None:
+        message = f"{kind} judges one trial of a point, and 'seeds' gives several; leave out the pruner, or 'seeds'"
+        raise space.document.error(at, message)
+    watched = metrics.while_training(name)
+    evaluates = any(one.startswith("eval/") for one in metrics.names(space.experiment))
+    if not watched or (watched.startswith("eval/") and not evaluates):
+        message = (
+            f"{kind} judges trials while they train, and {name!r} is known at their ends only; add"
+            " hooks: [{kind: evaluation, every_timesteps: ...}] with a metric of the return, or compare"
+            " rollout/return_mean"
+        )
+        raise space.document.error(at, message)
 
 
 def made(what: Literal["sampler", "pruner"], space: Space, number: int = 0) -> Any:
@@ -90,6 +111,7 @@ def distributions(space: Space) -> dict[str, Any]:
     import optuna.distributions as kinds
 
     found, listed = dict[str, Any](), space.listed()
+    unit: Any
     for name, param in space.config.params.items():
         if param.kind == "choice":
             found[name] = kinds.CategoricalDistribution(list(dict.fromkeys(value for _, value in listed[name])))
@@ -117,10 +139,10 @@ def distributions(space: Space) -> dict[str, Any]:
     return found
 
 
-def drawn(space: Space, salt: int) -> dict[str, Any]:
+def drawn(space: Space) -> dict[str, Any]:
     """A random point."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.RandomSampler(seed=space.salted(salt))
+    sampler = optuna.samplers.RandomSampler(seed=space.salted(0))
     return optuna.create_study(sampler=sampler).ask(distributions(space)).params

@@ -46,9 +46,8 @@ class Study:
         self._space, self._search = space, search
         self._params = distributions(space)
         self._directions = [one.optimization for one in space.objectives]
-        self._watched = (
-            "" if space.optuna is None or space.optuna.pruner is None else while_training(space.objectives[0].name)
-        )
+        self._pruner = None if space.optuna is None else space.optuna.pruner
+        self._watched = "" if self._pruner is None else while_training(space.objectives[0].name)
         self._judged: dict[int, _Judged] = {}
         path = search.folder.absolute() / FILE
         is_new = not path.exists()
@@ -91,7 +90,7 @@ class Study:
         """The Pareto front; None where there is one objective."""
         if len(self._directions) == 1:
             return None
-        study = _copied(self._search.name, self._directions, self.trials(), None)
+        study, _ = _copied(self._search.name, self._directions, self.trials(), None)
         found = {trial.number: trial.values for trial in study.trials if trial.values is not None}
         best = [trial.number for trial in study.best_trials]
         return Front([one.name for one in self._space.objectives], self._directions, found, sorted(best))
@@ -103,18 +102,17 @@ class Study:
     def judge(self, number: int, series: Sequence[float]) -> str:
         """The reason to stop a trial by its values so far; empty if there is none."""
         if number not in self._judged:
-            self._judged[number] = _Judged(self._before(number), number)
+            self._judged[number] = _Judged(*self._before(number), number)
         judged = self._judged[number]
-        at = self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
-        is_open = not self.trials()[number].state.is_finished()
-        for value in series[judged.count :]:
-            if judged.is_pruned:
-                break
-            judged.add(value, made("pruner", self._space))
-            if is_open:
-                self._storage.set_trial_intermediate_value(at, judged.count, value)
-        if is_open:
-            for key, noted in judged.notes().items():
+        if judged.count < len(series) and not judged.is_pruned:
+            at = self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
+            is_open = not self._storage.get_trial(at).state.is_finished()
+            for value in series[judged.count :]:
+                if not judged.is_pruned:
+                    judged.add(value, made("pruner", self._space))
+                    if is_open:
+                        self._storage.set_trial_intermediate_value(at, judged.count, value)
+            for key, noted in judged.notes().items() if is_open else ():
                 self._storage.set_trial_system_attr(at, key, noted)
         if self._pruner is None or not judged.is_pruned:
             return ""
@@ -174,15 +172,15 @@ class Study:
     def _asked(self, number: int) -> FrozenTrial:
         """The next trial: asked of a copy, so that the file gets it as a whole."""
         before = self.trials()
-        study = _copied(self._search.name, self._directions, before, made("sampler", self._space, number))
+        study, storage = _copied(self._search.name, self._directions, before, made("sampler", self._space, number))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # samplers are experimental, say some of them
             study.ask(self._params)
         asked: FrozenTrial = study.trials[-1]
-        asked.system_attrs = {**asked.system_attrs, _NOTES: _memory(study).get_study_system_attrs(0)}
+        asked.system_attrs = {**asked.system_attrs, _NOTES: storage.get_study_system_attrs(0)}
         return asked
 
-    def _before(self, number: int) -> optuna.Study:
+    def _before(self, number: int) -> tuple[optuna.Study, Any]:
         """A copy that has the trials before one: those of its own batch as if they had just begun."""
         batch = next(one.points for one in self._search.batches if number in one.points)
         trials = self.trials()[:number]
@@ -195,16 +193,15 @@ class Study:
 class _Judged:
     """A trial, judged value by value against those before it."""
 
-    def __init__(self, study: optuna.Study, number: int) -> None:
-        self._study, self._number = study, number
+    def __init__(self, study: optuna.Study, storage: Any, number: int) -> None:
+        self._study, self._storage, self._number = study, storage, number
         self.count, self.is_pruned = 0, False
 
     def add(self, value: float, pruner: optuna.pruners.BasePruner) -> None:
         """Judge the next value."""
         self.count += 1
-        storage = _memory(self._study)
-        storage.set_trial_intermediate_value(self._number, self.count, value)
-        self.is_pruned = pruner.prune(self._study, storage.get_trial(self._number))
+        self._storage.set_trial_intermediate_value(self._number, self.count, value)
+        self.is_pruned = pruner.prune(self._study, self._storage.get_trial(self._number))
 
     def notes(self) -> Mapping[str, Any]:
         """What the pruner has noted of the trial."""
@@ -247,8 +244,11 @@ def _as_running(trial: FrozenTrial) -> FrozenTrial:
 
 def _copied(
     name: str, directions: Sequence[str], trials: Sequence[FrozenTrial], sampler: optuna.samplers.BaseSampler | None
-) -> optuna.Study:
-    """A study in memory, with these trials and what samplers noted up to the last one."""
+) -> tuple[optuna.Study, Any]:
+    """A study in memory, with these trials and what samplers noted up to the last one, and its storage.
+
+    There the study is number 0, and trials have their numbers in the study.
+    """
     import optuna
 
     storage: Any = optuna.storages.InMemoryStorage()
@@ -257,9 +257,4 @@ def _copied(
         storage.create_new_trial(0, trial)
     for key, value in (trials[-1].system_attrs.get(_NOTES, {}) if trials else {}).items():
         storage.set_study_system_attr(0, key, value)
-    return study
-
-
-def _memory(study: optuna.Study) -> Any:
-    """The storage of a copy: its study is number 0, and its trials have the numbers that they have there."""
-    return study._storage
+    return study, storage

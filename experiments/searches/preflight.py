@@ -14,14 +14,16 @@ from typing import Any, Final
 from ...core.yaml_text import Keys, show
 from ...run_dir.provenance import processors
 from ..config.files import Document
+from ..config.optuna import OPTUNA
 from ..config.schema import ExperimentFile
 from ..config.seeds import listed
 from ..errors import ExperimentError, Findings
 from ..polyaxon import metrics
 from ..polyaxon.metrics import AT
 from ..tracking.trackers import disabled_by
+from . import optuna_parts
 from .runs import Point
-from .space import GRID, HYPERBAND, MAPPING, OPTUNA, Space
+from .space import GRID, HYPERBAND, MAPPING, Space
 from .strategies import most_points, resources
 
 MOST: Final = 200
@@ -47,6 +49,7 @@ def check_points(space: Space, document: Document, attempt: Callable[[Point], ob
     Raises:
         ExperimentError: a value is refused; all errors at once.
     """
+    optuna_parts.check(space)
     _try_all(_tried(space), document, attempt)
 
 
@@ -71,7 +74,9 @@ def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     values_of = space.listed()
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
     drawn: Point = {}
-    if space.kind != GRID:
+    if space.kind == OPTUNA:
+        drawn = space.typed([optuna_parts.drawn(space)])[0]
+    elif space.kind != GRID:
         with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
             (drawn,) = space.drawn(1)
     lengths = resources(space.config) if space.kind == HYPERBAND else [{}]

@@ -22,7 +22,6 @@ from ..config.sections import validate
 from ..polyaxon import metrics
 from ..polyaxon.matrix import check_matrix
 from ..polyaxon.metrics import AT, RETURN
-from . import optuna_parts
 from .runs import Point
 
 GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
@@ -106,9 +105,6 @@ class Space:
             raise document.error((*AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
         if self.kind == HYPERBAND:
             self._check_hyperband(matrix)
-        if self.optuna is not None:
-            optuna_parts.check(self)
-            self._check_pruner(self.optuna)
 
     @property
     def objectives(self) -> Sequence[Objective]:
@@ -160,8 +156,6 @@ class Space:
 
     def drawn(self, number: int, salt: int = 0) -> list[Point]:
         """Different points, drawn as hypertune's RandomSearchManager does; fewer where there are no more of them."""
-        if self.optuna is not None:
-            return self.typed([optuna_parts.drawn(self, salt + one) for one in range(number)])
         sample: Any = _hypertune("matrix.utils").sample
         generator, found, attempts = np.random.RandomState(self.salted(salt)), list[Point](), 0
         while len(found) < number and attempts < MOST_ATTEMPTS:
@@ -215,29 +209,6 @@ class Space:
         if min(number, self.config.num_runs or number) > MOST_POINTS:
             message = f"has {number:,} points, and at most {MOST_POINTS:,} can be run; use numRuns, or random"
             raise self.document.error(AT, message)
-
-    def _check_pruner(self, keys: OptunaKeys) -> None:
-        """Refuse a pruner that would have nothing to judge by, or several values."""
-        if keys.pruner is None:
-            return
-        kind, name, at = keys.pruner.kind, keys.metric[0].name, (*AT, "pruner")
-        if len(keys.metric) > 1:
-            message = (
-                f"{kind} judges one metric, and 'metric' has {len(keys.metric)}; leave out the pruner, or the others"
-            )
-            raise self.document.error(at, message)
-        if self.experiment.seeds is not None:
-            message = f"{kind} judges one trial of a point, and 'seeds' gives several; leave out the pruner, or 'seeds'"
-            raise self.document.error(at, message)
-        watched = metrics.while_training(name)
-        evaluates = any(one.startswith("eval/") for one in metrics.names(self.experiment))
-        if not watched or (watched.startswith("eval/") and not evaluates):
-            message = (
-                f"{kind} judges trials while they train, and {name!r} is known at their ends only; add"
-                " hooks: [{kind: evaluation, every_timesteps: ...}] with a metric of the return, or compare"
-                " rollout/return_mean"
-            )
-            raise self.document.error(at, message)
 
     def _check_hyperband(self, matrix: Mapping[str, Any]) -> None:
         name, params = str(self.config.resource.name), matrix["params"]
