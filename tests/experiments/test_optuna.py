@@ -106,7 +106,8 @@ def in_study(search: Search) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "matrix",
     [
-        f"numRuns: 10, sampler: {{kind: tpe, n_startup_trials: 4}}, pruner: {{kind: median, n_startup_trials: 2}}, {METRIC}, {BOTH}",
+        "numRuns: 10, sampler: {kind: tpe, n_startup_trials: 4}, pruner: {kind: median, n_startup_trials: 2},"
+        f"{METRIC}, {BOTH}",
         f"numRuns: 8, batchSize: 2, sampler: cmaes, pruner: successive_halving, {METRIC}, {BOTH}",
         f"numRuns: 9, batchSize: 3, sampler: qmc, pruner: {{kind: hyperband, reduction_factor: 2}}, {METRIC}, {BOTH}",
         f"numRuns: 10, batchSize: 2, sampler: {{kind: nsgaii, population_size: 3}}, {TWO}, params: {{{RATE}, {LOSS}}}",
