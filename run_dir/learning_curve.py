@@ -108,12 +108,13 @@ def learning_curve(folder: Path, final: Mapping[str, float] | None = None, polic
 
 
 @contextlib.contextmanager
-def picture(path: Path, above: Caption) -> Iterator[Any]:
+def picture(path: Path, above: Caption, labels: tuple[str, str] | None = None) -> Iterator[Any]:
     """Yield Matplotlib axes for returns over timesteps; save them as PNG and SVG at the end.
 
     Args:
         path: path of the PNG; the SVG is beside it.
         above: title.
+        labels: other axes, horizontal and vertical.
 
     Raises:
         CheckpointError: a file cannot be written.
@@ -126,15 +127,17 @@ def picture(path: Path, above: Caption) -> Iterator[Any]:
     with mpl.rc_context(STYLE):  # pyplot would keep figures, and need a display
         figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot(xlabel="timesteps", ylabel="return of an episode")
+        horizontal, vertical = labels or ("timesteps", "return of an episode")
+        axes = figure.add_subplot(xlabel=horizontal, ylabel=vertical)
         axes.set_title(subtitle, fontsize=8, fontweight="normal", color=GREY, parse_math=False)
         place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
         axes.annotate(title, (0, 1), **place, fontsize=12, fontweight="bold", parse_math=False)
         yield axes
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=3, fontsize=8)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.set_xlim(left=0)
+        if labels is None:
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.set_xlim(left=0)
         for file in (path, path.with_suffix(".svg")):
             try:
                 with replacing(file) as temporary:

@@ -255,6 +255,7 @@ OPTIONAL: Final = {
     "moviepy": "video",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "optuna": "optuna",
     "prometheus_client": "serving",
     "psycopg": "postgresql",
     "ray": "ray",

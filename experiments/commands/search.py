@@ -12,7 +12,7 @@ from ..config.files import Document
 from ..config.schema import ExperimentFile, load
 from ..console import DONE, print_json, print_rows, print_table, say
 from ..errors import ExperimentError
-from ..polyaxon.metrics import RETURN, named
+from ..polyaxon.metrics import named
 from ..running import components, runner
 from ..running import folder as records
 from ..running.explain import rows
@@ -20,11 +20,12 @@ from ..running.signals import StopOnSignal
 from ..searches import preflight, report
 from ..searches.early_stopping import Rules
 from ..searches.metrics import Unknown
+from ..searches.optuna_study import Study
 from ..searches.programs import Sharing
 from ..searches.runs import FINISHED, Point, as_text
 from ..searches.search import Search, prepare, refused_changes
 from ..searches.space import HYPERBAND, RANDOM, Space
-from ..searches.strategies import following, minimizes, resources
+from ..searches.strategies import following, resources
 from ..tracking.trackers import choices, disabled_by
 from . import multi_run
 from .arguments import RUNS
@@ -88,9 +89,9 @@ class _Searching:
 
     def __init__(self, start: multi_run.Start, search: Search, space: Space) -> None:
         self._start, self._search, self._space = start, search, space
-        metric = getattr(space.config, "metric", None)
-        self._metric = RETURN if metric is None else str(metric.name)
-        self._minimize = minimizes(space.config)
+        self._metric, self._minimize = space.objectives[0].name, space.minimizes
+        self._study = None if space.optuna is None else Study(space, search)
+        self._front: report.Front | None = None
         self._took = report.Took()
 
     def run(self) -> int:
@@ -103,12 +104,16 @@ class _Searching:
         best = report.best_trial(self._search, self._minimize)
         if best is not None:
             self._start.companion.draw(best)
+        if self._front is not None:
+            self._start.companion.draw_front(self._front)
 
     def _train(self, signals: StopOnSignal) -> int:
         search, space, start = self._search, self._space, self._start
         self._check_resource()
         jobs = start.arguments.jobs or preflight.jobs_of(space)
-        sharing, pool = Sharing(search), start.pool(jobs, metric=self._metric, rules=Rules(space.config))
+        study = self._study
+        rules = Rules(space.config) if study is None else study.rules()
+        sharing, pool = Sharing(search), start.pool(jobs, metric=self._metric, rules=rules)
         begin = time.monotonic()
         with contextlib.closing(pool), signals.stopping(pool):
             todo = search.unfinished()  # of an earlier start
@@ -123,7 +128,11 @@ class _Searching:
                 if pool.stopping or search.ended:
                     break
                 self._check_metric()
-                wanted = following(space, search.batches, search.points, search.metrics())
+                wanted = (
+                    following(space, search.batches, search.points, search.metrics())
+                    if study is None
+                    else study.following()
+                )
                 if wanted is None:
                     break
                 if not search.batches:
@@ -133,6 +142,9 @@ class _Searching:
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
         self._took = report.Took(time.monotonic() - begin, jobs, pool.trained)
+        if study is not None:
+            study.record()
+            self._front = study.front()
         return DONE
 
     def _check_resource(self) -> None:
@@ -152,15 +164,17 @@ class _Searching:
         """Refuse to continue where no trial has a value of the metric; ``ExperimentError``."""
         search, given = self._search, dict(named(self._space.experiment.matrix or {}))
         finished = [one for one in search.outcomes.values() if one.status == FINISHED]
-        if ("matrix", "metric", "name") in given and finished and not search.metrics():
+        at = next((at for at in given if at[1] == "metric"), None)
+        if at is not None and finished and not search.metrics():
             message = (
                 f"no trial had a value of {self._metric!r}: they may be too short for one."
                 f" Use another metric, and continue with: {self._command()}"
             )
-            raise self._start.document.error(("matrix", "metric", "name"), message)
+            raise self._start.document.error(at, message)
 
     def _unknown(self, unknown: Unknown) -> ExperimentError:
-        at = next(at for at, name in named(self._space.experiment.matrix or {}) if name == unknown.name)
+        given = named(self._space.experiment.matrix or {})
+        at = next((at for at, name in given if name == unknown.name), ("matrix", "pruner"))
         return self._start.document.error(at, f"{unknown}. Correct the name, and continue with: {self._command()}")
 
     def _tell_fewer(self, number: int) -> None:
@@ -173,13 +187,16 @@ class _Searching:
     def _report(self) -> int:
         search = self._search
         if self._start.arguments.json:
-            print_json(report.search_json(search, self._metric, self._minimize) | self._took.as_json())
+            print_json(report.search_json(search, self._metric, self._minimize, self._front) | self._took.as_json())
         else:
-            print_table(report.search_table(search, self._metric, self._minimize))
+            print_table(report.search_table(search, self._metric, self._minimize, self._front))
             if search.ended:
                 print(f"ended early: {search.ended}")
             best = report.best_trial(search, self._minimize)
-            if best is not None:
+            if self._front is not None:
+                points = ", ".join(map(str, self._front.best)) or "none"
+                print(f"Pareto front: points {points}: {search.folder / report.PARETO}")
+            elif best is not None:
                 print(f"best trial:  {search.run_folder(best)}")
             print(f"run folders: {search.folder}/trial-*")
             print(f"training:    {self._took.share:.0%} of {self._took.jobs} x {self._took.seconds:,.1f} s")

@@ -34,8 +34,17 @@ _TIME: Final = (
 
 
 def compared(matrix: Mapping[str, Any]) -> str:
-    """The name of the metric that a valid matrix compares."""
-    return str(matrix["metric"]["name"]) if matrix.get("metric") else RETURN
+    """The name of the metric that a valid matrix compares; the first one of several."""
+    metric = matrix.get("metric")
+    first = metric[0] if isinstance(metric, list) else metric
+    return str(first["name"]) if first else RETURN
+
+
+def while_training(metric: str) -> str:
+    """The metric of a run that trains that shows most of this one; empty if there is none."""
+    if metric == RETURN or metric.startswith(FINAL):
+        return f"eval/{'return_mean' if metric == RETURN else metric.removeprefix(FINAL)}"
+    return metric if "/" in metric else ""
 
 
 def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
@@ -46,9 +55,10 @@ def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
         for index, rule in enumerate(rules)
         if rule["kind"] == RULE
     ]
-    if matrix.get("metric"):
-        found.insert(0, ((*AT, "metric", "name"), compared(matrix)))
-    return found
+    metric = matrix.get("metric")
+    if isinstance(metric, list):
+        return [*(((*AT, "metric", index, "name"), str(one["name"])) for index, one in enumerate(metric)), *found]
+    return [((*AT, "metric", "name"), str(metric["name"])), *found] if metric else found
 
 
 def check(matrix: Mapping[str, Any], experiment: ExperimentFile, document: Document) -> None:

@@ -9,16 +9,19 @@ from ...core.yaml_text import to_yaml
 from ...version import __version__
 from ..config.declared import declared_params
 from ..config.files import Document
+from ..config.optuna import OPTUNA
 from ..config.schema import ExperimentFile
 from ..config.submission import Resources, Submit
 from ..errors import Findings
 from .matrix import check_matrix
-from .metrics import on_server
+from .metrics import AT, on_server
 
 IMAGE: Final = f"axonrl:{__version__}"
 """Built by the Dockerfile."""
 FILE: Final = "experiment.yml"
 """The experiment's name in the container."""
+_NEAREST: Final = {"tpe": "tpe", "gp": "bayes", "cmaes": "bayes", "qmc": "random", "nsgaii": "random"}
+"""Optuna's samplers to the kinds of Polyaxon's that choose points most like them."""
 _RESERVED: Final = ("globals", "params", "connections")
 """Names that mean something else in Polyaxon's templates."""
 
@@ -50,6 +53,7 @@ def operation(experiment: ExperimentFile, document: Document, params: Mapping[st
     if params:
         made["params"] = {name: {"value": experiment.params[name].default} for name in params}
     if experiment.matrix is not None:
+        _check_kind(experiment.matrix, document)
         check_matrix(experiment.matrix, experiment, params, document)
         made["matrix"] = on_server(experiment.matrix, experiment, document)
     inputs = [
@@ -60,6 +64,23 @@ def operation(experiment: ExperimentFile, document: Document, params: Mapping[st
     if inputs:
         component["inputs"] = inputs
     return {**made, "component": {**component, "run": _job(submit, experiment, document)}}
+
+
+def _check_kind(matrix: Mapping[str, Any], document: Document) -> None:
+    """Refuse a search by Optuna, with the nearest kind of Polyaxon's."""
+    if matrix.get("kind") != OPTUNA:
+        return
+    sampler, pruner = (
+        given.get("kind") if isinstance(given, Mapping) else given
+        for given in (matrix.get("sampler", "tpe"), matrix.get("pruner"))
+    )
+    nearest = "hyperband" if pruner in ("hyperband", "successive_halving") else _NEAREST.get(str(sampler), "tpe")
+    rule = " with a metric_early_stopping of the policy median" if pruner == "median" else ""
+    message = (
+        f"a Polyaxon server has no kind optuna; the nearest to {sampler}{f' with {pruner}' if pruner else ''} is"
+        f" {nearest}{rule}. Submit that, or search on this machine with axonrl run"
+    )
+    raise document.error((*AT, "kind"), message)
 
 
 def _job(submit: Submit, experiment: ExperimentFile, document: Document) -> dict[str, Any]:

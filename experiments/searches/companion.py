@@ -3,7 +3,8 @@
 One process does so for all runs, while they train: what it loads for that costs as much as a small agent's whole
 training, and each file has one writer. It reads lines of JSON from its standard input: ``{"run": 3}`` when a run has
 begun to train, ``{"run": 3, "status": "finished", "evaluation": {...}, "draws": true}`` when it has ended,
-``{"draw": 3, "evaluation": {...}}`` to draw it, and ``{"finished": [0, 3]}`` when these are to be drawn in one picture.
+``{"draw": 3, "evaluation": {...}}`` to draw it, ``{"finished": [0, 3]}`` when these are to be drawn in one picture, and
+``{"front": {...}}`` to draw a Pareto front.
 It writes lines as well: ``{"run": 3, "type": "warning", "text": "..."}``, with null for all of them.
 
 Trackers with a server are told how a run goes while it trains; where there is none, its files are written when it has
@@ -13,6 +14,7 @@ ended. When standard input closes, it ends as soon as the processes of the runs 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -33,6 +35,7 @@ from ..config.seeds import seed_ranges
 from ..console import say
 from ..running.report import draw
 from ..tracking.journal import ENDED, JOURNAL, TrackedRun
+from .report import Front, draw_front
 from .runs import FINISHED, Outcome, Runs
 
 TROUBLE: Final = "trouble"
@@ -86,6 +89,11 @@ class Companion:
         if finished:
             self._write(finished=finished)
 
+    def draw_front(self, front: Front) -> None:
+        """Draw the points of several objectives."""
+        if front.values:
+            self._write(front=dataclasses.asdict(front), name=self._runs.name)
+
     def wait(self) -> None:
         """Wait until everything is done."""
         if self._process is None or self._reader is None:
@@ -131,7 +139,9 @@ def main(arguments: Sequence[str]) -> None:
     runs = _Followed(folder, load(folder / arguments[1])[0], noun, tell)
     for line in sys.stdin:
         value = json.loads(line)
-        if "finished" in value:
+        if "front" in value:
+            runs.draw_front(value["front"], value["name"])
+        elif "finished" in value:
             runs.draw_all(value["finished"])
         elif "draw" in value:
             runs.draw(value["draw"], value["evaluation"])
@@ -195,6 +205,12 @@ class _Followed:
             seeds = f"{len(finished)} seeds, {seed_ranges(finished)}" if len(finished) > 1 else f"seed {finished[0]}"
             learning_curves(folders, self._folder / CURVES, caption(folders[0], self._experiment.name, seeds))
             self._tell(None, Message(DRAWN, ""))
+
+    def draw_front(self, front: dict[str, Any], name: str) -> None:
+        """Draw the points of several objectives."""
+        with self._troubles(None):
+            values = {int(point): found for point, found in front["values"].items()}
+            draw_front(self._folder, name, Front(**{**front, "values": values}))
 
     def finish(self) -> None:
         """Wait for runs that still train since their parent was killed, and for trackers."""

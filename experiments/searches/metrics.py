@@ -50,6 +50,13 @@ def read(folder: Path) -> TrackedRun:
     return run
 
 
+def values(run: TrackedRun, metric: str) -> list[float]:
+    """The values of a metric in a journal."""
+    if metric in run.outputs:  # a result of the whole run
+        return [float(run.outputs[metric])]
+    return [point.value for point in run.points if point.name == metric]
+
+
 def measured(name: str, outcome: Outcome, folder: Path) -> float | None:
     """The metric of an ended trial: among its results, else the last value in its journal.
 
@@ -114,7 +121,7 @@ class Watch:
         for trial in running:
             self._read(trial)
         for metric in sorted(self.rules.metrics):
-            series = {trial: self._values(run, metric) for trial, run in self._runs.items()}
+            series = {trial: values(run, metric) for trial, run in self._runs.items()}
             stopped |= self.rules.stopped(metric, series, running)
             if why := self.rules.end_by_metric(metric, series):
                 return stopped, why
@@ -124,8 +131,3 @@ class Watch:
         if trial in self._runs:
             with contextlib.suppress(OSError):  # it has not begun to write
                 self._runs[trial].read()
-
-    def _values(self, run: TrackedRun, metric: str) -> list[float]:
-        if metric in run.outputs:  # a result of the whole run
-            return [float(run.outputs[metric])]
-        return [point.value for point in run.points if point.name == metric]

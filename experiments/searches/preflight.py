@@ -14,15 +14,17 @@ from typing import Any, Final
 from ...core.yaml_text import Keys, show
 from ...run_dir.provenance import processors
 from ..config.files import Document
+from ..config.optuna import OPTUNA
 from ..config.schema import ExperimentFile
 from ..config.seeds import listed
 from ..errors import ExperimentError, Findings
 from ..polyaxon import metrics
 from ..polyaxon.metrics import AT
 from ..tracking.trackers import disabled_by
+from . import optuna_parts
 from .runs import Point
 from .space import GRID, HYPERBAND, MAPPING, Space
-from .strategies import minimizes, most_points, resources
+from .strategies import most_points, resources
 
 MOST: Final = 200
 """Points that are tried at most."""
@@ -47,6 +49,7 @@ def check_points(space: Space, document: Document, attempt: Callable[[Point], ob
     Raises:
         ExperimentError: a value is refused; all errors at once.
     """
+    optuna_parts.check(space)
     _try_all(_tried(space), document, attempt)
 
 
@@ -71,7 +74,9 @@ def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     values_of = space.listed()
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
     drawn: Point = {}
-    if space.kind != GRID:
+    if space.kind == OPTUNA:
+        drawn = space.typed([optuna_parts.drawn(space)])[0]
+    elif space.kind != GRID:
         with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
             (drawn,) = space.drawn(1)
     lengths = resources(space.config) if space.kind == HYPERBAND else [{}]
@@ -120,7 +125,8 @@ def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[
     """Describe the most that the search will run, for ``axonrl check``."""
     seeds = None if experiment.seeds is None else listed(experiment.seeds, experiment.seed)
     wanted, possible = most_points(space), space.size()
-    points = wanted if possible is None else min(wanted, possible) if space.kind != HYPERBAND else wanted
+    repeats = possible is None or space.kind in (HYPERBAND, OPTUNA)
+    points = wanted if repeats else min(wanted, possible or wanted)
     return {
         "kind": space.kind,
         "params": sorted({name for point, _ in _tried(space) for name in point}),
@@ -129,12 +135,17 @@ def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[
         "seeds": seeds,
         "trials": points * len(seeds or [0]),
         "jobs": jobs_of(space),
-        "metric": metrics.compared(experiment.matrix or {}),
-        "optimization": "minimize" if minimizes(space.config) else "maximize",
+        "metric": space.objectives[0].name,
+        "optimization": space.objectives[0].optimization,
+        "objectives": [one.model_dump() for one in space.objectives],
         "folder": f"{folder}/trial-*",
     }
 
 
 def jobs_of(space: Space) -> int:
     """The default number of trials at the same time."""
-    return min(getattr(space.config, "concurrency", None) or processors(), processors())
+    most = min(getattr(space.config, "concurrency", None) or processors(), processors())
+    if space.optuna is None:
+        return most
+    seeds = space.experiment.seeds
+    return min(most, space.optuna.batchSize * len([0] if seeds is None else listed(seeds, space.experiment.seed)))

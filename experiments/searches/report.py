@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from ...core.text_columns import Column
+from ...run_dir.learning_curve import BLUE, ORANGE, Caption, picture
 from ...run_dir.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
 from ..config.seeds import seed_ranges
 from ..console import Table
@@ -15,9 +17,12 @@ from .runs import FINISHED, Outcome
 from .search import Search
 from .seeds import Seeds
 
+PARETO: Final = "pareto.png"
+"""The picture of several objectives, in the folder."""
+
 
 def _table(
-    title: str, noun: str, rows: Mapping[int, Sequence[Outcome]], params: Sequence[Column], result: Column
+    title: str, noun: str, rows: Mapping[int, Sequence[Outcome]], params: Sequence[Column], *results: Column
 ) -> Table:
     """A row for each seed or point, whose number leads to the outcomes of its runs."""
     every = list(rows.values())
@@ -29,7 +34,7 @@ def _table(
             Column("episodes", [_sum([one.episodes for one in runs]) for runs in every], right=True),
             Column("timesteps", [_sum([one.timesteps for one in runs]) for runs in every], right=True),
             Column("seconds", [_sum([one.seconds for one in runs], 1) for runs in every], right=True),
-            result,
+            *results,
         ],
         title,
     )
@@ -135,10 +140,30 @@ class Took:
         return {"seconds": self.seconds, "jobs": self.jobs, "training_share": self.share}
 
 
-def ranked(search: Search, minimize: bool) -> list[int]:
-    """All points, best first; those without a metric come last."""
-    metrics, sign = search.metrics(), 1.0 if minimize else -1.0
-    return sorted(range(len(search.points)), key=lambda one: (one not in metrics, sign * metrics.get(one, 0.0), one))
+@dataclasses.dataclass(frozen=True)
+class Front:
+    """Points by several objectives.
+
+    Args:
+        names: the metrics.
+        optimizations: ``maximize`` or ``minimize``, for each.
+        values: by point, of all objectives; of those that have them.
+        best: the points that no other is better than, or as good as and better in one objective: the Pareto front.
+    """
+
+    names: Sequence[str]
+    optimizations: Sequence[str]
+    values: Mapping[int, Sequence[float]]
+    best: Sequence[int]
+
+
+def ranked(search: Search, minimize: bool, front: Front | None = None) -> list[int]:
+    """All points, best first: those of the Pareto front, where there is one; those without a metric come last."""
+    metrics, sign, best = search.metrics(), 1.0 if minimize else -1.0, () if front is None else front.best
+    order = {
+        one: (one not in best, one not in metrics, sign * metrics.get(one, 0.0)) for one in range(len(search.points))
+    }
+    return sorted(order, key=lambda one: order[one])
 
 
 def best_trial(search: Search, minimize: bool) -> int | None:
@@ -150,7 +175,7 @@ def best_trial(search: Search, minimize: bool) -> int | None:
     return min(known, key=lambda trial: known[trial] if minimize else -known[trial])
 
 
-def search_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
+def search_json(search: Search, metric: str, minimize: bool, front: Front | None = None) -> dict[str, Any]:
     """Everything that is known, as plain data."""
     points = [
         {
@@ -164,7 +189,7 @@ def search_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
                 for trial in search.trials([point])
             ],
         }
-        for point in ranked(search, minimize)
+        for point in ranked(search, minimize, front)
     ]
     best = best_trial(search, minimize)
     return {
@@ -175,17 +200,50 @@ def search_json(search: Search, metric: str, minimize: bool) -> dict[str, Any]:
         "ended": search.ended,
         "best": None if best is None else search.run_folder(best),
         "points": points,
+        **({} if front is None else {"pareto": dataclasses.asdict(front)}),
     }
 
 
-def search_table(search: Search, metric: str, minimize: bool) -> Table:
+def search_table(search: Search, metric: str, minimize: bool, front: Front | None = None) -> Table:
     """A row for each point, best first."""
-    order, names = ranked(search, minimize), list(dict.fromkeys(name for point in search.points for name in point))
+    order, names = (
+        ranked(search, minimize, front),
+        list(dict.fromkeys(name for point in search.points for name in point)),
+    )
     rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
     params = [Column(name, [_shown(search.points[point].get(name)) for point in order], right=True) for name in names]
     reached = [(point, search.metric(point)) for point in order]
     shown = ["-" if value is None else f"{value:,.4g}{_part_of(search, point)}" for point, value in reached]
-    return _table(search.name, "point", rows, params, Column(metric, shown, right=True, whole=True))
+    results = [Column(metric, shown, right=True, whole=True)]
+    if front is not None:
+        for index, name in enumerate(front.names[1:], start=1):
+            texts = [f"{front.values[point][index]:,.4g}" if point in front.values else "-" for point in order]
+            results.append(Column(name, texts, right=True, whole=True))
+        results.append(Column("Pareto front", ["*" if point in front.best else "" for point in order], whole=True))
+    return _table(search.name, "point", rows, params, *results)
+
+
+def draw_front(folder: Path, name: str, front: Front) -> None:
+    """Draw each further objective over the first one: ``pareto.png``, ``pareto-2.png``, ...
+
+    Raises:
+        CheckpointError: a file cannot be written.
+    """
+    best = [front.values[point] for point in front.best]
+    for index in range(1, len(front.names)):
+        labels = tuple(f"{front.names[one]} ({front.optimizations[one]})" for one in (0, index))
+        above = Caption(name, f"{len(front.values)} points, {len(best)} on the Pareto front")
+        path = folder / (PARETO if index == 1 else f"{Path(PARETO).stem}-{index}.png")
+        with picture(path, above, (labels[0], labels[1])) as axes:
+            every = list(front.values.values())
+            axes.plot(
+                [one[0] for one in every], [one[index] for one in every], "o", color=BLUE, alpha=0.5, label="point"
+            )
+            at = sorted((one[0], one[index]) for one in best)
+            axes.plot(*zip(*at, strict=True), "o-", color=ORANGE, label="Pareto front")
+            for point in front.best:
+                axes.annotate(str(point), (front.values[point][0], front.values[point][index]), fontsize=8)
+            axes.margins(0.1)
 
 
 def described(found: Mapping[str, Any]) -> dict[str, str]:
@@ -196,7 +254,7 @@ def described(found: Mapping[str, Any]) -> dict[str, str]:
     return {
         "search": f"{found['kind']}, {points:,} point{'s' if points > 1 else ''}{fewer}",
         "varies": ", ".join(found["params"]),
-        "compares": f"{found['metric']}, {found['optimization']}",
+        "compares": "; ".join(f"{one['name']}, {one['optimization']}" for one in found["objectives"]),
         "trials": f"{found['trials']:,}{each}, {found['jobs']} at the same time",
     }
 

@@ -1,4 +1,7 @@
-"""The points of a search: what the section ``matrix`` describes, chosen by ``hypertune``, which Polyaxon uses too."""
+"""The points of a search: what the section ``matrix`` describes, chosen by ``hypertune``, which Polyaxon uses too.
+
+A matrix of the kind ``optuna`` is one of the kind ``random`` with more keys (:mod:`.optuna_study` chooses its points).
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,16 @@ import numpy as np
 from ...core.yaml_text import Keys, show
 from ..config.declared import typed
 from ..config.files import Document
+from ..config.optuna import OPTUNA, Objective, OptunaKeys
 from ..config.schema import ExperimentFile
+from ..config.sections import validate
+from ..polyaxon import metrics
 from ..polyaxon.matrix import check_matrix
-from ..polyaxon.metrics import AT
+from ..polyaxon.metrics import AT, RETURN
 from .runs import Point
 
 GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
-KINDS: Final = (GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE)
+KINDS: Final = (GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE, OPTUNA)
 """The kinds of matrix that can be run here; ``iterative`` needs a tuner of the user's own, on a server."""
 LISTED: Final = ("choice", "range", "linspace", "logspace", "geomspace")
 """Kinds of param that list their values."""
@@ -36,12 +42,14 @@ TAKES: Final[Mapping[str, Sequence[str]]] = {
     HYPERBAND: (*LISTED, *DRAWN),
     BAYES: (*LISTED, "uniform"),
     TPE: (*LISTED, *DRAWN[1:]),
+    OPTUNA: ("choice", "range", "uniform", "loguniform", "quniform"),
 }
 """The kinds of param that each kind of matrix can vary."""
 REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     HYPERBAND: ("params", "maxIterations", "eta", "resource", "metric"),
     BAYES: ("metric",),
     TPE: ("numRuns", "maxIterations"),
+    OPTUNA: ("params", "numRuns", "metric"),
 }
 """Keys without which a search would not know what to do or when to end; Polyaxon's schema leaves them out."""
 UTILITY: Final = {"acquisitionFunction": "ucb", "kappa": 1.2, "eps": 0.0, "numWarmup": 1000, "numIterations": 10}
@@ -78,16 +86,40 @@ class Space:
 
     def __init__(self, experiment: ExperimentFile, document: Document, given: Mapping[str, str]) -> None:
         matrix = _with_defaults(experiment.matrix or {})
-        self.experiment, self._document, self._declared = experiment, document, experiment.params
+        self.experiment, self.document, self._declared = experiment, document, experiment.params
         _check(matrix, document)
-        self.config = check_matrix(matrix, experiment, given, document)
-        self.kind = str(matrix["kind"])
+        self.optuna: OptunaKeys | None = None
+        """The keys of its own; of the kind ``optuna`` only."""
+        if (kind := matrix.get("kind")) == OPTUNA:
+            keys = [key for key in OptunaKeys.model_fields if key in matrix]
+            self.optuna = validate(OptunaKeys, {key: matrix[key] for key in keys}, AT, document)
+            metrics.check(matrix, experiment, document)
+            others = {key: value for key, value in matrix.items() if key not in keys}
+            self.config = check_matrix({**others, "kind": RANDOM}, experiment, given, document)
+        else:
+            self.config = check_matrix(matrix, experiment, given, document)
+        self.kind = str(kind)
         self.seed: int | None = getattr(self.config, "seed", None)
         """The seed of draws; to be set if the matrix has none."""
         if (wanted := matrix.get("numRuns") or 0) > MOST_POINTS:
             raise document.error((*AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
         if self.kind == HYPERBAND:
             self._check_hyperband(matrix)
+
+    @property
+    def objectives(self) -> Sequence[Objective]:
+        """The compared metrics; the first one is that of the table."""
+        if self.optuna is not None:
+            return self.optuna.metric
+        metric = getattr(self.config, "metric", None)
+        name, wanted = (RETURN, None) if metric is None else (str(metric.name), metric.optimization)
+        minimizes = str(getattr(wanted, "value", wanted)).lower() == "minimize"
+        return [Objective(name=name, optimization="minimize" if minimizes else "maximize")]
+
+    @property
+    def minimizes(self) -> bool:
+        """Is less of the first metric better? By default more is."""
+        return self.objectives[0].optimization == "minimize"
 
     def grid(self) -> list[Point]:
         """Every combination, or those that a mapping lists."""
@@ -125,7 +157,7 @@ class Space:
     def drawn(self, number: int, salt: int = 0) -> list[Point]:
         """Different points, drawn as hypertune's RandomSearchManager does; fewer where there are no more of them."""
         sample: Any = _hypertune("matrix.utils").sample
-        generator, found, attempts = np.random.RandomState(self._seed(salt)), list[Point](), 0
+        generator, found, attempts = np.random.RandomState(self.salted(salt)), list[Point](), 0
         while len(found) < number and attempts < MOST_ATTEMPTS:
             values = {name: sample(one, rand_generator=generator) for name, one in self.config.params.items()}
             (point,) = self.typed([values])
@@ -137,7 +169,7 @@ class Space:
 
     def suggested(self, points: Sequence[Point], metrics: Sequence[float], salt: int) -> list[Point]:
         """Points that follow from results, for bayes and tpe."""
-        self.config.seed = self._seed(salt)
+        self.config.seed = self.salted(salt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that did not converge is a suggestion like others
             found = self._manager().get_suggestions(configs=[dict(one) for one in points], metrics=list(metrics))
@@ -152,36 +184,41 @@ class Space:
         value = value.item() if hasattr(value, "item") else value
         kind = self._declared[name].type
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._document.error(at, f"gives {value}, which is not finite")
+            raise self.document.error(at, f"gives {value}, which is not finite")
         try:
             return typed(value, kind)
         except ValueError:
             hint = "; use a kind that gives whole numbers, such as range or quniform" if kind == "int" else ""
             message = f"gives {show(value)}, and the param is of type {kind}{hint}"
-            raise self._document.error(at, message) from None
+            raise self.document.error(at, message) from None
 
     def _manager(self) -> Any:
         module, name = _MANAGERS[self.kind]
         return getattr(_hypertune(f"search_managers.{module}.manager"), name)(self.config)
 
-    def _seed(self, salt: int) -> int:
+    def is_whole(self, name: str) -> bool:
+        """Is a declared param an integer?"""
+        return self._declared[name].type == "int"
+
+    def salted(self, salt: int) -> int:
+        """The seed of some draws."""
         return ((self.seed or 0) + salt) % (2**32 - 1) or 2**32 - 1  # hypertune takes 0 for no seed
 
     def _check_size(self) -> None:
         number = self.size() or 0
         if min(number, self.config.num_runs or number) > MOST_POINTS:
             message = f"has {number:,} points, and at most {MOST_POINTS:,} can be run; use numRuns, or random"
-            raise self._document.error(AT, message)
+            raise self.document.error(AT, message)
 
     def _check_hyperband(self, matrix: Mapping[str, Any]) -> None:
         name, params = str(self.config.resource.name), matrix["params"]
         if name not in self._declared:
             message = f"no param {name!r} is declared under 'params'"
-            raise self._document.error((*AT, "resource", "name"), message, name=name, choices=self._declared)
+            raise self.document.error((*AT, "resource", "name"), message, name=name, choices=self._declared)
         if name in params:
-            raise self._document.error((*AT, "params", name), "is the resource, which hyperband sets itself")
+            raise self.document.error((*AT, "params", name), "is the resource, which hyperband sets itself")
         if not self.config.eta > 1:
-            raise self._document.error((*AT, "eta"), f"must be above 1, got {self.config.eta}")
+            raise self.document.error((*AT, "eta"), f"must be above 1, got {self.config.eta}")
         self.config.set_tuning_params()
         most = max(self.config.get_num_runs(bracket=bracket) for bracket in range(self.config.s_max + 1))
         if most > MOST_POINTS:
@@ -189,7 +226,7 @@ class Space:
                 f"gives {most:,} trials at first, and at most {MOST_POINTS:,} can be run; count the resource in larger"
                 ' units, as in train: {max_timesteps: "${thousands}e3"}, or use a larger eta'
             )
-            raise self._document.error((*AT, "maxIterations"), message)
+            raise self.document.error((*AT, "maxIterations"), message)
 
 
 def _hypertune(module: str) -> Any:
@@ -218,6 +255,9 @@ def _check(matrix: Mapping[str, Any], document: Document) -> None:
     if kind == "iterative":
         message = f"'iterative' needs a tuner on a server; axonrl run takes {', '.join(KINDS)}"
         raise document.error((*AT, "kind"), message)
+    if isinstance(kind, str) and kind not in KINDS:
+        message = f"must be one of {', '.join(KINDS)}, got {show(kind)}"
+        raise document.error((*AT, "kind"), message, name=kind, choices=KINDS)
     for name in REQUIRED.get(str(kind), ()):
         if matrix.get(name) is None:
             raise document.error((*AT, name), "this key is required")

@@ -98,7 +98,7 @@ def _hyperband(
     if last.bracket < begun:
         first = next(one for one in batches if (one.iteration, one.bracket) == (last.iteration, 0))
         number = config.get_num_runs_to_keep(num_runs=len(first.points), bracket_iteration=last.bracket)
-        kept = _best(config, last.points, metrics)[: max(1, number)]
+        kept = _best(space, last.points, metrics)[: max(1, number)]
         if kept:
             values = _resource(config, last.iteration, last.bracket + 1)
             promoted = [{**points[one], **values} for one in kept]
@@ -126,9 +126,9 @@ def _resource(config: Any, iteration: int, bracket: int) -> Point:
     return {name: max(1, int(amount)) if kind.lower() == "int" else float(amount)}
 
 
-def _best(config: Any, points: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
+def _best(space: Space, points: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
     """Points that have a metric, best first."""
-    sign = 1.0 if minimizes(config) else -1.0
+    sign = 1.0 if space.minimizes else -1.0
     return sorted((one for one in points if one in metrics), key=lambda one: sign * metrics[one])
 
 
@@ -152,10 +152,3 @@ def most_points(space: Space) -> int:
         ]
         found += number + (0 if config.resume else sum(promoted))
     return found
-
-
-def minimizes(config: Any) -> bool:
-    """Is less better? By default more is."""
-    metric = getattr(config, "metric", None)
-    wanted = None if metric is None else metric.optimization
-    return wanted is not None and str(getattr(wanted, "value", wanted)).lower() == "minimize"

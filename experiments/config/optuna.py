@@ -1,0 +1,70 @@
+"""The keys of a ``matrix`` of the kind ``optuna`` that no kind of Polyaxon's has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from .sections import Count, Named, Section
+
+OPTUNA: Final = "optuna"
+"""The kind of matrix."""
+SAMPLERS: Final = {
+    "tpe": "TPESampler",
+    "gp": "GPSampler",
+    "cmaes": "CmaEsSampler",
+    "qmc": "QMCSampler",
+    "nsgaii": "NSGAIISampler",
+}
+"""Names of samplers to Optuna's classes."""
+PRUNERS: Final = {
+    "median": "MedianPruner",
+    "hyperband": "HyperbandPruner",
+    "successive_halving": "SuccessiveHalvingPruner",
+}
+"""Names of pruners to Optuna's classes."""
+
+
+class Sampler(Named):
+    """A sampler, with the arguments of Optuna's class except its seed."""
+
+    kind: Literal["tpe", "gp", "cmaes", "qmc", "nsgaii"]
+    """What chooses the points."""
+
+
+class Pruner(Named):
+    """A pruner, with the arguments of Optuna's class; a step is one value of the metric."""
+
+    kind: Literal["median", "hyperband", "successive_halving"]
+    """What stops trials."""
+
+
+class Objective(Section):
+    """A compared metric."""
+
+    name: str
+    """A result of a run, or a metric."""
+    optimization: Literal["maximize", "minimize"] = "maximize"
+    """Which values are better."""
+
+
+def _kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else value
+
+
+class OptunaKeys(Section):
+    """The keys; the others are those of the kind ``random``."""
+
+    sampler: Annotated[Sampler, BeforeValidator(_kind)] = Sampler(kind="tpe")
+    """A name, or a mapping with arguments."""
+    pruner: Annotated[Pruner | None, BeforeValidator(_kind)] = None
+    """A name, or a mapping with arguments; default: none."""
+    metric: Annotated[list[Objective], BeforeValidator(_list), Field(min_length=1)]
+    """One objective, or a list of them."""
+    batchSize: Count = 1  # noqa: N815 - as the other keys of a matrix
+    """The number of points that are chosen together, without results of each other."""

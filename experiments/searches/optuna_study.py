@@ -1,0 +1,260 @@
+"""Optuna as a source of points and as a rule of early stopping; its study is ``study.db`` in the search's folder.
+
+Each point follows from the search's seed, its number and the results of earlier batches alone: a sampler is made anew
+for each, over a copy of the study. A trial is added to the file at once, with all that its sampler has noted. So a
+search that is killed anywhere continues with the points that it would have had.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ..polyaxon.metrics import while_training
+from . import metrics
+from .early_stopping import Rules
+from .optuna_parts import distributions, made
+from .report import Front
+from .runs import COUNT, FAILED, KILLED
+from .search import Search
+from .space import Space
+from .strategies import Next
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.trial import FrozenTrial, TrialState
+
+FILE: Final = "study.db"
+_NOTES: Final = "axonrl:study"
+"""The attribute of a trial with what samplers have noted of the study up to it."""
+
+
+class Study:
+    """Optuna's study of a search; the number of a point is that of its trial there.
+
+    Args:
+        space: the matrix.
+        search: the search, begun or resumed; its folder gets the file.
+    """
+
+    def __init__(self, space: Space, search: Search) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._space, self._search = space, search
+        self._params = distributions(space)
+        self._directions = [one.optimization for one in space.objectives]
+        self._pruner = None if space.optuna is None else space.optuna.pruner
+        self._watched = "" if self._pruner is None else while_training(space.objectives[0].name)
+        self._judged: dict[int, _Judged] = {}
+        path = search.folder.absolute() / FILE
+        is_new = not path.exists()
+        self._storage: Any = optuna.storages.RDBStorage(f"sqlite:///{path}")
+        if is_new:
+            self._id: int = self._create([])
+            return
+        (found,) = self._storage.get_all_studies()
+        self._id = self._storage.get_study_id_from_name(found.study_name)
+        kept = [self._corrected(trial) for trial in self.trials()]
+        if kept != self.trials() or [one.name.lower() for one in found.directions] != self._directions:
+            self._storage.delete_study(self._id)  # Optuna changes no trial that has ended
+            self._id = self._create(kept)
+
+    def following(self) -> Next | None:
+        """Choose the next batch, after those that have run; None at the end."""
+        self.record()
+        first, config = len(self._search.points), self._space.config
+        last = min(first + (1 if self._space.optuna is None else self._space.optuna.batchSize), config.num_runs)
+        for number in range(len(self.trials()), last):  # after a kill, some may be there
+            self._storage.create_new_trial(self._id, self._asked(number))
+        points = self._space.typed([trial.params for trial in self.trials()[first:last]])
+        return Next(points, iteration=len(self._search.batches)) if points else None
+
+    def record(self) -> None:
+        """Record the results of points whose trials have all ended."""
+        for trial in self.trials()[: len(self._search.points)]:
+            if not trial.state.is_finished():
+                state, values = self._result(trial.number)
+                if state.is_finished():
+                    at = self._storage.get_trial_id_from_study_id_trial_number(self._id, trial.number)
+                    self._storage.set_trial_state_values(at, state, values)
+
+    def trials(self) -> list[FrozenTrial]:
+        """All trials, by number."""
+        found: list[FrozenTrial] = self._storage.get_all_trials(self._id)
+        return found
+
+    def front(self) -> Front | None:
+        """The Pareto front; None where there is one objective."""
+        if len(self._directions) == 1:
+            return None
+        study, _ = _copied(self._search.name, self._directions, self.trials(), None)
+        found = {trial.number: trial.values for trial in study.trials if trial.values is not None}
+        best = [trial.number for trial in study.best_trials]
+        return Front([one.name for one in self._space.objectives], self._directions, found, sorted(best))
+
+    def rules(self) -> Rules:
+        """The matrix' rules of early stopping, and the pruner."""
+        return _Pruning(self._space.config, self, self._watched)
+
+    def judge(self, number: int, series: Sequence[float]) -> str:
+        """The reason to stop a trial by its values so far; empty if there is none."""
+        if number not in self._judged:
+            self._judged[number] = _Judged(*self._before(number), number)
+        judged = self._judged[number]
+        if judged.count < len(series) and not judged.is_pruned:
+            at = self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
+            is_open = not self._storage.get_trial(at).state.is_finished()
+            for value in series[judged.count :]:
+                if not judged.is_pruned:
+                    judged.add(value, made("pruner", self._space))
+                    if is_open:
+                        self._storage.set_trial_intermediate_value(at, judged.count, value)
+            for key, noted in judged.notes().items() if is_open else ():
+                self._storage.set_trial_system_attr(at, key, noted)
+        if self._pruner is None or not judged.is_pruned:
+            return ""
+        return f"{self._watched} was {series[judged.count - 1]:g}: pruned by {self._pruner.kind}"
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def _result(self, number: int) -> tuple[TrialState, list[float] | None]:
+        """The state of a point, and its values."""
+        from optuna.trial import TrialState
+
+        search = self._search
+        outcomes = [search.outcomes[trial] for trial in search.trials([number])]
+        if any(one.status not in (*COUNT, FAILED, KILLED) for one in outcomes):
+            return TrialState.RUNNING, None
+        if self._watched and all(one.status in COUNT for one in outcomes):
+            # All values count, whether or not the trial was quick enough to end by itself.
+            series = metrics.values(metrics.read(search.run_folder(number)), self._watched)
+            if self.judge(number, series):
+                return TrialState.PRUNED, [series[self._judged[number].count - 1]]
+        values = [self._value(number, index) for index in range(len(self._directions))]
+        known = [value for value in values if value is not None]
+        return (TrialState.COMPLETE, known) if len(known) == len(values) else (TrialState.FAIL, None)
+
+    def _value(self, number: int, index: int) -> float | None:
+        if index == 0:
+            return self._search.metric(number)
+        name, search = self._space.objectives[index].name, self._search
+        outcomes = {trial: search.outcomes[trial] for trial in search.trials([number])}
+        ended = {trial: one for trial, one in outcomes.items() if one.status in COUNT}
+        found = [metrics.measured(name, one, search.run_folder(trial)) for trial, one in ended.items()]
+        known = [value for value in found if value is not None and math.isfinite(value)]
+        return math.fsum(known) / len(known) if known else None
+
+    def _corrected(self, trial: FrozenTrial) -> FrozenTrial:
+        """A trial of an earlier start, as it is now: it runs again if it failed, and the metric may be another one."""
+        if not trial.state.is_finished() or trial.state.name == "PRUNED":
+            return trial
+        outcomes = [self._search.outcomes[one] for one in self._search.trials([trial.number])]
+        if any(one.status not in COUNT for one in outcomes):
+            return _as_running(trial)
+        values = [self._value(trial.number, index) for index in range(len(self._directions))]
+        same = trial.values == values if None not in values else trial.values is None
+        return trial if same else _as_running(trial)
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def _create(self, trials: Iterable[FrozenTrial]) -> int:
+        from optuna.study import StudyDirection
+
+        directions = [StudyDirection[one.upper()] for one in self._directions]
+        made: int = self._storage.create_new_study(directions, self._search.name)
+        for trial in trials:
+            self._storage.create_new_trial(made, trial)
+        return made
+
+    def _asked(self, number: int) -> FrozenTrial:
+        """The next trial: asked of a copy, so that the file gets it as a whole."""
+        before = self.trials()
+        study, storage = _copied(self._search.name, self._directions, before, made("sampler", self._space, number))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # samplers are experimental, say some of them
+            study.ask(self._params)
+        asked: FrozenTrial = study.trials[-1]
+        asked.system_attrs = {**asked.system_attrs, _NOTES: storage.get_study_system_attrs(0)}
+        return asked
+
+    def _before(self, number: int) -> tuple[optuna.Study, Any]:
+        """A copy that has the trials before one: those of its own batch as if they had just begun."""
+        batch = next(one.points for one in self._search.batches if number in one.points)
+        trials = self.trials()[:number]
+        trials = [trial if trial.number < min(batch) else _as_running(trial) for trial in trials]
+        own = _as_running(self.trials()[number])
+        own.system_attrs = {}
+        return _copied(self._search.name, self._directions, [*trials, own], None)
+
+
+class _Judged:
+    """A trial, judged value by value against those before it."""
+
+    def __init__(self, study: optuna.Study, storage: Any, number: int) -> None:
+        self._study, self._storage, self._number = study, storage, number
+        self.count, self.is_pruned = 0, False
+
+    def add(self, value: float, pruner: optuna.pruners.BasePruner) -> None:
+        """Judge the next value."""
+        self.count += 1
+        self._storage.set_trial_intermediate_value(self._number, self.count, value)
+        self.is_pruned = pruner.prune(self._study, self._storage.get_trial(self._number))
+
+    def notes(self) -> Mapping[str, Any]:
+        """What the pruner has noted of the trial."""
+        return self._study.trials[self._number].system_attrs
+
+
+class _Pruning(Rules):
+    """Rules of early stopping, and a pruner."""
+
+    def __init__(self, config: Any, study: Study, watched: str) -> None:
+        super().__init__(config)
+        self._study, self._watched = study, watched
+
+    @property
+    def metrics(self) -> set[str]:
+        """The metrics that are watched."""
+        return super().metrics | ({self._watched} if self._watched else set())
+
+    def stopped(self, metric: str, series: Mapping[int, Sequence[float]], running: Iterable[int]) -> dict[int, str]:
+        """The running trials that are to stop, each with the reason."""
+        trials = list(running)
+        found = super().stopped(metric, series, trials)
+        if metric == self._watched:
+            reasons = {trial: self._study.judge(trial, series.get(trial, ())) for trial in trials}
+            found = {**{trial: why for trial, why in reasons.items() if why}, **found}
+        return found
+
+
+def _as_running(trial: FrozenTrial) -> FrozenTrial:
+    """A trial that has just begun."""
+    import optuna
+
+    begun = optuna.trial.create_trial(
+        state=optuna.trial.TrialState.RUNNING, params=trial.params, distributions=trial.distributions
+    )
+    begun.number, begun.datetime_start = trial.number, trial.datetime_start
+    begun.system_attrs = {key: value for key, value in trial.system_attrs.items() if "completed_rung" not in key}
+    return begun
+
+
+def _copied(
+    name: str, directions: Sequence[str], trials: Sequence[FrozenTrial], sampler: optuna.samplers.BaseSampler | None
+) -> tuple[optuna.Study, Any]:
+    """A study in memory, with these trials and what samplers noted up to the last one, and its storage.
+
+    There the study is number 0, and trials have their numbers in the study.
+    """
+    import optuna
+
+    storage: Any = optuna.storages.InMemoryStorage()
+    study = optuna.create_study(study_name=name, directions=directions, storage=storage, sampler=sampler)
+    for trial in trials:
+        storage.create_new_trial(0, trial)
+    for key, value in (trials[-1].system_attrs.get(_NOTES, {}) if trials else {}).items():
+        storage.set_study_system_attr(0, key, value)
+    return study, storage
