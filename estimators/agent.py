@@ -95,8 +95,7 @@ class Agent(Estimator):
             memory: a new one with the run's settings; needed for training if the run could not record them.
             config: settings of the run.
             params: needed if the run could not record them.
-            into: a new or empty folder for the copy of a run on the Hub, where training continues it; None for a
-                temporary one.
+            into: a new or empty folder for the copy of a run on the Hub; None for a temporary one.
             trust_code: whether a run on the Hub may name functions and classes, ``"module:name"``, to be imported.
 
         Raises:
@@ -104,8 +103,7 @@ class Agent(Estimator):
             CheckpointError: ``model_dir`` cannot be read.
             ConnectionError: the Hub cannot be reached, or refuses.
         """
-        passed = (model_fn, None if memory is None else type(memory))
-        model_dir = run_folder(model_dir, into, passed, trust_code=trust_code)
+        model_dir = run_folder(model_dir, into, (model_fn, type(memory)), trust_code=trust_code)
         found = record.existing(model_dir).memory
         memory = made_from(found) if memory is None and found is not None else memory
         return cls(model_fn, memory, model_dir, config, params)
@@ -211,7 +209,6 @@ class Agent(Estimator):
 
             agent = Agent(cql.model_fn, memory=ReplayMemory(50_000, batch_size=64), model_dir="runs/cartpole")
             agent.learn("cartpole.npz", "CartPole-v1", max_steps=10_000)
-            agent.train("CartPole-v1", max_timesteps=20_000)  # continues the same run
 
         ``global_step`` includes these updates; ``global_timestep`` is unchanged. Hooks, limits, checkpoints and resume
         work as in ``train``. Returns this Agent.
@@ -298,15 +295,13 @@ class Agent(Estimator):
 
     @contextlib.contextmanager
     def session(self, env: AnyEnv, hooks: Any = None) -> Iterator[MonitoredSession]:
-        """Open a monitored session, for a custom loop around :meth:`run_episode`.
+        """Open a monitored session with the ``env`` and ``hooks`` of ``train``, for a loop around :meth:`run_episode`.
 
         Example::
 
             with agent.session(env) as session:
                 while session.stop_reason is None and session.global_episode < 100:
                     stats = agent.run_episode(env, session, first_update=100, update_frequency=4)
-
-        ``env`` and ``hooks`` are those of ``train``.
         """
         with self._trainer.opened(env, Hooks(hooks), endless=True) as session, session.monitored(Limits()):
             yield session
@@ -349,8 +344,7 @@ class Agent(Estimator):
         ``Interaction`` has an example. The spaces are those of one lane; ``lanes`` is the number of independent
         streams of experience. The other arguments are those of ``train``.
         """
-        schedule = UpdateSchedule(first_update, update_frequency)
         where = Lanes(observation_space, action_space, count("lanes", lanes, at_most=MOST_LANES))
-        over = self._trainer.over(where, Hooks(hooks), schedule, endless=True)
+        over = self._trainer.over(where, Hooks(hooks), UpdateSchedule(first_update, update_frequency), endless=True)
         with over as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())

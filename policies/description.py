@@ -28,10 +28,7 @@ WEIGHTS: Final = "weights.safetensors"
 ONNX: Final = "policy.onnx"
 PARITY: Final = "parity.json"
 CARD: Final = "README.md"
-LOADED: Final = (FILE, PROGRAM, WEIGHTS)
-"""Files that a policy is loaded from."""
-FILES: Final = (*LOADED, ONNX, PARITY, CARD)
-"""Files of an export."""
+LOADED: Final = (FILE, PROGRAM, WEIGHTS)  # what a policy is loaded from
 FORMAT: Final = "axonrl policy"
 FORMAT_VERSION: Final = 1
 

@@ -84,8 +84,7 @@ def run_folder(
         message = f"{address} holds no run. Publish one with: axonrl push RUN user/name"
         raise ArgumentError(message, "model_dir", address)
     known = {one if isinstance(one, str) else registry.name_of(one) for one in passed if one is not None}
-    names = sorted(set(_names_of_code(vars(found))) - known)
-    if names and not trust_code:
+    if (names := sorted(set(_names_of_code(vars(found))) - known)) and not trust_code:
         message = (
             f"{address} names code that loading it may import and run: {', '.join(names)}. Pass trust_code=True if you"
             " trust its author"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _MAIN, _INDEPENDENT, _PARAMETERS = 11, 12, 13
 """Words that tell an agent's generators from one another, beside its seed."""
 NOISE: Final = "variable-noise"
-_LEVELS: Final = ("exploration", "temperature")
 _LOWEST: Final = float(np.finfo(np.float32).min)
 _SHOWN: Final = {
     "categorical": ("probabilities", "values"),
@@ -156,7 +155,7 @@ class Acting:
         self._fixed: Levels | None = chooser.greedy
         if learning is not None:
             several = [] if actions.single else [f"{name}-exploration" for name in actions.flat]
-            self.setting_names = [*_LEVELS, NOISE, *several]
+            self.setting_names = ["exploration", "temperature", NOISE, *several]
             is_fixed = all(one.constant is not None for name, one in self.parameters.items() if name != NOISE)
             self._fixed = self._scheduled(None) if is_fixed else None
             self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
