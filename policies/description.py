@@ -29,6 +29,7 @@ ONNX: Final = "policy.onnx"
 PARITY: Final = "parity.json"
 CARD: Final = "README.md"
 LOADED: Final = (FILE, PROGRAM, WEIGHTS)  # what a policy is loaded from
+FILES: Final = (*LOADED, ONNX, PARITY, CARD)
 FORMAT: Final = "axonrl policy"
 FORMAT_VERSION: Final = 1
 
@@ -338,8 +339,7 @@ def normalization_from(value: Mapping[str, Any] | None) -> dict[str, Normalizati
     if value is None:
         return {}
     mean, var = (np.array(value[moment]["values"], value[moment]["dtype"]) for moment in ("mean", "var"))
-    clip = value.get("clip")
-    settings = float(value["epsilon"]), None if clip is None else float(clip)
+    settings = float(value["epsilon"]), None if (clip := value.get("clip")) is None else float(clip)
     if "parts" not in value:
         return {"": Normalization(mean, var, *settings)}
     found, start = {}, 0

@@ -20,8 +20,7 @@ from ..running import trained_agent
 from .arguments import FORMATS
 from .single_run import where_the_run_began
 
-_EXPORTED: Final = (*description.LOADED, description.ONNX, description.PARITY, description.CARD)
-_OURS: Final = (*_EXPORTED, *published.PATTERNS, *published.SHOWN)
+_OURS: Final = (*description.FILES, *published.PATTERNS, *published.SHOWN)
 """Files of earlier pushes, which are replaced or removed."""
 
 
@@ -53,5 +52,5 @@ def _exported(folder: Path, repository: str, *, run: bool = False) -> dict[str, 
     card = (folder / description.CARD).read_text(encoding="utf-8").replace(HERE, address)
     if run:
         card += f'- The run is here, too: `axonrl.Agent.load("{address}")` evaluates it, and trains on in a copy.\n'
-    there = {name: folder / name for name in _EXPORTED if (folder / name).is_file()}
+    there = {name: folder / name for name in description.FILES if (folder / name).is_file()}
     return {**there, description.CARD: card.encode()}
