@@ -145,4 +145,5 @@ def drawn(space: Space) -> dict[str, Any]:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.RandomSampler(seed=space.salted(0))
-    return optuna.create_study(sampler=sampler).ask(distributions(space)).params
+    point: dict[str, Any] = optuna.create_study(sampler=sampler).ask(distributions(space)).params
+    return point

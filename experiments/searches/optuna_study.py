@@ -205,7 +205,8 @@ class _Judged:
 
     def notes(self) -> Mapping[str, Any]:
         """What the pruner has noted of the trial."""
-        return self._study.trials[self._number].system_attrs
+        noted: Mapping[str, Any] = self._storage.get_trial(self._number).system_attrs
+        return noted
 
 
 class _Pruning(Rules):
