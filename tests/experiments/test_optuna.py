@@ -106,9 +106,9 @@ def in_study(search: Search) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "matrix",
     [
-        "numRuns: 10, sampler: {kind: tpe, n_startup_trials: 4}, pruner: {kind: median, n_startup_trials: 2},"
+        "numRuns: 8, sampler: {kind: tpe, n_startup_trials: 3}, pruner: {kind: median, n_startup_trials: 2},"
         f"{METRIC}, {BOTH}",
-        f"numRuns: 8, batchSize: 2, sampler: cmaes, pruner: successive_halving, {METRIC}, {BOTH}",
+        f"numRuns: 7, batchSize: 2, sampler: cmaes, pruner: successive_halving, {METRIC}, {BOTH}",
         f"numRuns: 9, batchSize: 3, sampler: qmc, pruner: {{kind: hyperband, reduction_factor: 2}}, {METRIC}, {BOTH}",
         f"numRuns: 10, batchSize: 2, sampler: {{kind: nsgaii, population_size: 3}}, {TWO}, params: {{{RATE}, {LOSS}}}",
     ],
