@@ -67,8 +67,7 @@ def find(kind: str, name: str) -> Any:
     """The function or class behind a name.
 
     Args:
-        kind: ``"model_fn"``, ``"memory"``, ``"hook"``, ``"exploration"``, ``"wrapper"`` or
-            ``"tracker"``.
+        kind: ``"model_fn"``, ``"memory"``, ``"hook"``, ``"exploration"``, ``"wrapper"`` or ``"tracker"``.
         name: a short name, or ``package.module:attribute``.
 
     Raises:
