@@ -12,6 +12,9 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ...core.errors import message_of
+from ...run_dir.files import replacing
+from ..errors import RunFolderError
 from ..polyaxon.metrics import while_training
 from . import metrics
 from .early_stopping import Rules
@@ -49,18 +52,19 @@ class Study:
         self._pruner = None if space.optuna is None else space.optuna.pruner
         self._watched = "" if self._pruner is None else while_training(space.objectives[0].name)
         self._judged: dict[int, _Judged] = {}
-        path = search.folder.absolute() / FILE
-        is_new = not path.exists()
-        self._storage: Any = optuna.storages.RDBStorage(f"sqlite:///{path}")
-        if is_new:
-            self._id: int = self._create([])
-            return
-        (found,) = self._storage.get_all_studies()
-        self._id = self._storage.get_study_id_from_name(found.study_name)
-        kept = [self._corrected(trial) for trial in self.trials()]
-        if kept != self.trials() or [one.name.lower() for one in found.directions] != self._directions:
-            self._storage.delete_study(self._id)  # Optuna changes no trial that has ended
-            self._id = self._create(kept)
+        self._path = search.folder.absolute() / FILE
+        if not self._path.exists() and not search.points:
+            self._write([])
+        self._open()
+        trials = self.trials()
+        kept = [self._corrected(trial) for trial in trials]
+        if (
+            kept != trials
+            or [one.name.lower() for one in self._storage.get_study_directions(self._id)] != self._directions
+        ):
+            self._storage.engine.dispose()  # Optuna changes no trial that has ended: the file is made anew
+            self._write(kept)
+            self._open()
 
     def following(self) -> Next | None:
         """Choose the next batch, after those that have run; None at the end."""
@@ -160,14 +164,38 @@ class Study:
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    def _create(self, trials: Iterable[FrozenTrial]) -> int:
+    def _open(self) -> None:
+        import optuna
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            if not self._path.exists():
+                raise FileNotFoundError("it is missing")
+            self._storage: Any = optuna.storages.RDBStorage(f"sqlite:///{self._path}")
+            (found,) = self._storage.get_all_studies()
+            self._id: int = self._storage.get_study_id_from_name(found.study_name)
+            if len(self.trials()) < len(self._search.points):
+                raise ValueError(f"{len(self._search.points)} trials were expected, got {len(self.trials())}")
+        except (OSError, ValueError, RuntimeError, SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+            what = (
+                f"{self._path} cannot be used, so the search cannot be resumed: {message_of(error)}. Restore the file,"
+                " or use --model-dir for a new search."
+            )
+            raise RunFolderError(self._search.folder, what) from None
+
+    def _write(self, trials: Iterable[FrozenTrial]) -> None:
+        """Write a file with these trials, in place of what is there."""
+        import optuna
         from optuna.study import StudyDirection
 
-        directions = [StudyDirection[one.upper()] for one in self._directions]
-        made: int = self._storage.create_new_study(directions, self._search.name)
-        for trial in trials:
-            self._storage.create_new_trial(made, trial)
-        return made
+        with replacing(self._path) as temporary:
+            temporary.unlink(missing_ok=True)  # of a start that was killed
+            storage: Any = optuna.storages.RDBStorage(f"sqlite:///{temporary}")
+            directions = [StudyDirection[one.upper()] for one in self._directions]
+            number = storage.create_new_study(directions, self._search.name)
+            for trial in trials:
+                storage.create_new_trial(number, trial)
+            storage.engine.dispose()
 
     def _asked(self, number: int) -> FrozenTrial:
         """The next trial: asked of a copy, so that the file gets it as a whole."""
