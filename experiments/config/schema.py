@@ -141,7 +141,7 @@ class ExperimentFile(Section):
     """Trackers that show the run: a name, a mapping, or a list of these."""
     submit: Submit | None = None
     matrix: dict[str, Any] | None = None
-    """A search: which declared params are varied, and how, as in Polyaxon's section of this name."""
+    """A search: which declared params are varied, and how, as in Polyaxon's section of this name, or by Optuna."""
 
 
 CheckParts: TypeAlias = "Callable[[Mapping[str, Any], Document, Findings], None]"

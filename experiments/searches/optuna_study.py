@@ -58,10 +58,8 @@ class Study:
         self._open()
         trials = self.trials()
         kept = [self._corrected(trial) for trial in trials]
-        if (
-            kept != trials
-            or [one.name.lower() for one in self._storage.get_study_directions(self._id)] != self._directions
-        ):
+        directions = [one.name.lower() for one in self._storage.get_study_directions(self._id)]
+        if kept != trials or directions != self._directions:
             self._storage.engine.dispose()  # Optuna changes no trial that has ended: the file is made anew
             self._write(kept)
             self._open()

@@ -10,6 +10,8 @@ in the folder                  what it is
 ``output/workers.txt``         what processes logged before their first run
 ``compiled/``                  the training program of all seeds
 ``programs/``                  programs that several trials share
+``study.db``                   the study of a search by Optuna
+``pareto.png``                 its points by several objectives; ``.svg`` is beside it
 ``learning_curves.png``        the learning curves of all seeds and their mean; ``.svg`` is beside it
 =============================  =======================================================================================
 """
