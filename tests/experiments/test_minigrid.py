@@ -10,8 +10,6 @@ from axonrl.experiments.config.schema import load
 from axonrl.experiments.running.runner import run
 from axonrl.tests.environments.untyped import make, open_environment, similar
 
-pytest.importorskip("minigrid", reason="MiniGrid is not installed, so nothing of it is tested: pip install minigrid")
-
 FILE = """
 environment:
   id: minigrid:MiniGrid-DoorKey-5x5-v0
@@ -33,6 +31,7 @@ evaluate: {episodes: 2}
 
 @pytest.mark.filterwarnings("ignore:.*A seed has been passed to:UserWarning")
 def test_a_file_with_minigrids_wrappers(tmp_path: Path) -> None:
+    pytest.importorskip("minigrid", reason="MiniGrid is not installed, so nothing of it is tested: pip install minigrid")
     file = tmp_path / "file.yml"
     file.write_text(FILE)
     result = run(*load(file), tmp_path / "run")
