@@ -6,6 +6,7 @@ import contextlib
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -106,15 +107,17 @@ def _translated(what: str, given: str, *, writing: bool = False) -> Iterator[Non
         if isinstance(refusal, errors.RepositoryNotFoundError) and not writing:  # or the Hub does not show it
             message = f"{what}: there is no such repository, or it is private or gated. For yours, {_LOGIN}"
             raise ArgumentError(message, "address", given) from error
-        raise ConnectionError(f"{what}: {_why_refused(refusal.response.status_code)}") from error
+        raise ConnectionError(f"{what}: {_why_refused(refusal)}") from error
 
 
-def _why_refused(status: int) -> str:
+def _why_refused(refusal: Any) -> str:
     from huggingface_hub import constants
 
+    status, said = refusal.response.status_code, f": {refusal.server_message}" if refusal.server_message else ""
     if status in (401, 403):
-        return f"{constants.ENDPOINT} asks for a token with access. For yours, {_LOGIN}"
-    return f"{constants.ENDPOINT} answers with error {status}. Try again later"
+        return f"{constants.ENDPOINT} asks for a token with access{said}. For yours, {_LOGIN}"
+    later = ". Try again later" if status == HTTPStatus.TOO_MANY_REQUESTS or status >= 500 else ""
+    return f"{constants.ENDPOINT} answers with error {status}{said}{later}"
 
 
 def _why_unreachable(writing: bool) -> str:

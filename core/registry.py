@@ -160,7 +160,7 @@ def _built_in(kind: str) -> Mapping[str, str]:
 
 def _resolve(kind: str, target: str) -> Any:
     module_name, _, qualname = target.partition(":")
-    if not module_name or not qualname or module_name.startswith("."):
+    if not all(part.isidentifier() for part in (*module_name.split("."), *qualname.split("."))):
         raise ArgumentError(f"{kind} {target!r} must be 'package.module:name'", kind, target)
     try:
         module = importlib.import_module(module_name)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..core import registry
-from ..core.errors import ArgumentError, NotCompilableError
+from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
 from ..core.protocols import Memory
 from ..environments import spaces
 from ..memories.description import arguments_of, without_path
@@ -173,9 +173,12 @@ def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | 
     target = target_of(directory, "a compiled program", compiled.FILES)
     wanted = [run.seed] if seeds is None else checked_seeds(seeds)
     if folder is not None and key is not None and not why_unwritable(folder):
-        program = _stored(run, memory, where.number, folder, key)
-        if program.has_every_seed:
-            return _copied(program, target, wanted, run.seed)
+        try:
+            program = _stored(run, memory, where.number, folder, key)
+            if program.has_every_seed:
+                return _copied(program, target, wanted, run.seed)
+        except CheckpointError as error:  # another process writes or removes it, or the disk is full: a miss
+            logger.info("the cache is not used: %s", error)
     made = compile_program(run, memory, where.number, target, wanted)
     logger.info("compiled to %s", made)
     return made

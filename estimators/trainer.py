@@ -144,6 +144,7 @@ class Trainer:
                 split_state({"hooks": watching.state_dict()})  # fails now rather than when saving
                 self._evaluator.training_environment = None if lanes.offline else lanes.source
                 live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._model.eval_mode, closing)
+                described = None if lanes.offline else arguments_of(lanes.source)  # before hooks change it
                 self.session = MonitoredSession(self.run, state, lanes.env, watching, live, offline=lanes.offline)
                 for prepare in watching.prepare:
                     prepare(self.session)
@@ -152,7 +153,7 @@ class Trainer:
                 if not lanes.offline:
                     used = lanes.env or lanes.like
                     code = recorded(self.run.model_fn, None if used is None else used.env)
-                    self.run.take_environment(arguments_of(lanes.source), code)
+                    self.run.take_environment(described, code)
                 ensure_start(self.run.model_dir, self.run.seed)
                 self._bring_back(state, lanes)
                 yield self.session

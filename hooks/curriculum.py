@@ -48,10 +48,14 @@ class CurriculumHook(Hook):
         if (at_return is None) == (at_timesteps is None):
             message = f"CurriculumHook needs either at_return or at_timesteps; got {at_return!r} and {at_timesteps!r}"
             raise ArgumentError(message, "CurriculumHook(at_return)", at_return)
+        if at_timesteps is not None and (isinstance(at_timesteps, str) or not isinstance(at_timesteps, Sequence)):
+            message = f"CurriculumHook(at_timesteps) must be a list of timesteps, got {at_timesteps!r}"
+            raise ArgumentError(message, "CurriculumHook(at_timesteps)", at_timesteps)
         changes = len(levels) - 1
         self._levels = tuple(levels)
         name = "CurriculumHook(at_return)"
-        at_returns = at_return if isinstance(at_return, Sequence) else [at_return] * changes
+        is_list = isinstance(at_return, Sequence) and not isinstance(at_return, str)
+        at_returns: Any = at_return if is_list else [at_return] * changes
         self._at_returns = [] if at_return is None else [number(name, one) for one in at_returns]
         name = "CurriculumHook(at_timesteps)"
         self._at_timesteps = [count(name, one) for one in at_timesteps or ()]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,26 +27,30 @@ VIDEO: Final = "replay.mp4"
 """The name under which the Hub shows the video of an agent."""
 SHOWN: Final = (EXPERIMENT, CURVE, VIDEO)
 """Files for the repository's readers."""
-_NAMES_CODE: Final = re.compile(r"[^\s:/\\]+:[^\s:/\\][^\s:]*")
-"""``module:name``, as the registry and Gymnasium import it, and rather too much than too little."""
 logger = logging.getLogger("axonrl")
 
 
-def files_of(folder: Path) -> dict[str, Path]:
+def files_of(folder: Path, temporary: Path) -> dict[str, Path]:
     """The files of a run to publish, by their paths in a repository: the newest checkpoint, record, history, pictures.
 
-    Not among them is what tells of the machine: commands, paths and the log.
+    Not among them is what tells of the machine: commands and the log; the record is written anew without paths.
+
+    Args:
+        folder: of the run.
+        temporary: a folder for what is written anew.
 
     Raises:
-        CheckpointError: the checkpoints cannot be read.
+        CheckpointError: the record or the checkpoints cannot be read.
     """
+    _portable(record.existing(folder)).write(temporary)
     found = {name: folder / name for name in (*_KEPT, EXPERIMENT, CURVE)}
     store = CheckpointStore(folder)
     if (newest := store.newest()) is not None:
         checkpoint = store.folder_of(newest)
         found |= {path.relative_to(folder).as_posix(): path for path in sorted(checkpoint.iterdir())}
     videos = sorted(folder.glob("videos/*.mp4"), key=lambda path: path.stat().st_mtime)
-    return {name: path for name, path in [*found.items(), *((VIDEO, path) for path in videos[-1:])] if path.is_file()}
+    found |= dict([(VIDEO, path) for path in videos[-1:]] + [(record.FILE, temporary / record.FILE)])
+    return {name: path for name, path in found.items() if path.is_file()}
 
 
 def run_folder(
@@ -84,12 +88,11 @@ def run_folder(
         message = f"{address} holds no run. Publish one with: axonrl push RUN user/name"
         raise ArgumentError(message, "model_dir", address)
     known = {one if isinstance(one, str) else registry.name_of(one) for one in passed if one is not None}
-    if (names := sorted(set(_names_of_code(vars(found))) - known)) and not trust_code:
-        message = (
-            f"{address} names code that loading it may import and run: {', '.join(names)}. Pass trust_code=True if you"
-            " trust its author"
-        )
-        raise ArgumentError(message, "trust_code", trust_code)
+    if not trust_code:
+        _refuse_code(str(address), found, known)
+    if CheckpointStore(downloaded).newest() is None:
+        message = f"{address} has the record of a run, and no checkpoint of it here: connect, and load it again"
+        raise ArgumentError(message, "model_dir", address)
     if target is None:
         target = Path(tempfile.mkdtemp(prefix="axonrl-"))
         logger.warning("no folder given by into: copying the run of %s to %s", address, target)
@@ -98,17 +101,38 @@ def run_folder(
             copy = made / path.relative_to(downloaded)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
+        _portable(found).write(made)
     return target
 
 
-def _names_of_code(value: Any) -> Iterator[str]:
-    """Every ``module:name`` in a record, wherever it stands, but for what nobody can make again."""
+def _refuse_code(address: str, found: record.RunRecord, known: Collection[str | None]) -> None:
+    """Raise if a record names what would be imported, beside what the caller knows."""
+    recorded = [found.model_fn, found.params, found.environment, found.memory]
+    if names := sorted(set(_texts_with_colon(recorded)).difference(known)):
+        message = (
+            f"{address} names code that loading it may import and run: {', '.join(names)}. Pass trust_code=True if you"
+            " trust its author"
+        )
+        raise ArgumentError(message, "trust_code", False)
+
+
+def _portable(found: record.RunRecord) -> record.RunRecord:
+    """The record without paths of its machine: the memory is in RAM, and a warm start has its source's name."""
+    memory, start = found.memory, found.warm_start
+    if memory is not None:
+        memory = {name: value for name, value in memory.items() if name != "path"}
+    if start is not None:
+        start = {**start, "from": Path(start["from"]).name}
+    return dataclasses.replace(found, memory=memory, warm_start=start)
+
+
+def _texts_with_colon(value: Any) -> Iterator[str]:
+    """Texts of which the registry and Gymnasium import what is before the colon, whatever follows."""
     if isinstance(value, str):
-        yield from (value,) if _NAMES_CODE.fullmatch(value) else ()
+        yield from (value,) if ":" in value else ()
     elif isinstance(value, dict):
-        for key, one in value.items():
-            if key != "unrecorded":
-                yield from _names_of_code(one)
+        for one in value.values():
+            yield from _texts_with_colon(one)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _names_of_code(one)
+            yield from _texts_with_colon(one)

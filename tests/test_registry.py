@@ -85,6 +85,7 @@ def test_a_module_and_attribute(user_module: str) -> None:
         ("model_fn", "users_broken_module:f", "importing 'users_broken_module' failed with RuntimeError: no luck"),
         ("model_fn", "users_incomplete_module:f", "failed with ModuleNotFoundError: No module named 'not_installed"),
         ("model_fn", "module:", "must be 'package.module:name'"),
+        ("model_fn", "users_broken_module:a:b", "must be 'package.module:name'"),  # and imports nothing
     ],
 )
 @pytest.mark.usefixtures("user_module")

@@ -41,7 +41,7 @@ def push(arguments: argparse.Namespace) -> int:
     make_importable_for(folder)
     with tempfile.TemporaryDirectory() as temporary:
         exported = trained_agent.export(folder, Path(temporary, "exported"), arguments.policy, arguments.formats)
-        files = {**published.files_of(folder), **_exported(exported, repository, run=True)}
+        files = {**published.files_of(folder, Path(temporary)), **_exported(exported, repository, run=True)}
         print(hub.upload(repository, files, _OURS, "A run of axonrl", private=arguments.private))
     return DONE
 

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import math
 import warnings
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, Final, Literal
 
 from ...core.yaml_text import show
@@ -127,7 +127,9 @@ def distributions(space: Space) -> dict[str, Any]:
             low, high = math.exp(low), math.exp(high)
         unit = step or (1 if is_whole else None)
         if param.kind == "quniform" or (unit and param.kind != "range"):
-            low, high = math.ceil(low / unit) * unit, math.floor(high / unit) * unit
+            least, most, exact = (Decimal(str(number)) for number in (low, high, unit))
+            low = float((least / exact).to_integral_value(ROUND_CEILING) * exact)
+            high = float((most / exact).to_integral_value(ROUND_FLOOR) * exact)
         if low > high or (is_whole and unit != int(unit)):
             at = (*AT, "params", name, "value")
             raise space.document.error(at, f"gives no {'whole ' * is_whole}number, got {show(numbers)}")

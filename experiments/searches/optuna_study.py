@@ -134,7 +134,8 @@ class Study:
             # All values count, whether or not the trial was quick enough to end by itself.
             series = metrics.values(metrics.read(search.run_folder(number)), self._watched)
             if self.judge(number, series):
-                return TrialState.PRUNED, [series[self._judged[number].count - 1]]
+                value = series[self._judged[number].count - 1]
+                return (TrialState.PRUNED, [value]) if math.isfinite(value) else (TrialState.FAIL, None)
         values = [self._value(number, index) for index in range(len(self._directions))]
         known = [value for value in values if value is not None]
         return (TrialState.COMPLETE, known) if len(known) == len(values) else (TrialState.FAIL, None)
@@ -151,8 +152,10 @@ class Study:
 
     def _corrected(self, trial: FrozenTrial) -> FrozenTrial:
         """A trial of an earlier start, as it is now: it runs again if it failed, and the metric may be another one."""
-        if not trial.state.is_finished() or trial.state.name == "PRUNED":
+        if not trial.state.is_finished():
             return trial
+        if trial.state.name == "PRUNED":  # by values of a metric that may be another one now
+            return _as_running(trial)
         outcomes = [self._search.outcomes[one] for one in self._search.trials([trial.number])]
         if any(one.status not in COUNT for one in outcomes):
             return _as_running(trial)
@@ -174,7 +177,7 @@ class Study:
             self._id: int = self._storage.get_study_id_from_name(found.study_name)
             if len(self.trials()) < len(self._search.points):
                 raise ValueError(f"{len(self._search.points)} trials were expected, got {len(self.trials())}")
-        except (OSError, ValueError, RuntimeError, SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+        except (*_UNUSABLE, SQLAlchemyError, optuna.exceptions.OptunaError) as error:
             what = (
                 f"{self._path} cannot be used, so the search cannot be resumed: {message_of(error)}. Restore the file,"
                 " or use --model-dir for a new search."
@@ -214,6 +217,10 @@ class Study:
         own = _as_running(self.trials()[number])
         own.system_attrs = {}
         return _copied(self._search.name, self._directions, [*trials, own], None)
+
+
+_UNUSABLE: Final = (OSError, ValueError, RuntimeError, AssertionError)
+"""Errors of reading a study that is missing or damaged; some of Optuna's checks are assertions."""
 
 
 class _Judged:

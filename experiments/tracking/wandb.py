@@ -77,8 +77,8 @@ class WandbTracker(TrackerKind):
         self._mode = os.environ.get("WANDB_MODE", MODES[0]) if mode is None else choice("mode", mode, MODES)
         self._tags = (tags,) if isinstance(tags, str) else tuple(tags)
         self._open: _Open | None = None
-        self._ended: tuple[int, int] | None = None
-        """The numbers of starts and of statuses that the run had when it was ended here."""
+        self._ended: tuple[object, ...] | None = None
+        """The numbers of starts and of statuses, and the files, that the run had when it was ended here."""
 
     def push(self, run: TrackedRun) -> None:
         """Bring W&B up to date with the run.
@@ -86,7 +86,8 @@ class WandbTracker(TrackerKind):
         Raises:
             WandbError: pushing failed.
         """
-        state = run.starts, len(run.statuses)
+        files = [(path, path.stat().st_mtime_ns) for pattern in FILES for path in sorted(run.folder.glob(pattern))]
+        state = run.starts, len(run.statuses), *files
         if state == self._ended:
             return
         try:

@@ -126,7 +126,7 @@ class RNDParams(Params):
     intrinsic_discount: float = param(
         0.99,
         "discount of intrinsic rewards, whose returns go on beyond the end of an episode",
-        real(at_least=0, at_most=1),
+        real(at_least=0, at_most=0.9999),
     )
     rnd_units: int = param(128, "size of the dense layers and outputs of target and predictor", whole(at_least=1))
     rnd_share: float = param(

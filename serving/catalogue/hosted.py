@@ -171,6 +171,7 @@ NOT_YET: Final[Mapping[str, str]] = {
 _MOST: Final[Mapping[str, int]] = {
     **{"minibatch_size": MAX_BATCH, "epochs": 100, "updates": 64, "critics": 32, "subset": 32, "samples": 64},
     **dict.fromkeys(("atoms", "quantiles", "target_quantiles", "policy_quantiles", "cosines"), 1024),
+    "rnd_units": 512,
     **{"cg_iterations": 100, "line_search_steps": 100, "policy_delay": 1_000_000},
 }
 """Maximum of integers that enlarge a program or lengthen an update."""

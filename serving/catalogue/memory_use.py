@@ -73,7 +73,10 @@ def variables(
     if model == "naf":
         one += layers[-2] * width * (width + 1) // 2
     critics = 0 if model in ("dqn", "rainbow", "c51", "qr_dqn", "iqn", "naf") else int(params.get("critics", 2))
-    return 4 * one * (1 + critics)
+    found = 4 * one * (1 + critics)
+    if params.get("intrinsic_coefficient") is not None:  # target and predictor: models/blocks/rnd.py
+        found += 4 * _dense([sizes.inputs(observation), *[params["rnd_units"]] * 4])
+    return found
 
 
 def _dense(layers: Sequence[int]) -> int:

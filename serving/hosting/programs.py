@@ -118,21 +118,19 @@ def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
     try:
         program = program_of(recipe, programs)
     except ProgramMissingError:
-        if not _is_taken(recipe, programs):
-            raise
-        program = program_of(recipe, programs)
+        _take(recipe, programs)
+        program = program_of(recipe, programs)  # another worker may have taken it
     schedule = UpdateSchedule(recipe.first_update, recipe.update_frequency)
     seed = recipe.seed if fresh else None
     return Stepper.load(program, _memory_of(recipe), lanes=1, seed=seed, schedule=schedule)
 
 
-def _is_taken(recipe: Recipe, programs: Path) -> bool:
+def _take(recipe: Recipe, programs: Path) -> None:
     """Copy a program from the cache, if it is there; whatever fails is left to the builder."""
     try:
-        return compile_program(recipe, programs, traces=False) is not None
+        compile_program(recipe, programs, traces=False)
     except (ValueError, CheckpointError, OSError) as error:
         logger.info("the program of a %s is not taken from the cache: %s", recipe.model, error)
-        return False
 
 
 def _memory_of(recipe: Recipe) -> Any:

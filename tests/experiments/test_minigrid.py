@@ -31,7 +31,7 @@ evaluate: {episodes: 2}
 
 @pytest.mark.filterwarnings("ignore:.*A seed has been passed to:UserWarning")
 def test_a_file_with_minigrids_wrappers(tmp_path: Path) -> None:
-    pytest.importorskip("minigrid", reason="MiniGrid is not installed, so nothing of it is tested: pip install minigrid")
+    pytest.importorskip("minigrid", reason="MiniGrid is not installed: pip install minigrid")
     file = tmp_path / "file.yml"
     file.write_text(FILE)
     result = run(*load(file), tmp_path / "run")

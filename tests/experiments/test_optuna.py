@@ -262,6 +262,22 @@ def test_mistakes_name_the_key_and_the_way_out(matrix: str, key: str, message: s
     assert caught.message.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "expected"),
+    [
+        (0, 0.3, 0.1, (0.0, 0.3)),
+        (0.3, 0.7, 0.1, (0.3, 0.7)),
+        (0.6, 0.9, 0.3, (0.6, 0.9)),
+        (0.05, 0.25, 0.1, (0.1, 0.2)),
+    ],
+)
+def test_bounds_of_quniform_are_decimal(low: float, high: float, unit: float, expected: Any, tmp_path: Path) -> None:
+    given = f"{METRIC}, params: {{rate: {{kind: quniform, value: [{low}, {high}, {unit}]}}}}"
+    space, _ = make_space(tmp_path, f"numRuns: 3, {given}")
+    (found,) = optuna_parts.distributions(space).values()
+    assert ((found.low, found.high), found.step) == (expected, unit)
+
+
 def test_a_pruner_needs_evaluations_and_one_seed(tmp_path: Path) -> None:
     matrix = f"numRuns: 3, pruner: median, {METRIC}, {BOTH}"
     without = FILE.replace("hooks: [{kind: evaluation, every_timesteps: 10}]\n", "")

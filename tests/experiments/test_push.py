@@ -113,6 +113,8 @@ def foreign(run: Path, hub: FakeHub, change: Callable[[dict[str, Any]], Any]) ->
         lambda record: record["params"].update(deep=[{"er": "evil:run"}]),
         lambda record: record["environment"].update(id="evil:Run-v0"),
         lambda record: record["environment"].update(wrappers=[{"kind": "evil:run.inner"}]),
+        lambda record: record["environment"].update(id="evil:"),  # importers split at the colon, whatever follows
+        lambda record: record["memory"].update(kind="evil:a b:c"),
     ],
 )
 def test_code_that_a_run_names_is_not_imported(
@@ -125,7 +127,7 @@ def test_code_that_a_run_names_is_not_imported(
     (tmp_path / "evil.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     foreign(run, fake_hub, change)
-    error: Any = raised(ValueError, Agent.load, "hf://me/foreign", into=tmp_path / "mine", match=r"evil:\w")
+    error: Any = raised(ValueError, Agent.load, "hf://me/foreign", into=tmp_path / "mine", match="evil:")
     assert error.argument == "trust_code"
     assert "evil" not in sys.modules
     assert not (tmp_path / "mine").exists()
@@ -138,11 +140,15 @@ def test_what_the_caller_passes_or_trusts_is_used(
     monkeypatch.syspath_prepend(tmp_path)
     files = {path.relative_to(run).as_posix(): path.read_bytes() for path in run.rglob("*") if path.is_file()}
     record = {**json.loads(files["run.json"]), "model_fn": "theirs:theirs_fn"}
+    record["memory"]["path"] = str(tmp_path / "outside")
     fake_hub.repositories["me/theirs"] = [{**files, "run.json": json.dumps(record).encode()}]
     raised(ValueError, Agent.load, "hf://me/theirs", match="theirs:theirs_fn")
     named = Agent.load("hf://me/theirs", model_fn="theirs:theirs_fn", into=tmp_path / "named")
     trusted = Agent.load("hf://me/theirs", trust_code=True)
     np.testing.assert_array_equal(named.act(OBSERVATIONS), trusted.act(OBSERVATIONS))
+    assert "path" not in json.loads((tmp_path / "named" / "run.json").read_text())["memory"]
+    fake_hub.repositories["me/partial"] = [{"run.json": json.dumps(record).encode()}]
+    raised(ValueError, Agent.load, "hf://me/partial", trust_code=True, match="no checkpoint of it here: connect")
 
 
 def test_what_is_loaded_once_is_found_without_a_connection(

@@ -76,3 +76,8 @@ def test_an_environment_without_difficulty_is_refused(env: gymnasium.Env[Any, An
     raised(
         ArgumentError, train, env, timesteps=8, hooks=CurriculumHook(**BY_TIME), match="has no method set_difficulty"
     )
+
+
+@pytest.mark.parametrize("given", [100, "10"])
+def test_timesteps_are_a_list(given: Any) -> None:
+    raised(ArgumentError, CurriculumHook, [1, 2], at_timesteps=given, match="must be a list of timesteps, got")
