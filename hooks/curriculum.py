@@ -48,8 +48,9 @@ class CurriculumHook(Hook):
         if (at_return is None) == (at_timesteps is None):
             message = f"CurriculumHook needs either at_return or at_timesteps; got {at_return!r} and {at_timesteps!r}"
             raise ArgumentError(message, "CurriculumHook(at_return)", at_return)
-        if at_timesteps is not None and (isinstance(at_timesteps, str) or not isinstance(at_timesteps, Sequence)):
-            message = f"CurriculumHook(at_timesteps) must be a list of timesteps, got {at_timesteps!r}"
+        times: Any = at_timesteps
+        if times is not None and (isinstance(times, str) or not isinstance(times, Sequence)):
+            message = f"CurriculumHook(at_timesteps) must be a list of timesteps, got {times!r}"
             raise ArgumentError(message, "CurriculumHook(at_timesteps)", at_timesteps)
         changes = len(levels) - 1
         self._levels = tuple(levels)
