@@ -52,7 +52,21 @@ REMOTE: Final = ("logs", "serve", "service", "status", "stop", "submit", "sync")
 """Commands that need a server, or are one: they are parsed, not run."""
 ELSEWHERE: Final = ("serving.md",)
 """Pages whose programs need a server: tests/serving/test_service_programs.py runs them."""
-INSTALLATION: Final = ("cd", "docker", "export", "git", "haupt", "pip", "polyaxon", "source", "tensorboard", "wandb")
+INSTALLATION: Final = (
+    *(
+        "cd",
+        "docker",
+        "export",
+        "git",
+        "haupt",
+        "optuna-dashboard",
+        "pip",
+        "polyaxon",
+        "source",
+        "tensorboard",
+        "wandb",
+    ),
+)
 """Programs that install something, or that start or ask another program: they are not run."""
 
 
@@ -111,7 +125,9 @@ def run_command(words: list[str]) -> None:
         command_line()[0].parse_args(words)
     elif program == "axonrl":
         if "--seeds" in words:
-            words[words.index("--seeds") + 1] = "100,101"
+            at = words.index("--seeds") + 1
+            first = int(re.split("[-,]", words[at])[0])
+            words[at] = f"{first},{first + 1}"
         assert main([*words, *shortened(words)]) == 0, words
     elif program == "make":
         assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), words
