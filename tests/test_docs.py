@@ -53,19 +53,8 @@ REMOTE: Final = ("logs", "serve", "service", "status", "stop", "submit", "sync")
 ELSEWHERE: Final = ("serving.md",)
 """Pages whose programs need a server: tests/serving/test_service_programs.py runs them."""
 INSTALLATION: Final = (
-    *(
-        "cd",
-        "docker",
-        "export",
-        "git",
-        "haupt",
-        "optuna-dashboard",
-        "pip",
-        "polyaxon",
-        "source",
-        "tensorboard",
-        "wandb",
-    ),
+    *("cd", "docker", "export", "git", "haupt", "pip", "source"),
+    *("optuna-dashboard", "polyaxon", "tensorboard", "wandb"),
 )
 """Programs that install something, or that start or ask another program: they are not run."""
 
