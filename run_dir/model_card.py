@@ -101,7 +101,7 @@ def _space(space: Mapping[str, Any]) -> str:
 
 
 def _metadata(title: str, algorithm: str, task: str | None, evaluations: Sequence[_Evaluated]) -> str:
-    """What the Hub finds and shows a model by, as YAML: the first evaluation is its result."""
+    """Metadata by which the Hub finds and shows a model, as YAML: the first evaluation is its result."""
     values: dict[str, Any] = {
         "library_name": "axonrl",
         "pipeline_tag": "reinforcement-learning",

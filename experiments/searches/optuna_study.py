@@ -237,7 +237,7 @@ class _Judged:
         self.is_pruned = pruner.prune(self._study, self._storage.get_trial(self._number))
 
     def notes(self) -> Mapping[str, Any]:
-        """What the pruner has noted of the trial."""
+        """The pruner's notes on the trial."""
         noted: Mapping[str, Any] = self._study.trials[self._number].system_attrs
         return noted
 

@@ -38,7 +38,7 @@ def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ())
 
 
 def unfolded(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What files and dictionaries name under ``key`` or ``type``, and their arguments; those of the outermost win.
+    """Unfold files and dictionaries into names under ``key`` or ``type``, and arguments; those of the outermost win.
 
     Raises:
         ArgumentError: a file cannot be read, or contains itself.

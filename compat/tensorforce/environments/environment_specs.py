@@ -66,7 +66,7 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
 
 
 def instead_of_class(name: str) -> str | None:
-    """What to use in the place of an adapter that the original had, by the name of its class; None if it had none."""
+    """The replacement of an adapter that the original had, by the name of its class; None if it had none."""
     return _TABLE.instead_of_class(name)
 
 

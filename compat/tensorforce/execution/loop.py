@@ -115,7 +115,7 @@ class Settings:
         return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
     def score(self, runner: Record) -> Any:
-        """What the callback for evaluations returns, else the mean of the last ones."""
+        """Result of the callback for evaluations, else the mean of the last ones."""
         last = runner.evaluation_rewards[-self.mean_horizon :]
         return sum(last) / len(last) if self.evaluation_callback is None else self.evaluation_callback(runner)
 
