@@ -6,9 +6,10 @@ import datetime
 import os
 import platform
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import Final
+
+from ..run_dir.provenance import version_of
 
 PACKAGES: Final = (
     *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "sb3-contrib", "torch", "sbx-rl"),
@@ -19,15 +20,8 @@ PACKAGES: Final = (
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Versions of Python and of installed packages."""
-    found = {package: version for package in packages if (version := _version(package)) is not None}
+    found = {package: version for package in packages if (version := version_of(package)) is not None}
     return {"python": platform.python_version(), **found}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def machine() -> dict[str, str]:

@@ -206,10 +206,8 @@ def search_json(search: Search, metric: str, minimize: bool, front: Front | None
 
 def search_table(search: Search, metric: str, minimize: bool, front: Front | None = None) -> Table:
     """A row for each point, best first."""
-    order, names = (
-        ranked(search, minimize, front),
-        list(dict.fromkeys(name for point in search.points for name in point)),
-    )
+    order = ranked(search, minimize, front)
+    names = list(dict.fromkeys(name for point in search.points for name in point))
     rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
     params = [Column(name, [_shown(search.points[point].get(name)) for point in order], right=True) for name in names]
     reached = [(point, search.metric(point)) for point in order]

@@ -86,8 +86,7 @@ class WandbTracker(TrackerKind):
         Raises:
             WandbError: pushing failed.
         """
-        files = [(path, path.stat().st_mtime_ns) for pattern in FILES for path in sorted(run.folder.glob(pattern))]
-        state = run.starts, len(run.statuses), *files
+        state = run.starts, len(run.statuses), _files_of(run.folder)
         if state == self._ended:
             return
         try:
@@ -185,9 +184,7 @@ class _Open:
     def _push_files(self, tracked: TrackedRun) -> None:
         import wandb
 
-        for source in (path for pattern in FILES for path in sorted(tracked.folder.glob(pattern))):
-            stat = source.stat()
-            state = (stat.st_size, stat.st_mtime_ns)
+        for source, state in _files_of(tracked.folder).items():
             if self._files.get(source) == state:
                 continue
             if source.name == CURVE:
@@ -195,6 +192,12 @@ class _Open:
             else:
                 self.run.save(str(source), base_path=str(tracked.folder), policy="now")
             self._files[source] = state
+
+
+def _files_of(folder: Path) -> dict[Path, tuple[int, int]]:
+    """The run's files to upload, each with its size and the time of its last change."""
+    stats = {path: path.stat() for pattern in FILES for path in sorted(folder.glob(pattern))}
+    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
 
 
 def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, float]]]:
