@@ -10,7 +10,7 @@ import numpy as np
 from ...core.protocols import ArraySpec
 
 TYPES: Final = {"bool": np.bool_, "int": np.int32, "float": np.float32}
-"""Of values, and the dtype of each."""
+"""Types of values, and the dtype of each."""
 
 
 @dataclasses.dataclass(frozen=True)

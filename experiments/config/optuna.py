@@ -30,14 +30,14 @@ class Sampler(Named):
     """A sampler, with the arguments of Optuna's class except its seed."""
 
     kind: Literal["tpe", "gp", "cmaes", "qmc", "nsgaii"]
-    """What chooses the points."""
+    """The source of the points."""
 
 
 class Pruner(Named):
     """A pruner, with the arguments of Optuna's class; a step is one value of the metric."""
 
     kind: Literal["median", "hyperband", "successive_halving"]
-    """What stops trials."""
+    """The rule that stops trials."""
 
 
 class Objective(Section):

@@ -25,7 +25,7 @@ FOLDER: Final = "wandb"
 """W&B's folder in the run folder."""
 LOG: Final = "log.txt"
 AXIS: Final = "global_timestep"
-"""What all metrics are drawn over."""
+"""The horizontal axis of all metrics."""
 MODES: Final = ("online", "offline")
 EXIT_CODES: Final = {SUCCEEDED: 0, FAILED: 1, STOPPED: 255}
 """By W&B's convention, 255 is a run that was stopped."""

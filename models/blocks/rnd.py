@@ -77,7 +77,7 @@ class RND:
         self.reward = tf.stop_gradient(error / tf.sqrt(variance + _SMALL))
         """Errors of the predictor over the deviation of their discounted sums, float32 [T, N]."""
         self.rows = {_INPUT: tf.reshape(inputs, [*shape, *inputs.shape[1:]])}
-        """What :meth:`loss` reads of each timestep, [T, N, ...]."""
+        """Arrays that :meth:`loss` reads of each timestep, [T, N, ...]."""
         if learns:
             last_sums.assign(sums[-1])
             if params.rnd_share < 1:

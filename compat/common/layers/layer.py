@@ -68,9 +68,9 @@ class Layer:
     def __init__(self, place: str, inputs: ValueSpec, *, is_trainable: bool = True) -> None:
         self.place, self.inputs = place, inputs
         self.output = inputs
-        """What it returns; subclasses set it."""
+        """Specification of its outputs; subclasses set it."""
         self.variables: list[Any] = []
-        """Those that are trained, in the order of creation."""
+        """Trained variables in the order of creation."""
         self.untrained: list[Any] = []
         """All others, likewise."""
         self._is_trainable = is_trainable

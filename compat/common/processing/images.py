@@ -12,7 +12,7 @@ from ..refusals import refuse
 from .steps import FLOAT, Numbers, Step, rounded
 
 LUMA: Final = (0.299, 0.587, 0.114)
-"""What red, green and blue add to the brightness (ITU-R BT.601)."""
+"""Weights of red, green and blue in the brightness (ITU-R BT.601)."""
 
 
 def grayscale(where: str, value: Numbers, weights: Sequence[float], keep_rank: bool = False) -> Step:

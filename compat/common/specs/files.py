@@ -12,9 +12,9 @@ from typing import Any, Final
 from ..refusals import refuse
 
 JSON: Final = (".json",)
-"""What names of JSON files end with."""
+"""Suffixes of JSON files."""
 YAML: Final = (".yml", ".yaml")
-"""Likewise."""
+"""Suffixes of YAML files."""
 
 
 def is_file_name(name: str, suffixes: tuple[str, ...] = JSON) -> bool:

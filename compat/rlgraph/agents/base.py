@@ -22,7 +22,7 @@ from .companions import Companion, Saver, Summarizer
 from .core import Asked, Core
 
 EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
-"""What ``get_action`` can return beside the action, in this order."""
+"""Values that ``get_action`` can return beside the action, in this order."""
 
 
 class BaseAgent:

@@ -17,9 +17,9 @@ from ..utils.rlgraph_errors import known, mapping, refuse, translate_errors
 from .rows import Row, rows_of, stacked
 
 KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
-"""What a batch of the caller's has."""
+"""Names in a batch of the caller's."""
 _NAMES: Final = {"states": "preprocessed_states"}
-"""Of what ``observe`` takes, where they differ."""
+"""Names of what ``observe`` takes, where they differ."""
 _WEIGHTS: Final = "importance_weights"
 
 

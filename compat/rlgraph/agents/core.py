@@ -44,7 +44,7 @@ class Acted(NamedTuple):
     internals: dict[str, Array] | None = None
     """The next recurrent state [B, ...] by name."""
     extras: dict[str, Array] | None = None
-    """What the memory is to have of them: log-probabilities and values [B], say."""
+    """Values of them for the memory: log-probabilities and values [B], say."""
 
 
 class Core:
@@ -77,13 +77,13 @@ class Core:
         self.name, self.form = name, form
         flat = actions.flat()
         self.boxes = counted_from_zero(flat)
-        """Of the actions inside."""
+        """Boxes of the actions inside, by key."""
         self.lows = {
             key: np.broadcast_to(box.low, box.shape).astype(np.int32)
             for key, box in flat.items()
             if isinstance(box, IntBox) and box.num_categories is not None
         }
-        """Of integers: what is taken away from them inside."""
+        """For integers: the amount that is taken away from them inside."""
         self._shifts = {key: low for key, low in self.lows.items() if low.any()}
         self.exploration_rng = np.random.default_rng([seed, 0])
         self.memory_rng = np.random.default_rng([seed, 1])

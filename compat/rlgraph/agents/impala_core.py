@@ -22,12 +22,12 @@ FEEDS: Final = {
     PREVIOUS_ACTION: ("feed_previous_action_through_nn", "previous_actions"),
     PREVIOUS_REWARD: ("feed_previous_reward_through_nn", "previous_rewards"),
 }
-"""What may be fed beside states: the argument that says so, and its name in unrolls."""
+"""Inputs that may be fed beside states: the argument that says so, and its name in unrolls."""
 _MODEL: Final = (
     *("network_spec", "architecture", "action_adapter_spec", "optimizer_spec", "reward_clipping", "weight_pg"),
     *("weight_baseline", "weight_entropy", *(argument for argument, _ in FEEDS.values())),
 )
-"""What the model takes of the normal form."""
+"""Keys of the normal form that the model takes."""
 _STATE: Final = ("hidden", "cell")
 """The parts of the recurrent state, in the order in which callers have them."""
 

@@ -113,7 +113,7 @@ class PolicyLoop:
         self._now: _Now | None = None
         self._returns = np.zeros(len(self._lanes))
         self.episode_returns: deque[float] = deque(maxlen=_RETURNS)
-        """Of the episodes that ended last, in the environments' rewards."""
+        """Returns of the episodes that ended last, in the environments' rewards."""
 
     def reset(self) -> None:
         """Begin an episode in all environments."""

@@ -21,7 +21,7 @@ from .traced import TracedModel, specs_of
 
 _NUMBER = ArraySpec((), np.float32)
 _LEARNT = ("observation", "action", "reward", "discount", "next_observation", "weight")
-"""What a model learns from, of a batch."""
+"""Parts of a batch that a model learns from."""
 
 
 class Replay(ReplayMemory):

@@ -189,4 +189,4 @@ class _Traced(NamedTuple):
     noise: Any
     program: Any
     valid: Array
-    """Of a batch without rows that fill it up."""
+    """Mask of a batch without rows that fill it up."""

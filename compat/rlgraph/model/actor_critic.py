@@ -28,7 +28,7 @@ Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
 
 _SHARED_WEIGHT: Final = 0.25
-"""Of the squared error of values that share the policy's network: 0.5 of half of it, as in RLgraph 0.1.3."""
+"""Weight of the squared error of values that share the policy's network: 0.5 of half of it, as in RLgraph 0.1.3."""
 _LOG_STD_BOUNDS: Final = (-10.0, 10.0)
 """Beyond these the logarithm of a standard deviation is clipped."""
 

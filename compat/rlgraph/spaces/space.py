@@ -13,7 +13,7 @@ from ..utils.rlgraph_errors import RLGraphError, refuse
 
 Self = TypeVar("Self", bound="Space")
 Size: TypeAlias = "int | tuple[int, ...] | None"
-"""Of samples: one value, a batch, or several axes in front."""
+"""Size of samples: one value, a batch, or several axes in front."""
 Rank: TypeAlias = "bool | int"
 
 

@@ -17,7 +17,7 @@ from ..processing.decays import make_decay
 from .layer_tables import INITIALIZERS, LAYERS, activation, biases, weights
 
 SUFFIXES: Final = (*JSON, *YAML)
-"""Of files that hold an agent's specification, or a network's."""
+"""Suffixes of files that hold an agent's specification, or a network's."""
 
 
 def _learning_rate(where: str, value: Any) -> Any:

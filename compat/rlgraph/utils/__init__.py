@@ -6,4 +6,4 @@ from typing import Final
 from .rlgraph_errors import RLGraphError as RLGraphError
 
 root_logger: Final = logging.getLogger("axonrl")
-"""Of this library: ``root_logger.setLevel("DEBUG")`` shows more."""
+"""Logger of this library: ``root_logger.setLevel("DEBUG")`` shows more."""

@@ -14,7 +14,7 @@ class Timestep:
     features: dict[str, Array]
     """Preprocessed states, and masks."""
     states: dict[str, Array]
-    """As the caller gave them, and masks."""
+    """States given by the caller, and masks."""
     action: dict[str, Array]
     internals: dict[str, Array]
     """With which it acted."""
@@ -38,12 +38,12 @@ class Parallel:
         self.pending: Timestep | None = None
         """An act that waits for its observe."""
         self.timesteps: list[Timestep] = []
-        """Those that are not stored yet."""
+        """Timesteps that are not stored yet."""
         self.steps = 0
         """Observes in this episode."""
         self.episode_reward = 0.0
         self.internals = dict(self._initial)
-        """Of the next act, by name."""
+        """Recurrent state of the next act, by name."""
 
     @property
     def running(self) -> bool:

@@ -22,7 +22,7 @@ AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 
 _WHERE: Final = "gym"
 _NO_LIMIT: Final = -1
-"""What ``gymnasium.make`` takes for it."""
+"""Arguments of ``gymnasium.make``."""
 
 
 class GymnasiumEnvironment(Environment):

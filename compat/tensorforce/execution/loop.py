@@ -20,7 +20,7 @@ BEST: Final = "best-model"
 
 
 _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds", "env_seconds")
-"""What is kept of each episode."""
+"""Values kept of each episode."""
 
 
 class Record:

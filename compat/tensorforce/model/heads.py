@@ -20,7 +20,7 @@ from ...common.value_specs import ValueSpec
 
 Tensor: TypeAlias = Any
 Outputs: TypeAlias = Mapping[str, Tensor]
-"""What describes a distribution, by the names that predictions have: float32 [B, N] or [B, N, K]."""
+"""Parameters of a distribution, by the names that predictions have: float32 [B, N] or [B, N, K]."""
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _LOG_STDDEV: Final = math.log(1e6)

@@ -20,7 +20,7 @@ RESERVED: Final = frozenset(
 )
 """Names that neither states nor actions of a dictionary may have."""
 MASK: Final = "_mask"
-"""What the name of an int action's mask ends with."""
+"""Suffix of the name of an int action's mask."""
 
 
 Nest: TypeAlias = "ValueSpec | dict[str, Nest]"

@@ -14,7 +14,7 @@ from ..spaces.specs import Values
 from .table_checks import EPISODE, frequency, parameter, real, whole
 
 WHERE: Final = "Agent.create"
-"""What messages begin with."""
+"""Beginning of messages."""
 
 
 def _buffer_observe(where: str, value: Any) -> Any:

@@ -20,7 +20,7 @@ from ....specs.ray_spec import LADDER, WHERE, RaySpec, agreed_steps, read_ray_sp
 from ....utils.rlgraph_errors import RLGraphWarning, mapping, refuse, unknown_at_once
 
 _BUFFERS: Final = ("buffer_enabled", "buffer_size")
-"""What ``observe_spec`` has beside ``n_step``: unrolls are stored as they come."""
+"""Keys of ``observe_spec`` beside ``n_step``: unrolls are stored as they come."""
 
 
 @dataclasses.dataclass(frozen=True)
