@@ -19,6 +19,16 @@ from axonrl.hooks import Hooks
 from axonrl.hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts
 from axonrl.tests.hooks.conftest import FakeSession as OfHooks
 
+EXPERIMENT = """
+name: pole
+seed: 3
+environment: {id: CartPole-v1}
+agent: {model_fn: dqn, params: {hidden: [8]}, memory: {kind: replay, size: 1000, batch_size: 8}}
+train: {first_update: 20, max_timesteps: 60}
+evaluate: {episodes: 1}
+"""
+"""A file that trains for 60 timesteps."""
+
 
 class FakeSession(OfHooks):
     """Every episode has two timesteps and a return of its own number."""

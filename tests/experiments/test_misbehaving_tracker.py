@@ -24,19 +24,12 @@ from axonrl.experiments.tracking.follower import Pusher, follow
 from axonrl.experiments.tracking.journal import Journal, TrackedRun
 from axonrl.experiments.tracking.producer import tracked
 from axonrl.experiments.tracking.trackers import choices
+from axonrl.tests.experiments.fakes import EXPERIMENT
 from axonrl.tests.experiments.sharing import files, tracked_run, wait
 from axonrl.tests.misbehaving_server import BREAKS_OFF, GARBAGE, PASSES_ON, REFUSES, SLOW, MisbehavingServer, Request
 from axonrl.tests.raising import raised
 
 TOKEN = "a-secret-token-0123456789"
-EXPERIMENT = """
-name: pole
-seed: 3
-environment: {id: CartPole-v1}
-agent: {model_fn: dqn, params: {hidden: [8]}, memory: {kind: replay, size: 1000, batch_size: 8}}
-train: {first_update: 20, max_timesteps: 60}
-evaluate: {episodes: 1}
-"""
 # Polyaxon's client leaves a file open when its upload fails.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"

@@ -19,6 +19,7 @@ from axonrl.experiments.tracking import wandb as tracking
 from axonrl.experiments.tracking.journal import Journal
 from axonrl.experiments.tracking.producer import tracked
 from axonrl.experiments.tracking.wandb import WandbError, WandbTracker
+from axonrl.tests.experiments import fakes
 from axonrl.tests.experiments.sharing import tracked_run, wait
 from axonrl.tests.fake_wandb import FakeWandb, records
 from axonrl.tests.misbehaving_server import HANGS, PASSES_ON, MisbehavingServer
@@ -26,15 +27,7 @@ from axonrl.tests.raising import raised
 
 UUID: Final = "0123456789abcdef0123456789abcdef"
 INPUTS: Final = {"rate": 0.5, "agent.model_fn": "dqn", "environment.id": "CartPole-v1", "hooks": []}
-EXPERIMENT: Final = """
-name: pole
-seed: 3
-environment: {id: CartPole-v1}
-agent: {model_fn: dqn, params: {hidden: [8]}, memory: {kind: replay, size: 1000, batch_size: 8}}
-train: {first_update: 20, max_timesteps: 60}
-evaluate: {episodes: 1}
-tracker: {kind: wandb, project: poles}
-"""
+EXPERIMENT: Final = f"{fakes.EXPERIMENT}tracker: {{kind: wandb, project: poles}}\n"
 
 
 @pytest.fixture(autouse=True)
