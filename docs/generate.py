@@ -205,6 +205,13 @@ def serving(table: str) -> str:
     return markdown(*TABLES[table]())
 
 
+def results(*names: str) -> str:
+    """The results of experiments in ``docs/results``; without names, of all."""
+    from . import result_tables
+
+    return result_tables.table(names) if names else result_tables.everything()
+
+
 def http(part: str) -> str:
     """A part of the page of the HTTP interface."""
     from .http_parts import PARTS
@@ -249,7 +256,7 @@ _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
         *(arguments, commands, events, example, http, kinds, names),
-        *(ops, parameters, session),
+        *(ops, parameters, results, session),
         *(rlgraph, serving, tensorforce),
     )
 }

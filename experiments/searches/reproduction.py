@@ -3,9 +3,10 @@
 Of each seed of an experiment NAME there are two files in a folder of results:
 
 ``NAME/seed_N.json``
-    What was run (``experiment``, ``seed``, digest of the ``settings``), with what (``made_with``: versions, commit,
-    machine), how far (``timesteps``, ``updates``, ``seconds``), and what it reached: the results of ``best`` and
-    ``last``, each of ``episodes`` new episodes, and the digest of the last ``weights``.
+    What was run (``experiment``, ``environment``, ``seed``, digest of the ``settings``), with what (``made_with``:
+    versions, commit, machine), how far (``timesteps``, ``updates``, ``seconds``), and what it reached: the results of
+    ``best`` and ``last``, each of ``episodes`` new episodes, the mean return of ``random`` actions in as many, and the
+    digest of the last ``weights``.
 ``NAME/seed_N.csv``
     The evaluations during training, and the mean return of the episodes of training since the evaluation before.
 """
@@ -35,6 +36,7 @@ from ...run_dir.statistics import interquartile_mean, interval
 from ..config.schema import ExperimentFile
 from ..console import Table
 from ..errors import RunFolderError
+from ..running.components import environment_of
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 REFERENCES: Final[Mapping[str, tuple[float, str]]] = {
@@ -54,12 +56,14 @@ _NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "track
 _RESULT: Final = fields.fields(
     {
         "experiment": fields.text,
+        "environment": fields.text,
         "seed": fields.whole(),
         "settings": fields.text,
         "made_with": fields.each(fields.optional(fields.scalar)),
         **dict.fromkeys(("timesteps", "updates"), fields.whole()),
         "seconds": fields.number,
         **dict.fromkeys(("best", "last"), fields.each(fields.number)),
+        "random": fields.number,
         "weights": fields.text,
     }
 )
@@ -70,6 +74,7 @@ class Result:
     """The result of one seed: the content of its JSON file. ``seconds`` are those of training, evaluations included."""
 
     experiment: str
+    environment: str
     seed: int
     settings: str
     made_with: Mapping[str, Any]
@@ -78,7 +83,17 @@ class Result:
     seconds: float
     best: Mapping[str, float]
     last: Mapping[str, float]
+    random: float
     weights: str
+
+    @property
+    def kept(self) -> float | None:
+        """How much of what training brought the last policy kept: (last - random) / (best - random).
+
+        None where the best policy is no better than random actions.
+        """
+        best, last = (each["episode_return_mean"] - self.random for each in (self.best, self.last))
+        return last / best if best > 0 else None
 
 
 def digest_of_settings(experiment: ExperimentFile) -> str:
@@ -121,6 +136,7 @@ def result_of(
     made_with = {**found.made_with, **simulators, "git_commit": commits[0] if commits else None}
     return Result(
         experiment=experiment.name,
+        environment=experiment.environment.id,
         seed=found.seed,
         settings=digest_of_settings(experiment),
         made_with=made_with,
@@ -129,8 +145,25 @@ def result_of(
         seconds=round(float(read_columns(folder).seconds.sum()) / found.num_envs, 1),
         best=best,
         last=last,
+        random=random_return(experiment, int(last["episodes"]), found.seed),
         weights=digest_of_weights(agent.get_weights()),
     )
+
+
+def random_return(experiment: ExperimentFile, episodes: int, seed: int) -> float:
+    """The mean return of so many episodes of random actions, without the wrappers that normalize."""
+    wrappers = [one for one in experiment.environment.wrappers if not one.kind.startswith("normalize_")]
+    plain = experiment.environment.model_copy(update={"wrappers": wrappers, "vectorization": "sync"})
+    total = 0.0
+    with environment_of(plain, 1) as env:
+        env.action_space.seed(seed)
+        for episode in range(episodes):
+            env.reset(seed=seed if episode == 0 else None)
+            ended = False
+            while not ended:
+                _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+                total, ended = total + float(reward), terminated or truncated
+    return round(total / episodes, 2)
 
 
 def write(results: Path, result: Result, run: Path) -> Path:
@@ -146,6 +179,12 @@ def write(results: Path, result: Result, run: Path) -> Path:
     write_atomically(path.with_suffix(".csv"), _curve(run).encode())
     write_atomically(path, (json.dumps(dataclasses.asdict(result), indent=1) + "\n").encode())
     return path
+
+
+def read_all(results: Path, name: str) -> list[Result]:
+    """Read the results of an experiment, in the order of their seeds; ``ValueError`` as :func:`read`."""
+    seeds = sorted(int(path.stem.removeprefix("seed_")) for path in (results / name).glob("seed_*.json"))
+    return [found for seed in seeds if (found := read(results, name, seed)) is not None]
 
 
 def read(results: Path, name: str, seed: int) -> Result | None:
@@ -197,12 +236,14 @@ def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
             "interval": [middle.low, middle.high],
         }
     reference = REFERENCES.get(name)
+    kept = sorted(one.kept for one in found if one.kept is not None)
     return {
         "experiment": name,
         "seeds": [one.seed for one in found],
         "timesteps": max(one.timesteps for one in found),
         "seconds": sum(one.seconds for one in found),
         "reference": None if reference is None else {"return": reference[0], "source": reference[1]},
+        "kept": {"median": statistics.median(kept), "lowest": kept[0]} if kept else None,
         **policies,
     }
 

@@ -1,7 +1,6 @@
 """Each benchmark runs, on tiny numbers, and prints what it is for. Nothing here depends on speed."""
 
 import dataclasses
-import json
 import shlex
 import subprocess
 import sys
@@ -10,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from axonrl.benchmarks import dialects, distributed, learning, rlgraph, run, tensorforce
+from axonrl.benchmarks import dialects, distributed, rlgraph, run, tensorforce
 from axonrl.benchmarks.cases import Case
 from axonrl.benchmarks.run import MeasurementError, Runner
 from axonrl.benchmarks.topics import ENVIRONMENTS
-from axonrl.tests.made_start import made_start
 
 pytestmark = pytest.mark.benchmark
 server, ray = pytest.mark.server, pytest.mark.ray
@@ -99,34 +97,3 @@ def test_actors_of_one_process_are_measured(tmp_path: Path, monkeypatch: pytest.
     words = "--draft --only Ape-X-inline --rounds 1 --warm-up 0 --seconds 0.5"
     assert distributed.main(["--peers", str(tmp_path), *words.split()]) == 0
     assert "axonrl, Ape-X, inline" in (tmp_path / "runs" / "benchmarks" / "DISTRIBUTED.md").read_text(encoding="utf-8")
-
-
-def test_finished_runs_become_a_table_and_a_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = (learning.ROOT / "experiments" / "dqn_cartpole.yml").read_text(encoding="utf-8")
-    for seed, best, last in [(3, 500.0, 480.0), (7, 498.0, 490.0)]:
-        folder = tmp_path / f"dqn_cartpole-{seed}"
-        folder.mkdir()
-        returns = {
-            name: {"episode_return_mean": value, "episodes": 100} for name, value in (("best", best), ("last", last))
-        }
-        found = {"settings": settings, "timesteps": 50_000, **returns}
-        (folder / "learning.json").write_text(json.dumps(found), encoding="utf-8")
-        (folder / "experiment.yml").write_text(settings.replace("seed: 0", f"seed: {seed}"), encoding="utf-8")
-        versions = {"axonrl": "0.1.0", "tensorflow": "2.21.0"}
-        started = made_start(started="2026-01-02T10:00:00Z", made_with=versions)
-        (folder / "record.json").write_text(json.dumps([started]), encoding="utf-8")
-        rows = [f"{i},{10 * i},{float(i + seed)},10,0.1" for i in range(1, 41)]
-        head = "episode,global_timestep,episode_return,length,seconds"
-        (folder / "episodes.csv").write_text("\n".join([head, *rows, ""]), encoding="utf-8")
-    monkeypatch.setattr(learning, "RUNS", tmp_path)
-    words = ["dqn_cartpole", "--seeds", "3,7", "--picture", str(tmp_path / "curve.png")]
-    monkeypatch.setattr(sys, "argv", ["learning.py", *words])
-    learning.main()
-    printed = capsys.readouterr().out
-    # Half the width of the interval: 12.706 * sqrt(2) / sqrt(2), 12.706 * sqrt(50) / sqrt(2).
-    assert "| `dqn_cartpole` | best | 499.0 ± 12.7 | 500.0, 498.0 | 3,7 | 100 | 50,000 |" in printed
-    assert "| `dqn_cartpole` | last | 485.0 ± 63.5 | 480.0, 490.0 | 3,7 | 100 | 50,000 |" in printed
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert "<!-- CartPole-v1: DQN -->" in (tmp_path / "curve.svg").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.docs import result_tables
 from axonrl.experiments.commands import seeds
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import load
@@ -73,17 +74,56 @@ def test_what_has_a_result_is_not_run_again(
         return 143
 
     monkeypatch.setattr(seeds, "run", run)
-    results = ("--results", str(tmp_path), "--json")
+    into = ("--results", str(tmp_path), "--json")
     for seed, (best, last) in {3: (30, 20), 4: (50, 30), 5: (40, 10)}.items():
         made(tmp_path, tmp_path / f"run-{seed}", seed, best=best, last=last)
-    assert main(["reproduce", "dqn_cartpole", "--seeds", "3-5", *results]) == 0
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "3-5", *into]) == 0
     found = json.loads(capsys.readouterr().out)
     assert not asked
     assert found["best"] == {"returns": [30, 50, 40], "mean": 40, "interquartile_mean": 40, "interval": [30, 50]}
     assert (found["last"]["mean"], found["seeds"], found["reference"]) == (20, [3, 4, 5], None)
     # Another seed, and all of them with other settings; both are stopped.
-    assert main(["reproduce", "dqn_cartpole", "--seeds", "4,6", "--jobs", "2", *results]) == 143
-    assert main(["reproduce", "dqn_cartpole", "--seeds", "3,4", "--timesteps", "1e4", *results]) == 143
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "4,6", "--jobs", "2", *into]) == 143
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "3,4", "--timesteps", "1e4", *into]) == 143
     folder = Path("runs/reproduced/dqn_cartpole")
     assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None)]
     assert capsys.readouterr().out == ""
+
+
+def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:
+    experiment = load(shipped()["dqn_acrobot"])[0]
+    assert reproduction.random_return(experiment, 2, 3) <= -300  # random actions hardly ever swing it up in 500
+    found = [
+        reproduction.Result("name", "id", seed, "", {}, 1, 1, 1.0, {"episode_return_mean": best}, last, -50.0, "")
+        for seed, best, last in [
+            (1, 150.0, {"episode_return_mean": 100.0}),
+            (2, 50.0, {"episode_return_mean": 40.0}),
+            (3, -60.0, {"episode_return_mean": -70.0}),
+        ]
+    ]
+    assert [one.kept for one in found] == [0.75, 0.9, None]
+    assert reproduction.summary("name", found)["kept"] == {"median": pytest.approx(0.825), "lowest": 0.75}
+
+
+def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_tables, "RESULTS", tmp_path)
+    for seed, (best, last) in {3: (30, 20), 4: (50, 30), 6: (40, 10)}.items():
+        made(tmp_path, tmp_path.parent / f"run-{seed}", seed, best=best, last=last)
+    found = result_tables.everything()
+    assert "## CartPole-v1\n" in found
+    assert "| `dqn_cartpole` | best | 40.0 | - | 30.0, 50.0, 40.0 | - | 3-4, 6 | 60 | 0.0 | - |" in found
+    assert "`ppo_cartpole`" in found.partition("## Not run")[2]
+    assert "`dqn_cartpole`" not in found.partition("## Not run")[2]
+    short = tmp_path / "dqn_cartpole" / "seed_6.csv"  # this run ended at its first evaluation
+    short.write_text("timesteps,return_mean,return_std,training_return\n30,55.00,0.00,\n")
+    band = result_tables.band("dqn_cartpole", "return_mean")
+    assert [band.timesteps.tolist(), band.low.tolist(), band.mean.tolist(), band.high.tolist()] == [
+        [30, 60],
+        [25, 35],
+        [35, pytest.approx(125 / 3)],
+        [55, 55],
+    ]
+    result_tables.draw(tmp_path / "curve.svg", "CartPole-v1", [["dqn_cartpole"]], "return_mean")
+    assert "<!-- dqn_cartpole -->" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="ppo_cartpole has no result"):
+        result_tables.table(["ppo_cartpole"])

@@ -1,0 +1,251 @@
+"""Tables and pictures of the results that ``axonrl reproduce`` writes.
+
+``python -m axonrl.docs.result_tables`` draws the pictures; ``generate.py`` writes
+the tables.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.protocols import Array
+from ..experiments.config.shipped import shipped
+from ..experiments.searches import reproduction
+from ..experiments.searches.reproduction import Result
+from ..run_dir.learning_curve import BLUE, ORANGE, STYLE
+from ..run_dir.statistics import are_few
+from .tables import markdown
+
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+IMAGES: Final = RESULTS.parent / "images" / "results"
+HOME: Final = {"cartpole": ("ppo_cartpole", "dqn_cartpole")}
+"""Pictures beside those of each environment, by name, and their experiments."""
+_COLOURS: Final = (BLUE, ORANGE)
+_COLUMNS: Final = 4
+_SECTION: Final = """\
+## {environment}
+
+![Returns during training in {environment}](images/results/{file}.svg)
+
+Random actions return {random:,.1f}.
+
+{table}"""
+_HEAD: Final = (
+    *("experiment", "policy", "mean", "interquartile mean", "of each seed", "kept"),
+    *("seeds", "timesteps", "minutes a seed", "reference"),
+)
+
+
+def by_environment() -> dict[str, dict[str, list[Result]]]:
+    """The results of each experiment by environment, in alphabetical order."""
+    found: dict[str, dict[str, list[Result]]] = defaultdict(dict)
+    for name in sorted(path.name for path in RESULTS.iterdir() if path.is_dir()):
+        if results := reproduction.read_all(RESULTS, name):
+            found[results[0].environment][name] = results
+    return dict(sorted(found.items()))
+
+
+def table(names: Sequence[str]) -> str:
+    """The results of experiments, a row for each policy."""
+    rows: list[Sequence[str]] = []
+    for name in names:
+        results = reproduction.read_all(RESULTS, name)
+        if not results:
+            raise ValueError(f"{RESULTS / name} has no result")
+        found = reproduction.summary(name, results)
+        rows += [_row(name, policy, found) for policy in ("best", "last")]
+    return markdown(_HEAD, rows)
+
+
+def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+    one, seeds, kept, reference = (
+        found[policy],
+        found["seeds"],
+        found["kept"],
+        found["reference"],
+    )
+    low, high = one["interval"]
+    middle = f"{one['interquartile_mean']:,.1f} ({low:,.1f} to {high:,.1f})"
+    return (
+        f"`{name}`",
+        policy,
+        f"{one['mean']:,.1f}",
+        "-" if are_few(len(seeds)) else middle,
+        ", ".join(f"{value:,.1f}" for value in one["returns"]),
+        "-"
+        if kept is None or policy == "best"
+        else f"{kept['median']:.2f} ({kept['lowest']:.2f})",
+        spelled(seeds),
+        f"{found['timesteps']:,}",
+        f"{found['seconds'] / len(seeds) / 60:,.1f}",
+        "-"
+        if reference is None
+        else f"{reference['return']:,.0f} ({reference['source']})",
+    )
+
+
+def spelled(seeds: Sequence[int]) -> str:
+    """Increasing seeds as text, such as ``"100-102, 105"``."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(
+        str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}"
+        for each in parts
+    )
+
+
+def everything() -> str:
+    """A section for each environment, and the experiments without results."""
+    found = by_environment()
+    sections = [
+        _SECTION.format(
+            environment=environment,
+            file=_file(environment),
+            random=_random(experiments),
+            table=table(list(experiments)),
+        )
+        for environment, experiments in found.items()
+    ]
+    done = {name for experiments in found.values() for name in experiments}
+    missing = ", ".join(f"`{name}`" for name in shipped() if name not in done)
+    what = f"The pages of these experiments show earlier runs:\n{missing}."
+    return "\n\n".join([*sections, *([f"## Not run\n\n{what}"] if missing else [])])
+
+
+def _random(experiments: Mapping[str, Sequence[Result]]) -> float:
+    return float(
+        np.mean([one.random for results in experiments.values() for one in results])
+    )
+
+
+def _file(environment: str) -> str:
+    return environment.lower().replace("/", "-").replace(":", "-")
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """Returns of several runs over timesteps [P]: mean, lowest, highest."""
+
+    timesteps: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+def band(name: str, column: str) -> Band:
+    """A column of the CSV files of an experiment.
+
+    A run that ended before others keeps its last value.
+    """
+    curves = []
+    for path in sorted((RESULTS / name).glob("seed_*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [
+                (float(row["timesteps"]), float(row[column]))
+                for row in csv.DictReader(file)
+                if row[column]
+            ]
+        curves.append(np.asarray(rows).T)
+    grid = max((steps for steps, _ in curves), key=len)
+    stacked = np.stack(
+        [np.interp(grid, steps, returns) for steps, returns in curves]
+    )  # [runs, P]
+    return Band(grid, stacked.mean(0), stacked.min(0), stacked.max(0))
+
+
+def draw(
+    path: Path, title: str, panels: Sequence[Sequence[str]], column: str
+) -> None:
+    """Draw curves of experiments in one environment; references are lines.
+
+    Args:
+        path: an SVG or PNG file.
+        title: of the picture.
+        panels: the names of the experiments in each panel.
+        column: of the CSV files.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(len(panels), _COLUMNS)
+    rows = -(-len(panels) // columns)
+    style: dict[Any, Any] = {
+        **STYLE,
+        "svg.hashsalt": "axonrl",
+    }  # the same curves are the same file
+    what = (
+        "greedy evaluations" if column == "return_mean" else "episodes of training"
+    )
+    with mpl.rc_context(style):
+        figure = Figure(
+            figsize=(max(8, 3 * columns), max(4.5, 2.2 * rows)),
+            dpi=150,
+            layout="constrained",
+        )
+        FigureCanvasAgg(figure)
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        figure.supxlabel("timesteps", fontsize="medium")
+        figure.supylabel(f"return, {what}", fontsize="medium")
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
+        for axes, names in zip(grid, panels, strict=False):
+            for name, colour in zip(names, _COLOURS, strict=False):
+                _curve(axes, name, colour, column)
+            axes.legend(frameon=False, fontsize=8, loc="lower right")
+            axes.xaxis.set_major_formatter(
+                lambda value, _: f"{value / 1000:,.0f}k" if value else "0"
+            )
+        for axes in list(grid)[len(panels) :]:
+            axes.set_visible(False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(
+            path, metadata={"Date": None} if path.suffix == ".svg" else None
+        )
+
+
+def _curve(axes: Any, name: str, colour: str, column: str) -> None:
+    one = band(name, column)
+    axes.fill_between(
+        one.timesteps, one.low, one.high, color=colour, alpha=0.18, linewidth=0
+    )
+    axes.plot(one.timesteps, one.mean, color=colour, linewidth=1.8, label=name)
+    if reference := reproduction.REFERENCES.get(name):
+        value, source = reference
+        axes.axhline(
+            value,
+            color=colour,
+            linewidth=1,
+            linestyle="--",
+            label=f"{value:,.0f}, {source}",
+        )
+
+
+if __name__ == "__main__":
+    for environment, experiments in by_environment().items():
+        curves = [
+            [name]
+            for name in experiments
+            if len(band(name, "return_mean").timesteps) > 1
+        ]
+        draw(
+            IMAGES / f"{_file(environment)}.svg", environment, curves, "return_mean"
+        )
+    for picture, names in HOME.items():
+        for suffix in (".png", ".svg"):
+            draw(
+                IMAGES.parent / f"{picture}{suffix}",
+                "CartPole-v1",
+                [names],
+                "training_return",
+            )
