@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .solution import TASKS
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -121,6 +123,10 @@ CASES: Final = (
     Case("start", ("axonrl_agent", "sb3"), {"algorithm": "ppo", "times": 3}, "PPO, CartPole-v1"),
     Case("start", ("axonrl_agent", "sb3"), {"algorithm": "dqn", "times": 3}, "DQN, CartPole-v1"),
     Case("start", ("axonrl_agent", "sb3"), {"algorithm": "sac", "times": 3}, "SAC, Pendulum-v1"),
+    *(
+        Case("solution", ("axonrl_agent", "sb3"), {"task": task, "seeds": list(range(100, 105))}, task)
+        for task in TASKS
+    ),
     Case("cli", ("axonrl",), {"times": 5}),
     Case("vector", ("axonrl", "gymnasium"), {"copies": [8, 64], "seconds": _SECONDS}),
     Case("environment", ("gymnasium",), {"timesteps": 100_000}),
@@ -144,7 +150,16 @@ CASES: Final = (
 )
 QUICK: Final = {
     **{"timesteps": 2_048, "rollouts": 1, "seconds": 0.05, "times": 1},
-    **{"calls": 100, "number": 5, "transitions": 200, "woken": 3, "records": 200, "connections": 8, "tries": 2},
+    **{
+        "calls": 100,
+        "number": 5,
+        "transitions": 200,
+        "woken": 3,
+        "records": 200,
+        "connections": 8,
+        "tries": 2,
+        "seeds": [100],
+    },
 }
 """Arguments of a quick run, which only shows that everything works."""
 
@@ -219,6 +234,7 @@ GOALS: Final = (
         for row in ("PPO, CartPole-v1", "DQN, CartPole-v1", "SAC, Pendulum-v1")
         for when, at_least in (("the first time", 1 / 1.5), ("with a cached program", 1 / 0.35))
     ),
+    *(Goal(f"time to solution, {task}", "solution", f"s, {task}", "axonrl_agent", "sb3", 5) for task in TASKS),
     Goal("acting, 2x64, batch 1", "act", "2x64, batch 1", "axonrl_agent", "torch", 5),
     Goal("DQN update, 2x64, batch 32", "update", "2x64, batch 32", "axonrl_agent", "sb3", 10),
     Goal(

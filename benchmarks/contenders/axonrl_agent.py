@@ -23,6 +23,7 @@ from axonrl.models import trpo as trpo_model
 
 from .. import settings
 from ..settings import NETWORKS, Network
+from ..solution import TASKS, command_of, measured, rows
 from ..timing import microseconds, process, seconds_of, start_of
 
 PRIORITIZED = {"sampler": {"kind": "prioritized", "alpha": settings.ALPHA, "beta": settings.BETA}}
@@ -282,3 +283,11 @@ def start(algorithm: str, times: int) -> dict[str, float]:
             statistics.median, zip(*again, strict=True)
         )
     return found
+
+
+def solution(task: str, seeds: Sequence[int]) -> dict[str, float]:
+    """Runs of an experiment until its task is solved, with the program in the cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "AXONRL_CACHE": str(Path(folder, "cache"))}
+        commands = [command_of(TASKS[task], seed, f"{folder}/run-{seed}") for seed in (0, *seeds)]
+        return rows([measured(command, env) for command in commands][1:])  # the first fills the cache

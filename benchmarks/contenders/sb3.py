@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -20,6 +23,7 @@ from stable_baselines3.dqn import CnnPolicy, MlpPolicy
 
 from .. import settings
 from ..settings import NETWORKS, Network
+from ..solution import EPISODES, EVERY, TASKS, measured, rows
 from ..timing import microseconds, process, seconds_of, start_of
 
 torch.set_num_threads(settings.threads())
@@ -269,3 +273,48 @@ def start(algorithm: str, times: int) -> dict[str, float]:
     seconds, megabytes = process(TRAIN, algorithm, "256" if algorithm == "ppo" else "200", times=times)
     rows = ("the first time", "with a cached program")
     return {f"{row}, {unit}": value for row in rows for unit, value in (("s", seconds), ("MB", megabytes))}
+
+
+SOLVE: Final = """
+import json, sys, time
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+import torch
+torch.set_num_threads(1)
+task, seed, every, episodes, solved = json.loads(sys.argv[1])
+class Solution(BaseCallback):
+    next, seconds, reached = every, 0.0, False
+    def _on_step(self):
+        if self.num_timesteps < self.next:
+            return True
+        self.next += every
+        began = time.perf_counter()
+        self.reached = evaluate_policy(self.model, copy, episodes)[0] >= solved
+        self.seconds += time.perf_counter() - began
+        return not self.reached
+copy = make_vec_env("Pendulum-v1" if task == "sac" else "CartPole-v1", seed=seed + 1_000)
+if task == "ppo":
+    settings = {"n_steps": 32, "batch_size": 256, "n_epochs": 20, "gae_lambda": 0.8, "gamma": 0.98}
+    schedules = {"learning_rate": lambda left: 1e-3 * left, "clip_range": lambda left: 0.2 * left}
+    model, timesteps = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8, seed=seed), **settings, **schedules), 100_000
+elif task == "dqn":
+    settings = {"learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1_000}
+    settings |= {"target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "exploration_fraction": 0.16}
+    settings |= {"exploration_final_eps": 0.04, "policy_kwargs": {"net_arch": [256, 256]}}
+    model, timesteps = DQN("MlpPolicy", "CartPole-v1", seed=seed, **settings), 50_000
+else:
+    model, timesteps = SAC("MlpPolicy", "Pendulum-v1", seed=seed, learning_rate=1e-3), 20_000
+watch = Solution()
+model.learn(timesteps, callback=watch, log_interval=None)
+print(json.dumps([watch.seconds, bool(watch.reached), model.num_timesteps]), flush=True)
+"""
+"""RL Baselines3 Zoo's settings."""
+
+
+def solution(task: str, seeds: Sequence[int]) -> dict[str, float]:
+    """Runs until a task is solved."""
+    given = [[task[:3].lower(), seed, EVERY, EPISODES, TASKS[task].solved] for seed in (0, *seeds)]
+    commands = [[sys.executable, "-c", SOLVE, json.dumps(each)] for each in given]
+    return rows([measured(command, dict(os.environ)) for command in commands[1:]])
