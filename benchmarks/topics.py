@@ -204,8 +204,8 @@ TOPICS: Final = {
     ),
     "solution": Topic(
         "Time to solution: from the start of a process until 20 greedy episodes return enough",
-        "475 in CartPole-v1, -180 in Pendulum-v1; evaluated every 1,000 timesteps, which does not count. `axonrl run` has"
-        " the program in the cache, and settings that ship or those of Stable-Baselines3, which are always RL Baselines3"
+        "475 in CartPole-v1, -180 in Pendulum-v1; evaluated every 1,000 timesteps, which does not count. `axonrl run`"
+        " has the program in the cache, and settings that ship or those of Stable-Baselines3, which are RL Baselines3"
         " Zoo's. Medians of seeds 100 to 104; a run that ends unsolved counts as endless.",
     ),
     "cli": Topic("`axonrl --help`: seconds", "From the start of the process to its end."),
