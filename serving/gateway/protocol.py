@@ -17,7 +17,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..refusals import RefusedError
-from .http_messages import Network, trusted
+from .gateway import Network
+from .http_messages import trusted
 from .problems import MEDIA_TYPE, document
 from .prometheus import Meters
 from .settings import Settings

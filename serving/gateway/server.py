@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import signal
 import socket
 import ssl
@@ -18,17 +17,14 @@ from typing import Any, Final
 
 import uvicorn
 import uvloop
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import logs
 from ..logs import LOGGER
 from ..refusals import RefusedError
-from .app import application
-from .edge import ALWAYS, METRICS_TYPE
+from .edge import Edge
 from .gateway import Gateway
-from .http_messages import Page, send_answer, send_problem
-from .problems import not_found
 from .protocol import Guard, GuardedConfig, GuardedProtocol
+from .routes import METRICS
 from .settings import SettingsError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -38,12 +34,7 @@ _REFRESH: Final = 4.0
 _NOTE, _TIDY, _DAY = 60.0, 3600.0, 86400.0
 
 
-def serve(
-    gateway: Gateway,
-    *,
-    page: Page | None = None,
-    during: AbstractAsyncContextManager[object] | None = None,
-) -> int:
+def serve(gateway: Gateway, *, during: AbstractAsyncContextManager[object] | None = None) -> int:
     """Serve until a signal arrives.
 
     The first line of output is printed when ``/readyz`` answers 200. At SIGTERM or SIGINT the server accepts no new
@@ -51,7 +42,6 @@ def serve(
 
     Args:
         gateway: the configuration, accounts, workers, ...
-        page: the web page, for other paths outside the interface.
         during: entered in the event loop before the first request, left after the last one: the pool's processes.
 
     Returns:
@@ -66,7 +56,7 @@ def serve(
     bound = listening(listen.host, listen.port)
     handler = logs.configure(gateway.settings.log.level)
     try:
-        return uvloop.run(_served(gateway, bound, page, during))
+        return uvloop.run(_served(gateway, bound, during))
     finally:
         bound.close()
         logs.unconfigure(handler)
@@ -120,12 +110,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _served(
-    gateway: Gateway, bound: socket.socket, page: Page | None, during: AbstractAsyncContextManager[object] | None
-) -> int:
+async def _served(gateway: Gateway, bound: socket.socket, during: AbstractAsyncContextManager[object] | None) -> int:
     listen = gateway.settings.listen
     tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
-    server = _Server(_config(gateway, application(gateway, page), **tls))
+    server = _Server(_config(gateway, Edge(gateway), **tls))
     received: list[int] = []
 
     def stop(number: int) -> None:
@@ -173,7 +161,7 @@ async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.
     LOGGER.info("serving")
 
 
-def _config(gateway: Gateway, app: ASGIApp, **more: Any) -> GuardedConfig:
+def _config(gateway: Gateway, app: Edge, **more: Any) -> GuardedConfig:
     settings = gateway.settings
     config = GuardedConfig(
         app,
@@ -197,18 +185,7 @@ def _metrics_server(gateway: Gateway) -> _Server | None:
     port = gateway.settings.metrics.port
     if port is None:
         return None
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        request_id = secrets.token_hex(8)
-        headers = [(b"x-request-id", request_id.encode()), *ALWAYS]
-        if scope["path"] == "/metrics":
-            await send_answer(send, 200, await asyncio.to_thread(gateway.meters.text), headers, METRICS_TYPE)
-        else:
-            await send_problem(receive, send, not_found("the path"), request_id, headers)
-
-    return _Server(_config(gateway, app, port=port))
+    return _Server(_config(gateway, Edge(gateway, METRICS), port=port))
 
 
 @contextlib.contextmanager
