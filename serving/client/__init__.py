@@ -1,6 +1,6 @@
 """RemoteAgent: an agent hosted by a service; uses only the standard library."""
 
-from .agent_info import OTHER_MODELS, SUPPORTED_MODELS
+from .calls import OTHER_MODELS, SUPPORTED_MODELS
 from .errors import (
     AuthenticationError,
     Conflict,

@@ -9,9 +9,8 @@ import urllib.parse
 import warnings
 from typing import Any, ClassVar, Final
 
-from . import address, agent_info, credentials, logins, state, values
+from . import address, credentials, logins, state, values
 from .address import Address
-from .agent_info import Facts
 from .credentials import Login, Secret
 from .errors import ArgumentError, NotFound, ServiceError
 from .logins import Session, Verify
@@ -66,17 +65,21 @@ class Calls:
             **hyperparameters,
         }
         self._name, self._url = agent_name, where.url
-        self._environment = values.environment(environment or random_environment())
-        config = dict(hyperparameters)
-        first = agent_info.from_arguments(config)
-        self._given = {name: values.setting(value, name) for name, value in config.items()}
+        self._environment = environment or random_environment()
+        config = {name: values.setting(value, name) for name, value in hyperparameters.items()}
+        obs_size = config.pop("obs_size", None)
+        config["state_size"] = values.either(config.get("state_size"), obs_size, "state_size", "obs_size")
+        names = ("state_size", "action_size", "agent_model")
+        self._first = {name: _fact(config.pop(name, None)) for name in names}
+        """Facts that are known from the start."""
+        self._given = config
+        self._facts, self._config = self._first, dict[str, Any]()
         quoted = urllib.parse.quote(agent_name, safe="")
         self._path, self._snapshot = f"/agents/{quoted}", f"/snapshots/{quoted}"
         found = credentials.find(access_token, username, password)
         token = found if isinstance(found, Secret) else None
         login = logins.shared(where, verify, found) if isinstance(found, Login) else None
         self._session = Session(self._connect(where, verify), token, login, timeout, retry_deadline)
-        self._facts = Facts(self._session, self._path, first)
         if not self._awaits:
             self._session.log_in()
 
@@ -105,7 +108,7 @@ class Calls:
         return self._url
 
     def __repr__(self) -> str:
-        model = self._facts.known.model
+        model = self._facts.get("agent_model")
         known = f", agent_model={model!r}" if model is not None else ""
         return f"{type(self).__name__}({self._name!r}, url={self.url!r}{known})"
 
@@ -150,24 +153,25 @@ class Calls:
             The agent object.
 
         Raises:
-            ValueError: an unknown model or invalid sizes; nothing was sent.
             Conflict: the name is taken, or the quota used up.
-            InvalidRequest: a hyperparameter is invalid.
+            InvalidRequest: an unknown model, an invalid size or hyperparameter; a ValueError.
         """
         state_size = values.either(state_size, obs_size, "state_size", "obs_size")
-        first = self._facts.first
-        model = agent_info.checked_model(first.model if agent_model is None else agent_model)
+        sizes = {"state_size": state_size, "action_size": action_size}
+        sizes = {name: self._first[name] if value is None else value for name, value in sizes.items()}
+        if observation_space is not None and state_size is None:
+            del sizes["state_size"]
         settings = {"discrete": discrete, "observation_space": observation_space}
-        settings |= {"action_low": action_low, "action_high": action_high}
+        settings |= {"action_low": action_low, "action_high": action_high, **sizes}
         given = {name: values.setting(value, name) for name, value in settings.items() if value is not None}
-        config = {**self._given, **given}
-        if config.get("observation_space") is None:
-            config["state_size"] = values.size(first.state_size if state_size is None else state_size, "state_size")
-        elif state_size is not None:
-            raise ArgumentError("state_size and observation_space exclude each other", "state_size")
-        config["action_size"] = values.size(first.action_size if action_size is None else action_size, "action_size")
-        body = {"name": self._name, "model": model, "description": self.description, "config": config}
-        return await self._create(values.encode({**body, "is_active": values.flag(active, "active")}))
+        body = {
+            "name": self._name,
+            "model": self._first["agent_model"] if agent_model is None else agent_model,
+            "description": self.description,
+            "config": {**self._given, **given},
+            "is_active": values.flag(active, "active"),
+        }
+        return await self._create(values.encode(body))
 
     async def _create(self, body: bytes) -> dict[str, Any]:
         """Send a creation, and wait until the agent acts."""
@@ -181,7 +185,7 @@ class Calls:
         if agent.get("status") in ("creating", "failed"):
             message = f"The agent {self._name} was not created: its status is {agent['status']}"
             raise ServiceError(message, answer.status, "agent_failed", message, answer.request_id)
-        return self._facts.note(agent)
+        return self._note(agent)
 
     @operation
     async def remove(self, *, agent_name: str, quite: bool = True) -> bool:
@@ -208,18 +212,18 @@ class Calls:
         except NotFound:
             return False
         finally:
-            self._facts.forget()
+            self._forget()
         return True
 
     @attribute
     async def exists(self) -> bool:
         """Whether the agent exists and is completely created. A refused token raises."""
-        return await self._facts.exists()
+        return await self._exists()
 
     @attribute
     async def is_active(self) -> bool:
         """Whether it acts and learns."""
-        return await self._facts.is_active()
+        return await self._is_active()
 
     @operation
     async def activate(self) -> None:
@@ -234,41 +238,82 @@ class Calls:
     @attribute
     async def hparams(self) -> dict[str, int | float | str]:
         """Hyperparameters and sizes, as far as known; asks once if none are."""
-        if not self._facts.known.config and not self._given:
-            await self._facts.info()
-        return agent_info.hparams(self._facts.known.config or self._given)
+        if not self._config and not self._given:
+            await self._info()
+        values = (self._config or self._given).items()
+        numbers = {name: int(value) if isinstance(value, bool) else value for name, value in values}
+        return {name: one if isinstance(one, int | float | str) else str(one) for name, one in numbers.items()}
 
     @operation
     async def info(self) -> dict[str, Any]:
         """The agent object: its configuration, status and counters."""
-        return await self._facts.info()
+        return await self._info()
 
     @operation
     async def sync(self) -> None:
         """Update model, sizes and hyperparameters from the service."""
-        await self._facts.info()
+        await self._info()
 
     @attribute
     async def state_size(self) -> Size:
         """Number of numbers in an observation, or its shape; None for a Dict of observations."""
-        return await self._facts.fact("state_size")  # type: ignore[no-any-return]
+        return await self._fact("state_size")  # type: ignore[no-any-return]
 
     obs_size = state_size
 
     @attribute
     async def action_size(self) -> Size:
         """Number of actions, or of numbers in an action, or their shape."""
-        return await self._facts.fact("action_size")  # type: ignore[no-any-return]
+        return await self._fact("action_size")  # type: ignore[no-any-return]
 
     @attribute
     async def agent_model(self) -> str:
         """Model, such as ``"dqn"``."""
-        return await self._facts.fact("model")  # type: ignore[no-any-return]
+        return await self._fact("agent_model")  # type: ignore[no-any-return]
 
     @attribute
     async def discrete(self) -> bool:
         """Whether actions are integers."""
-        return await self._facts.fact("discrete")  # type: ignore[no-any-return]
+        return await self._fact("discrete")  # type: ignore[no-any-return]
+
+    async def _fact(self, name: str) -> Any:
+        """A known fact; asks the service if it is unknown."""
+        if self._facts.get(name) is None:
+            await self._info()
+        return self._facts[name]
+
+    async def _info(self, most: float | None = None) -> dict[str, Any]:
+        """Get the agent object, and store its facts; ``most`` as for :meth:`.Session.send`."""
+        try:
+            return self._note(await self._session.ask(Request("GET", self._path), an_object, most=most))
+        except NotFound:
+            self._forget()
+            raise
+
+    async def _exists(self, most: float | None = None) -> bool:
+        try:
+            return (await self._info(most)).get("status") != "creating"
+        except NotFound:
+            return False
+
+    async def _is_active(self, most: float | None = None) -> bool:
+        return bool((await self._info(most)).get("is_active"))
+
+    def _note(self, agent: dict[str, Any]) -> dict[str, Any]:
+        """Store the facts of the agent object."""
+        self._config = config = agent.get("config", {})
+        shape = config.get("observation_space", {}).get("shape")
+        self._facts = {
+            "state_size": _fact(config.get("state_size", config.get("obs_size", shape))),
+            "action_size": _fact(config.get("action_size")),
+            "agent_model": agent.get("model"),
+            "discrete": agent.get("discrete"),
+        }
+        return agent
+
+    def _forget(self) -> None:
+        """Drop all facts: the agent is gone, and another may get its name."""
+        self._facts, self._config = self._first, {}
 
     @attribute
     async def loss(self) -> dict[str, Any]:
@@ -299,10 +344,7 @@ class Calls:
     @operation
     async def episodes(self, last: int = 100) -> list[dict[str, Any]]:
         """The last finished episodes: return, length, kind of end, environment and time."""
-        count = values.size(last, "last")
-        if not isinstance(count, int):
-            raise ArgumentError(f"last must be a positive integer, got {count!r}", "last")
-        return await self._session.ask(Request("GET", f"{self._path}/episodes?limit={count}"), a_list)
+        return await self._session.ask(Request("GET", f"{self._path}/episodes?limit={int(last)}"), a_list)
 
     @operation
     async def get_access_token(
@@ -320,6 +362,34 @@ class Calls:
         if isinstance(found, Secret):
             return found.reveal()
         return await logins.new_token(self._session.transport, found, *self._session.limits)
+
+
+SUPPORTED_MODELS: Final[list[str]] = ["dqn", "ppo", "ddpg", "rainbow"]
+"""Models of the original interface."""
+OTHER_MODELS: Final[list[str]] = [
+    "a2c",
+    "c51",
+    "crossq",
+    "impala",
+    "iqn",
+    "naf",
+    "pqn",
+    "qr_dqn",
+    "redq",
+    "sac",
+    "td3",
+    "tqc",
+    "trpo",
+    "vpg",
+]
+"""Further models that axonrl's service hosts."""
+
+
+def _fact(value: Any) -> Any:
+    """A size or a model: a shape as a tuple, a name in lower case."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return value.lower() if isinstance(value, str) else value
 
 
 def random_environment() -> str:
