@@ -7,21 +7,18 @@ import os
 import secrets
 import urllib.parse
 import warnings
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from . import address, credentials, logins, state, values
 from .address import Address
 from .credentials import Login, Secret
-from .errors import ArgumentError, NotFound, ServiceError
+from .errors import ArgumentError, NotFound
 from .logins import Session, Verify
-from .messages import Request, a_list, an_object, parsed
+from .messages import Request, a_list, an_object
 from .operations import attribute, operation
 from .retries import Transport
 from .state import EncodedAgentState
 from .values import Size
-
-_POLL: Final = 0.25  # seconds
-_POLLS: Final = 480
 
 
 class Calls:
@@ -52,19 +49,10 @@ class Calls:
         if not isinstance(agent_name, str) or agent_name in ("", ".", ".."):
             raise ArgumentError(f"agent_name must be a name, got {agent_name!r}", "agent_name")
         description = "" if description is None else description
-        if not isinstance(description, str):
-            raise ArgumentError(f"description must be a string, got {description!r}", "description")
-        self._arguments = {  # without credentials: for pickling
-            "agent_name": agent_name,
-            "description": description,
-            "url": where.url,
-            "timeout": timeout,
-            "retry_deadline": retry_deadline,
-            "environment": environment,
-            "verify": verify,
-            **hyperparameters,
-        }
         self._name, self._url = agent_name, where.url
+        own = {"agent_name": agent_name, "description": description, "url": where.url, "environment": environment}
+        own |= {"timeout": timeout, "retry_deadline": retry_deadline, "verify": verify}
+        self._arguments = {**own, **hyperparameters}  # without credentials: for pickling
         self._environment = environment or random_environment()
         config = {name: values.setting(value, name) for name, value in hyperparameters.items()}
         obs_size = config.pop("obs_size", None)
@@ -171,21 +159,8 @@ class Calls:
             "config": {**self._given, **given},
             "is_active": values.flag(active, "active"),
         }
-        return await self._create(values.encode(body))
-
-    async def _create(self, body: bytes) -> dict[str, Any]:
-        """Send a creation, and wait until the agent acts."""
-        request = Request("POST", "/agents/", body, key=new_key(), slow=True)
-        for _ in range(_POLLS):
-            answer = await self._session.send(request)
-            agent = parsed(request, answer, an_object)
-            if agent.get("status") != "creating":
-                break
-            request = Request("GET", self._path, after=_POLL)
-        if agent.get("status") in ("creating", "failed"):
-            message = f"The agent {self._name} was not created: its status is {agent['status']}"
-            raise ServiceError(message, answer.status, "agent_failed", message, answer.request_id)
-        return self._note(agent)
+        request = Request("POST", "/agents/", values.encode(body), key=new_key(), slow=True)
+        return self._note(await self._session.ask(request, an_object))
 
     @operation
     async def remove(self, *, agent_name: str, quite: bool = True) -> bool:
@@ -362,27 +337,6 @@ class Calls:
         if isinstance(found, Secret):
             return found.reveal()
         return await logins.new_token(self._session.transport, found, *self._session.limits)
-
-
-SUPPORTED_MODELS: Final[list[str]] = ["dqn", "ppo", "ddpg", "rainbow"]
-"""Models of the original interface."""
-OTHER_MODELS: Final[list[str]] = [
-    "a2c",
-    "c51",
-    "crossq",
-    "impala",
-    "iqn",
-    "naf",
-    "pqn",
-    "qr_dqn",
-    "redq",
-    "sac",
-    "td3",
-    "tqc",
-    "trpo",
-    "vpg",
-]
-"""Further models that axonrl's service hosts."""
 
 
 def _fact(value: Any) -> Any:

@@ -35,7 +35,6 @@ class Request:
         key: the idempotency key, the same on each retry.
         slow: whether it may take two minutes, like creations and transfers of states.
         password: for a login, which gets a token instead of using one; kept out of errors.
-        after: seconds to wait before sending.
     """
 
     method: str
@@ -44,7 +43,6 @@ class Request:
     key: str | None = None
     slow: bool = False
     password: Secret | None = None
-    after: float = 0.0
 
     def __repr__(self) -> str:
         return f"Request({self.method} {self.path})"

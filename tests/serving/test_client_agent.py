@@ -115,14 +115,6 @@ def test_errors_of_create(stub: Stub) -> None:
     assert "lr" in str(error)
 
 
-def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
-    creating = {**AGENT, "status": "creating"}
-    stub.replies.extend([Reply(201, creating), Reply(200, creating), Reply(200, AGENT)])
-    assert connect(stub).create_agent(4, 2, "dqn")["status"] == "ready"
-    stub.replies.extend([Reply(201, creating), Reply(200, {**AGENT, "status": "failed"})])
-    assert raised(ServiceError, connect(stub).create_agent, 4, 2, "dqn").code == "agent_failed"
-
-
 def test_remove(stub: Stub, agent: RemoteAgent) -> None:
     with pytest.warns(RuntimeWarning):
         assert agent.remove(agent_name="b") is False
