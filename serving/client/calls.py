@@ -54,13 +54,11 @@ class Calls:
         own |= {"timeout": timeout, "retry_deadline": retry_deadline, "verify": verify}
         self._arguments = {**own, **hyperparameters}  # without credentials: for pickling
         self._environment = environment or random_environment()
-        config = {name: values.setting(value, name) for name, value in hyperparameters.items()}
-        obs_size = config.pop("obs_size", None)
-        config["state_size"] = values.either(config.get("state_size"), obs_size, "state_size", "obs_size")
-        names = ("state_size", "action_size", "agent_model")
-        self._first = {name: _fact(config.pop(name, None)) for name in names}
+        self._given = given = {name: values.setting(value, name) for name, value in hyperparameters.items()}
+        obs_size = given.pop("obs_size", None)
+        given["state_size"] = values.either(given.get("state_size"), obs_size, "state_size", "obs_size")
+        self._first = {name: _fact(given.pop(name, None)) for name in ("state_size", "action_size", "agent_model")}
         """Facts that are known from the start."""
-        self._given = config
         self._facts, self._config = self._first, dict[str, Any]()
         quoted = urllib.parse.quote(agent_name, safe="")
         self._path, self._snapshot = f"/agents/{quoted}", f"/snapshots/{quoted}"
@@ -72,7 +70,6 @@ class Calls:
             self._session.log_in()
 
     def _connect(self, where: Address, verify: Verify) -> Transport:
-        """Connections to the service."""
         raise NotImplementedError
 
     @property
@@ -96,17 +93,13 @@ class Calls:
         return self._url
 
     def __repr__(self) -> str:
-        model = self._facts.get("agent_model")
-        known = f", agent_model={model!r}" if model is not None else ""
-        return f"{type(self).__name__}({self._name!r}, url={self.url!r}{known})"
+        return f"{type(self).__name__}({self._name!r}, url={self.url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return self._arguments
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-    # -- the agent ----------------------------------------------------------------------------------------------------
 
     @operation
     async def create_agent(
@@ -145,16 +138,17 @@ class Calls:
             InvalidRequest: an unknown model, an invalid size or hyperparameter; a ValueError.
         """
         state_size = values.either(state_size, obs_size, "state_size", "obs_size")
-        sizes = {"state_size": state_size, "action_size": action_size}
-        sizes = {name: self._first[name] if value is None else value for name, value in sizes.items()}
-        if observation_space is not None and state_size is None:
-            del sizes["state_size"]
-        settings = {"discrete": discrete, "observation_space": observation_space}
-        settings |= {"action_low": action_low, "action_high": action_high, **sizes}
+        first = self._first if observation_space is None else {**self._first, "state_size": None}
+        settings = {
+            **{"discrete": discrete, "observation_space": observation_space},
+            **{"action_low": action_low, "action_high": action_high},
+            "state_size": first["state_size"] if state_size is None else state_size,
+            "action_size": first["action_size"] if action_size is None else action_size,
+        }
         given = {name: values.setting(value, name) for name, value in settings.items() if value is not None}
         body = {
             "name": self._name,
-            "model": self._first["agent_model"] if agent_model is None else agent_model,
+            "model": first["agent_model"] if agent_model is None else agent_model,
             "description": self.description,
             "config": {**self._given, **given},
             "is_active": values.flag(active, "active"),

@@ -9,19 +9,20 @@ import datetime as dt
 import ipaddress
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
 from ..accounts.audit import SERVICE
 from ..accounts.tables import Agent
-from ..catalogue.recipes import Recipe
 from ..hosting.requests import most_values
 from ..limits import Buckets, Held, PerMinute, beyond, network
 from ..logs import LOGGER
 from ..refusals import RefusedError
-from ..workers.pool import WorkerResponse
+from ..workers.pool import Pool, WorkerResponse
+from .leases import LeasedPool
 from .problems import being_created, not_found, of_failure
 from .prometheus import Gauges, Meters
 from .settings import Settings
@@ -41,27 +42,6 @@ _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
 
 
-class Pool(Protocol):
-    """The workers, or those of them that this server may ask."""
-
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
-        """Send a request to an agent's worker; never raises for a worker's failure."""
-
-
-class Catalogue(Protocol):
-    """The hosted models: :mod:`axonrl.serving.catalogue`."""
-
-    def recipe(self, model: str, config: Mapping[str, Any]) -> Recipe:
-        """Make the recipe; ``ArgumentError`` if invalid."""
-
-    def described(self) -> Sequence[Mapping[str, Any]]:
-        """The models with their hyperparameters."""
-
-
-Check = Callable[[], str]
-"""Returns what is wrong; empty: nothing."""
-
-
 class Known(NamedTuple):
     """An agent that acts and steps, with the maximum number of JSON values of a step's and of a batch's body."""
 
@@ -79,10 +59,10 @@ class Gateway:
         accounts: users and tokens.
         rows: the agents' table.
         pool: the workers.
-        catalogue: the models.
+        catalogue: the hosted models: :mod:`axonrl.serving.catalogue`.
         audit: the audit log.
         idempotency: answers to requests with a key.
-        checks: more checks of ``/readyz``, by name.
+        checks: more checks of ``/readyz``, by name: each returns what is wrong.
         gauges: more metrics.
         program_bytes: bytes of the compiled programs used by the agents of these ids, each counted once.
         shared: whether other servers create and remove agents in the same database.
@@ -91,11 +71,11 @@ class Gateway:
     settings: Settings
     accounts: Accounts
     rows: AgentRows
-    pool: Pool
-    catalogue: Catalogue
+    pool: Pool | LeasedPool
+    catalogue: ModuleType
     audit: Audit
     idempotency: Idempotency
-    checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
+    checks: Mapping[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
     gauges: Gauges | None = None
     program_bytes: Callable[[Iterable[str]], int] = lambda agents: 0
     shared: bool = False

@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import ssl
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -27,7 +26,6 @@ from .protocol import Guard, GuardedConfig, GuardedProtocol
 from .routes import METRICS
 from .settings import SettingsError
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 2048
 _REFRESH: Final = 4.0
 """Seconds between refreshes: changes by the command line take effect within 5 seconds, with one for the query."""
@@ -111,9 +109,11 @@ class _Server(uvicorn.Server):
 
 
 async def _served(gateway: Gateway, bound: socket.socket, during: AbstractAsyncContextManager[object] | None) -> int:
-    listen = gateway.settings.listen
+    listen, port = gateway.settings.listen, gateway.settings.metrics.port
     tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
-    server = _Server(_config(gateway, Edge(gateway), **tls))
+    servers = [_Server(_config(gateway, Edge(gateway), **tls))]
+    if port is not None:
+        servers.append(_Server(_config(gateway, Edge(gateway, METRICS), port=port)))
     received: list[int] = []
 
     def stop(number: int) -> None:
@@ -121,31 +121,30 @@ async def _served(gateway: Gateway, bound: socket.socket, during: AbstractAsyncC
             logging.shutdown()
             os._exit(128 + number)
         received.append(number)
-        gateway.stopping = server.should_exit = True
+        gateway.stopping = servers[0].should_exit = True
 
     async with during if during is not None else contextlib.nullcontext():
-        with _signals(stop):
-            try:
-                await gateway.start()
-                await _run(server, gateway, bound)
-            finally:
-                await gateway.record_unrecorded()
-                gateway.threads.close()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        try:
+            await gateway.start()
+            await _run(servers, gateway, bound)
+        finally:
+            await gateway.record_unrecorded()
+            gateway.threads.close()
     return received[0] if received else 0
 
 
-async def _run(server: _Server, gateway: Gateway, bound: socket.socket) -> None:
-    tasks = housekeeping(gateway)
-    metrics = _metrics_server(gateway)
-    if metrics is not None:
-        tasks.append(asyncio.create_task(metrics.serve()))
-    servers = [server] if metrics is None else [server, metrics]
+async def _run(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket) -> None:
+    """Serve until the first server ends; the other one, if any, is for the metrics, on a loopback port."""
+    first, *others = servers
+    tasks = [*housekeeping(gateway), *(asyncio.create_task(one.serve()) for one in others)]
     tasks.append(asyncio.create_task(_announce(servers, gateway, bound)))
     try:
-        await server.serve([bound])
+        await first.serve([bound])
     finally:
-        if metrics is not None:
-            metrics.should_exit = True
+        for one in others:
+            one.should_exit = True
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -178,30 +177,6 @@ def _config(gateway: Gateway, app: Edge, **more: Any) -> GuardedConfig:
     )
     config.guard = Guard(settings, gateway.proxies, gateway.meters)
     return config
-
-
-def _metrics_server(gateway: Gateway) -> _Server | None:
-    """A separate server for the metrics, on a loopback port."""
-    port = gateway.settings.metrics.port
-    if port is None:
-        return None
-    return _Server(_config(gateway, Edge(gateway, METRICS), port=port))
-
-
-@contextlib.contextmanager
-def _signals(stop: object) -> Iterator[None]:
-    """Handle signals, if this is the main thread."""
-    if threading.current_thread() is not threading.main_thread() or not callable(stop):
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
