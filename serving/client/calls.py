@@ -50,8 +50,8 @@ class Calls:
             raise ArgumentError(f"agent_name must be a name, got {agent_name!r}", "agent_name")
         description = "" if description is None else description
         self._name, self._url = agent_name, where.url
-        own = {"agent_name": agent_name, "description": description, "url": where.url, "environment": environment}
-        own |= {"timeout": timeout, "retry_deadline": retry_deadline, "verify": verify}
+        own: dict[str, Any] = {"agent_name": agent_name, "description": description, "url": where.url}
+        own |= {"environment": environment, "timeout": timeout, "retry_deadline": retry_deadline, "verify": verify}
         self._arguments = {**own, **hyperparameters}  # without credentials: for pickling
         self._environment = environment or random_environment()
         self._given = given = {name: values.setting(value, name) for name, value in hyperparameters.items()}

@@ -67,7 +67,7 @@ def flag(value: Any, where: str) -> bool:
 def action(value: Any, where: str) -> list[Any]:
     """An action in JSON form: always a list."""
     found = [value] if type(value) is int else plain(value, where, flags=False)
-    return [found] if type(found) in _NUMBERS else found  # type: ignore[return-value]
+    return [found] if type(found) in _NUMBERS else found
 
 
 def duration(value: Any, where: str, *, zero: bool) -> float:

@@ -199,9 +199,10 @@ def check_description(gateway: Gateway, description: str) -> None:
 
 def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
     try:
-        return gateway.catalogue.recipe(model, config)
+        made: Recipe = gateway.catalogue.recipe(model, config)
     except ArgumentError as error:
         raise of_error(error, "" if error.argument == "model" else "config") or error from None
+    return made
 
 
 async def _added(request: Request, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:

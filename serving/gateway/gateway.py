@@ -10,7 +10,6 @@ import ipaddress
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
@@ -72,7 +71,7 @@ class Gateway:
     accounts: Accounts
     rows: AgentRows
     pool: Pool | LeasedPool
-    catalogue: ModuleType
+    catalogue: Any
     audit: Audit
     idempotency: Idempotency
     checks: Mapping[str, Callable[[], str]] = dataclasses.field(default_factory=dict)

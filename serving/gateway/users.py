@@ -107,7 +107,8 @@ async def revoked(request: Request, token_id: str | None = None) -> None:
 @about_service("GET", "/models", READ, answers=list[ModelObject])
 async def get_models(request: Request) -> Sequence[Mapping[str, Any]]:
     """The models that are hosted, with their hyperparameters and defaults."""
-    return request.gateway.catalogue.described()
+    models: Sequence[Mapping[str, Any]] = request.gateway.catalogue.described()
+    return models
 
 
 @about_service("GET", "/service", READ)
