@@ -90,16 +90,7 @@ class Buckets:
         self._swept = time.monotonic()
 
     def take(self, key: Hashable, limit: int, now: float) -> None:
-        """Take one token.
-
-        Args:
-            key: key of the bucket.
-            limit: tokens in the time of the limit; 0: no limit.
-            now: ``time.monotonic()``.
-
-        Raises:
-            RefusedError: there is none; says when there will be.
-        """
+        """Take one token; raises RefusedError if there is none, with the time when there will be. 0 is no limit."""
         if not limit:
             return
         bucket, rate = self._buckets.get(key), limit / self._seconds
@@ -123,7 +114,7 @@ class Buckets:
             self._buckets = {key: one for key, one in self._buckets.items() if now - one[1] < _FULL_AFTER}
 
 
-class PerMinute:
+class PerMinute(RecentEvents):
     """A maximum of events within any minute, by key.
 
     Args:
@@ -131,25 +122,16 @@ class PerMinute:
     """
 
     def __init__(self, refusal: str) -> None:
-        self._refusal, self._events = refusal, RecentEvents(60.0, 60.0)
+        super().__init__(60.0, 60.0)
+        self._refusal = refusal
 
-    def take(self, key: Hashable, most: int, now: float) -> None:
-        """Count one.
-
-        Args:
-            key: key of the events.
-            most: maximum within a minute; 0: no limit.
-            now: ``time.monotonic()``.
-
-        Raises:
-            RefusedError: the maximum was reached in the last minute; says when one more is allowed.
-        """
-        if not most:
+    def take(self, key: Hashable, limit: int, now: float) -> None:
+        """Count one; raises RefusedError if the limit was reached in the last minute. 0 is no limit."""
+        if not limit:
             return
-        wait = self._events.wait(key, Limit(most, 60.0), now)
-        if wait:
+        if wait := self.wait(key, Limit(limit, 60.0), now):
             raise RefusedError("rate_limited", self._refusal, retry_after=math.ceil(wait))
-        self._events.count(key, now)
+        self.count(key, now)
 
 
 class Held:
