@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import typing
@@ -96,11 +97,6 @@ class Route:
         return [*(() if self.body is None else self.body.limits), *self.own_limits]
 
     @property
-    def names(self) -> list[str]:
-        """Placeholders of its path."""
-        return re.findall(PLACEHOLDER, self.path)
-
-    @property
     def has_key(self) -> bool:
         """Whether a request is carried out once for each ``Idempotency-Key``."""
         return self.method == "POST" and bool(self.scope)
@@ -132,8 +128,13 @@ class Route:
         if found is None:
             return Reply(self.status)
         if not isinstance(found, bytes):
-            found = to_json(TypeAdapter(self.answers).validate_python(found))
+            found = to_json(_adapter(self.answers).validate_python(found))
         return Reply(self.status, found, self.type)
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 class Routes:
