@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ..serving.gateway import reference
-from ..serving.gateway.app import typed
 from ..serving.gateway.reference import Part
+from ..serving.gateway.routes import document
 from ..serving.gateway.settings import Limits
 from .tables import markdown
 
 
 def overview() -> str:
     """Every call in a line."""
-    return _table(reference.overview(_document()))
+    return _table(reference.overview(document()))
 
 
 def calls() -> str:
     """A section for each call."""
-    return _sections(reference.calls(_document()))
+    return _sections(reference.calls(document()))
 
 
 def objects() -> str:
     """A section for each object that is sent or answered."""
-    return _sections(reference.objects(_document()))
+    return _sections(reference.objects(document()))
 
 
 def limits() -> str:
@@ -35,10 +35,6 @@ def limits() -> str:
         for key, field in Limits.model_fields.items()
     ]
     return _table(Part("", [], [("limit", "default", "meaning"), *rows]))
-
-
-def _document() -> Mapping[str, Any]:
-    return typed().openapi()
 
 
 def _sections(parts: Iterable[Part]) -> str:

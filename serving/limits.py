@@ -1,4 +1,4 @@
-"""Limits in the memory of one server: of requests and steps, of creations and transfers, of login attempts."""
+"""Limits in the memory of one server: of requests and steps, creations and transfers, bodies, login attempts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple
 
 from .refusals import RefusedError
@@ -29,6 +29,8 @@ PER_ACCOUNT: Final = Limit(
 _MOST_KEYS: Final = 100_000
 _FULL_AFTER: Final = 3600.0
 """Seconds after which an unused bucket is full at any rate, and forgotten."""
+_OF_ALL, _OF_ONE = 4, 2
+"""Maximum total of bodies held at once, in bodies of the largest size; and the same per account, and per address."""
 _Key = tuple[str, str, str]
 Try = tuple[_Key, ...]
 """Keys that an attempt counts for, while its password may be wrong."""
@@ -73,33 +75,26 @@ class RecentEvents:
 
 
 class Buckets:
-    """Token buckets by key. The rate is an argument of each use, as a quota may change meanwhile; 0 is no limit.
+    """Token buckets by key. The limit is an argument of each use, as a quota may change meanwhile; 0 is none.
 
     Args:
         refusal: message where there is no token.
+        seconds: the time that limits are for.
+        full: seconds after which an empty bucket is full.
     """
 
-    def __init__(self, refusal: str) -> None:
-        self._refusal = refusal
+    def __init__(self, refusal: str, seconds: float, full: float) -> None:
+        self._refusal, self._seconds, self._full = refusal, seconds, full
         self._buckets: dict[Hashable, tuple[float, float]] = {}
         """Tokens in each, and the time of its last use."""
         self._swept = time.monotonic()
 
-    def take(self, key: Hashable, rate: float, burst: float, now: float) -> None:
-        """Take one token.
-
-        Args:
-            key: key of the bucket.
-            rate: tokens per second; 0: no limit.
-            burst: maximum of tokens, at least 1.
-            now: ``time.monotonic()``.
-
-        Raises:
-            RefusedError: there is none; says when there will be.
-        """
-        if not rate:
+    def take(self, key: Hashable, limit: int, now: float) -> None:
+        """Take one token; raises RefusedError if there is none, with the time when there will be. 0 is no limit."""
+        if not limit:
             return
-        bucket, most = self._buckets.get(key), max(burst, 1.0)
+        bucket, rate = self._buckets.get(key), limit / self._seconds
+        most = max(rate * self._full, 1.0)
         if bucket is None:
             self._sweep(now)
         level = most if bucket is None else min(bucket[0] + (now - bucket[1]) * rate, most)
@@ -119,7 +114,7 @@ class Buckets:
             self._buckets = {key: one for key, one in self._buckets.items() if now - one[1] < _FULL_AFTER}
 
 
-class PerMinute:
+class PerMinute(RecentEvents):
     """A maximum of events within any minute, by key.
 
     Args:
@@ -127,25 +122,48 @@ class PerMinute:
     """
 
     def __init__(self, refusal: str) -> None:
-        self._refusal, self._events = refusal, RecentEvents(60.0, 60.0)
+        super().__init__(60.0, 60.0)
+        self._refusal = refusal
 
-    def take(self, key: Hashable, most: int, now: float) -> None:
-        """Count one.
-
-        Args:
-            key: key of the events.
-            most: maximum within a minute; 0: no limit.
-            now: ``time.monotonic()``.
-
-        Raises:
-            RefusedError: the maximum was reached in the last minute; says when one more is allowed.
-        """
-        if not most:
+    def take(self, key: Hashable, limit: int, now: float) -> None:
+        """Count one; raises RefusedError if the limit was reached in the last minute. 0 is no limit."""
+        if not limit:
             return
-        wait = self._events.wait(key, Limit(most, 60.0), now)
-        if wait:
+        if wait := self.wait(key, Limit(limit, 60.0), now):
             raise RefusedError("rate_limited", self._refusal, retry_after=math.ceil(wait))
-        self._events.count(key, now)
+        self.count(key, now)
+
+
+class Held:
+    """Bytes of bodies held at once: of all requests, and of each account and address.
+
+    Args:
+        largest: bytes of the largest body; 0: no limit.
+        setting: the setting that says so.
+    """
+
+    def __init__(self, largest: int, setting: str) -> None:
+        self._largest, self._setting = largest, setting
+        self._bytes: collections.Counter[str] = collections.Counter()
+        """By client; the empty one is all."""
+
+    def add(self, clients: Sequence[str], size: int) -> None:
+        """Hold more; raises RefusedError."""
+        for client in (*clients, ""):
+            times = _OF_ONE if client else _OF_ALL
+            if self._largest and self._bytes[client] + size > times * self._largest:
+                whose = f"this {client.partition(' ')[0]}" if client else "all requests"
+                what = f"bodies of {whose} that are not answered yet may have {times * self._largest:,} bytes in sum"
+                how = f"wait for their answers, or send less at once (that is {times} times {self._setting})"
+                raise RefusedError("rate_limited" if client else "unavailable", f"{what}: {how}").closing()
+        self._bytes.update(dict.fromkeys((*clients, ""), size))
+
+    def release(self, clients: Sequence[str], size: int) -> None:
+        """Hold less."""
+        self._bytes -= collections.Counter(dict.fromkeys((*clients, ""), size))
+
+    def __bool__(self) -> bool:
+        return self._bytes.total() > 0
 
 
 class LoginLimits(RecentEvents):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ...core import checks, registry
@@ -78,42 +78,33 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
 
 def described() -> list[dict[str, Any]]:
     """The hosted models with their hyperparameters, in JSON values."""
+    freshness = "strict: an act waits for the updates that are due; relaxed: it takes the last weights meanwhile"
+    seed = f"an integer in 0 .. {_MAX_SEED}, or null"
+    others = [
+        _row("seed", [], None, seed, "of weights and generators; null: one is drawn"),
+        _row("freshness", [], FRESHNESS[0], ", ".join(FRESHNESS), freshness),
+    ]
     return [
         {
             "model": name,
             "summary": registry.summary("model_fn", name),
             "actions": list(kinds.actions),
             "noise": dict(zip(kinds.actions, kinds.noise, strict=True)),
-            "hyperparameters": [*_described(name), *_described_others()],
+            "hyperparameters": [*_described(name), *others],
         }
         for name, kinds in hosted.MODELS.items()
     ]
 
 
-def _described(model: str) -> list[dict[str, Any]]:
+def _described(model: str) -> Iterator[dict[str, Any]]:
     documented, spoken = hosted.documented(model), hosted.spoken(model)
-    return [
-        {
-            "name": documented[own],
-            "synonyms": [name for name, meant in spoken.items() if meant == own and name != documented[own]],
-            "default": one.default,
-            "allowed": parameters.allowed(one.form),
-            "meaning": one.meaning,
-        }
-        for own, one in hosted.hyperparameters(model).items()
-    ]
+    for own, one in hosted.hyperparameters(model).items():
+        synonyms = [name for name, meant in spoken.items() if meant == own and name != documented[own]]
+        yield _row(documented[own], synonyms, one.default, parameters.allowed(one.form), one.meaning)
 
 
-def _described_others() -> list[dict[str, Any]]:
-    freshness = "strict: an act waits for the updates that are due; relaxed: it takes the last weights meanwhile"
-    rows = (
-        ("seed", None, f"an integer in 0 .. {_MAX_SEED}, or null", "of weights and generators; null: one is drawn"),
-        ("freshness", FRESHNESS[0], ", ".join(FRESHNESS), freshness),
-    )
-    return [
-        {"name": name, "synonyms": list[str](), "default": default, "allowed": allowed, "meaning": meaning}
-        for name, default, allowed, meaning in rows
-    ]
+def _row(name: str, synonyms: list[str], default: Any, allowed: str, meaning: str) -> dict[str, Any]:
+    return {"name": name, "synonyms": synonyms, "default": default, "allowed": allowed, "meaning": meaning}
 
 
 def checked_model(model: Any) -> str:

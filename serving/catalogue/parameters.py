@@ -1,24 +1,19 @@
-"""The parameters of axonrl's algorithms, without TensorFlow: a table made from their dataclasses, and its checks.
-
-``python -m axonrl.serving.catalogue`` regenerates the table; a test fails if it is outdated.
-"""
+"""The parameters of axonrl's algorithms in JSON values, from their dataclasses, and their checks."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from ...core import checks, schedules
 from ...core.errors import ArgumentError
 from ...core.schedules import parameter_checks
 from ...core.schedules.parameter_checks import Check
+from ...models.blocks.params import declared, params_of
 
-FILE: Final = Path(__file__).with_name("parameters.json")
 MOST: Final = 2**31 - 1
 """Maximum of integers without their own limit."""
 _LONGEST: Final = 100
@@ -44,13 +39,14 @@ class Parameter:
 @functools.cache
 def of(algorithm: str) -> Mapping[str, Parameter]:
     """The parameters of an algorithm by name, from its dataclass in ``models/``."""
-    return {row["name"]: Parameter(**row) for row in _table()[algorithm]}
-
-
-@functools.cache
-def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return table
+    cls, found = params_of(algorithm), {}
+    for field in dataclasses.fields(cls):
+        line, default = declared(cls, field.name), field.default
+        if type(default) in schedules.KINDS.values():
+            default = schedules.as_value(default)
+        default = list(default) if isinstance(default, tuple) else default
+        found[field.name] = Parameter(field.name, default, line["meaning"], line["check"].form)
+    return found
 
 
 def converted(form: Form, name: str, value: Any) -> Any:

@@ -219,21 +219,11 @@ def _bound(
     used, value = _one(given, name, synonym)
     if value is None:
         return used, default
-    if not isinstance(value, list | tuple):
-        return used, _bounded(used, value)
-    if depth_of(value) != len(shape):
-        raise ArgumentError(f"{used} must be a number, or a list of shape {list(shape)}", used, value)
-    found = _bounds(used, value, shape)
-    return used, found
-
-
-def _bounds(name: str, value: Any, shape: tuple[int, ...]) -> Any:
-    if not shape:
-        return _bounded(name, value)
-    if not isinstance(value, list | tuple) or len(value) != shape[0]:
-        raise ArgumentError(f"{name} must have {shape[0]} numbers for each of its actions' axes", name, value)
-    return [_bounds(name, item, shape[1:]) for item in value]
-
-
-def _bounded(name: str, value: Any) -> float:
-    return checks.number(name, value, at_least=-_LARGEST, at_most=_LARGEST)
+    try:
+        found = np.array(value)
+    except ValueError:  # rows of several lengths
+        found = np.array("")
+    if found.shape not in ((), shape) or found.dtype.kind not in "iuf" or (np.abs(found) > _LARGEST).any():
+        what = f"a number in {-_LARGEST:g} .. {_LARGEST:g}, or a list of such of shape {list(shape)}"
+        raise ArgumentError(f"{used} must be {what}, got {checks.shortened(value)}", used, value)
+    return used, found.astype(float).tolist()

@@ -1,6 +1,5 @@
 """RemoteAgent: an agent hosted by a service; uses only the standard library."""
 
-from .agent_info import OTHER_MODELS, SUPPORTED_MODELS
 from .errors import (
     AuthenticationError,
     Conflict,
@@ -10,6 +9,7 @@ from .errors import (
     ServiceError,
     ServiceUnavailable,
 )
+from .models import OTHER_MODELS, SUPPORTED_MODELS
 from .readiness import wait_until_agent_exists, wait_until_agent_is_active
 from .remote_agent import RemoteAgent
 from .state import EncodedAgentState

@@ -7,22 +7,18 @@ import os
 import secrets
 import urllib.parse
 import warnings
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from . import address, agent_info, credentials, logins, state, values
+from . import address, credentials, logins, state, values
 from .address import Address
-from .agent_info import Facts
 from .credentials import Login, Secret
-from .errors import ArgumentError, NotFound, ServiceError
+from .errors import ArgumentError, NotFound
 from .logins import Session, Verify
-from .messages import Request, a_list, an_object, parsed
+from .messages import Request, a_list, an_object
 from .operations import attribute, operation
 from .retries import Transport
 from .state import EncodedAgentState
 from .values import Size
-
-_POLL: Final = 0.25  # seconds
-_POLLS: Final = 480
 
 
 class Calls:
@@ -53,35 +49,27 @@ class Calls:
         if not isinstance(agent_name, str) or agent_name in ("", ".", ".."):
             raise ArgumentError(f"agent_name must be a name, got {agent_name!r}", "agent_name")
         description = "" if description is None else description
-        if not isinstance(description, str):
-            raise ArgumentError(f"description must be a string, got {description!r}", "description")
-        self._arguments = {  # without credentials: for pickling
-            "agent_name": agent_name,
-            "description": description,
-            "url": where.url,
-            "timeout": timeout,
-            "retry_deadline": retry_deadline,
-            "environment": environment,
-            "verify": verify,
-            **hyperparameters,
-        }
         self._name, self._url = agent_name, where.url
-        self._environment = values.environment(environment or random_environment())
-        config = dict(hyperparameters)
-        first = agent_info.from_arguments(config)
-        self._given = {name: values.setting(value, name) for name, value in config.items()}
+        own: dict[str, Any] = {"agent_name": agent_name, "description": description, "url": where.url}
+        own |= {"environment": environment, "timeout": timeout, "retry_deadline": retry_deadline, "verify": verify}
+        self._arguments = {**own, **hyperparameters}  # without credentials: for pickling
+        self._environment = environment or random_environment()
+        self._given = given = {name: values.setting(value, name) for name, value in hyperparameters.items()}
+        obs_size = given.pop("obs_size", None)
+        given["state_size"] = values.either(given.get("state_size"), obs_size, "state_size", "obs_size")
+        self._first = {name: _fact(given.pop(name, None)) for name in ("state_size", "action_size", "agent_model")}
+        """Facts that are known from the start."""
+        self._facts, self._config = self._first, dict[str, Any]()
         quoted = urllib.parse.quote(agent_name, safe="")
         self._path, self._snapshot = f"/agents/{quoted}", f"/snapshots/{quoted}"
         found = credentials.find(access_token, username, password)
         token = found if isinstance(found, Secret) else None
         login = logins.shared(where, verify, found) if isinstance(found, Login) else None
         self._session = Session(self._connect(where, verify), token, login, timeout, retry_deadline)
-        self._facts = Facts(self._session, self._path, first)
         if not self._awaits:
             self._session.log_in()
 
     def _connect(self, where: Address, verify: Verify) -> Transport:
-        """Connections to the service."""
         raise NotImplementedError
 
     @property
@@ -105,17 +93,13 @@ class Calls:
         return self._url
 
     def __repr__(self) -> str:
-        model = self._facts.known.model
-        known = f", agent_model={model!r}" if model is not None else ""
-        return f"{type(self).__name__}({self._name!r}, url={self.url!r}{known})"
+        return f"{type(self).__name__}({self._name!r}, url={self.url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return self._arguments
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-    # -- the agent ----------------------------------------------------------------------------------------------------
 
     @operation
     async def create_agent(
@@ -150,38 +134,27 @@ class Calls:
             The agent object.
 
         Raises:
-            ValueError: an unknown model or invalid sizes; nothing was sent.
             Conflict: the name is taken, or the quota used up.
-            InvalidRequest: a hyperparameter is invalid.
+            InvalidRequest: an unknown model, an invalid size or hyperparameter; a ValueError.
         """
         state_size = values.either(state_size, obs_size, "state_size", "obs_size")
-        first = self._facts.first
-        model = agent_info.checked_model(first.model if agent_model is None else agent_model)
-        settings = {"discrete": discrete, "observation_space": observation_space}
-        settings |= {"action_low": action_low, "action_high": action_high}
+        first = self._first if observation_space is None else {**self._first, "state_size": None}
+        settings = {
+            **{"discrete": discrete, "observation_space": observation_space},
+            **{"action_low": action_low, "action_high": action_high},
+            "state_size": first["state_size"] if state_size is None else state_size,
+            "action_size": first["action_size"] if action_size is None else action_size,
+        }
         given = {name: values.setting(value, name) for name, value in settings.items() if value is not None}
-        config = {**self._given, **given}
-        if config.get("observation_space") is None:
-            config["state_size"] = values.size(first.state_size if state_size is None else state_size, "state_size")
-        elif state_size is not None:
-            raise ArgumentError("state_size and observation_space exclude each other", "state_size")
-        config["action_size"] = values.size(first.action_size if action_size is None else action_size, "action_size")
-        body = {"name": self._name, "model": model, "description": self.description, "config": config}
-        return await self._create(values.encode({**body, "is_active": values.flag(active, "active")}))
-
-    async def _create(self, body: bytes) -> dict[str, Any]:
-        """Send a creation, and wait until the agent acts."""
-        request = Request("POST", "/agents/", body, key=new_key(), slow=True)
-        for _ in range(_POLLS):
-            answer = await self._session.send(request)
-            agent = parsed(request, answer, an_object)
-            if agent.get("status") != "creating":
-                break
-            request = Request("GET", self._path, after=_POLL)
-        if agent.get("status") in ("creating", "failed"):
-            message = f"The agent {self._name} was not created: its status is {agent['status']}"
-            raise ServiceError(message, answer.status, "agent_failed", message, answer.request_id)
-        return self._facts.note(agent)
+        body = {
+            "name": self._name,
+            "model": first["agent_model"] if agent_model is None else agent_model,
+            "description": self.description,
+            "config": {**self._given, **given},
+            "is_active": values.flag(active, "active"),
+        }
+        request = Request("POST", "/agents/", values.encode(body), key=new_key(), slow=True)
+        return self._note(await self._session.ask(request, an_object))
 
     @operation
     async def remove(self, *, agent_name: str, quite: bool = True) -> bool:
@@ -208,18 +181,18 @@ class Calls:
         except NotFound:
             return False
         finally:
-            self._facts.forget()
+            self._forget()
         return True
 
     @attribute
     async def exists(self) -> bool:
         """Whether the agent exists and is completely created. A refused token raises."""
-        return await self._facts.exists()
+        return await self._exists()
 
     @attribute
     async def is_active(self) -> bool:
         """Whether it acts and learns."""
-        return await self._facts.is_active()
+        return await self._is_active()
 
     @operation
     async def activate(self) -> None:
@@ -234,41 +207,82 @@ class Calls:
     @attribute
     async def hparams(self) -> dict[str, int | float | str]:
         """Hyperparameters and sizes, as far as known; asks once if none are."""
-        if not self._facts.known.config and not self._given:
-            await self._facts.info()
-        return agent_info.hparams(self._facts.known.config or self._given)
+        if not self._config and not self._given:
+            await self._info()
+        values = (self._config or self._given).items()
+        numbers = {name: int(value) if isinstance(value, bool) else value for name, value in values}
+        return {name: one if isinstance(one, int | float | str) else str(one) for name, one in numbers.items()}
 
     @operation
     async def info(self) -> dict[str, Any]:
         """The agent object: its configuration, status and counters."""
-        return await self._facts.info()
+        return await self._info()
 
     @operation
     async def sync(self) -> None:
         """Update model, sizes and hyperparameters from the service."""
-        await self._facts.info()
+        await self._info()
 
     @attribute
     async def state_size(self) -> Size:
         """Number of numbers in an observation, or its shape; None for a Dict of observations."""
-        return await self._facts.fact("state_size")  # type: ignore[no-any-return]
+        return await self._fact("state_size")  # type: ignore[no-any-return]
 
     obs_size = state_size
 
     @attribute
     async def action_size(self) -> Size:
         """Number of actions, or of numbers in an action, or their shape."""
-        return await self._facts.fact("action_size")  # type: ignore[no-any-return]
+        return await self._fact("action_size")  # type: ignore[no-any-return]
 
     @attribute
     async def agent_model(self) -> str:
         """Model, such as ``"dqn"``."""
-        return await self._facts.fact("model")  # type: ignore[no-any-return]
+        return await self._fact("agent_model")  # type: ignore[no-any-return]
 
     @attribute
     async def discrete(self) -> bool:
         """Whether actions are integers."""
-        return await self._facts.fact("discrete")  # type: ignore[no-any-return]
+        return await self._fact("discrete")  # type: ignore[no-any-return]
+
+    async def _fact(self, name: str) -> Any:
+        """A known fact; asks the service if it is unknown."""
+        if self._facts.get(name) is None:
+            await self._info()
+        return self._facts[name]
+
+    async def _info(self, most: float | None = None) -> dict[str, Any]:
+        """Get the agent object, and store its facts; ``most`` as for :meth:`.Session.send`."""
+        try:
+            return self._note(await self._session.ask(Request("GET", self._path), an_object, most=most))
+        except NotFound:
+            self._forget()
+            raise
+
+    async def _exists(self, most: float | None = None) -> bool:
+        try:
+            return (await self._info(most)).get("status") != "creating"
+        except NotFound:
+            return False
+
+    async def _is_active(self, most: float | None = None) -> bool:
+        return bool((await self._info(most)).get("is_active"))
+
+    def _note(self, agent: dict[str, Any]) -> dict[str, Any]:
+        """Store the facts of the agent object."""
+        self._config = config = agent.get("config", {})
+        shape = config.get("observation_space", {}).get("shape")
+        self._facts = {
+            "state_size": _fact(config.get("state_size", config.get("obs_size", shape))),
+            "action_size": _fact(config.get("action_size")),
+            "agent_model": agent.get("model"),
+            "discrete": agent.get("discrete"),
+        }
+        return agent
+
+    def _forget(self) -> None:
+        """Drop all facts: the agent is gone, and another may get its name."""
+        self._facts, self._config = self._first, {}
 
     @attribute
     async def loss(self) -> dict[str, Any]:
@@ -299,10 +313,7 @@ class Calls:
     @operation
     async def episodes(self, last: int = 100) -> list[dict[str, Any]]:
         """The last finished episodes: return, length, kind of end, environment and time."""
-        count = values.size(last, "last")
-        if not isinstance(count, int):
-            raise ArgumentError(f"last must be a positive integer, got {count!r}", "last")
-        return await self._session.ask(Request("GET", f"{self._path}/episodes?limit={count}"), a_list)
+        return await self._session.ask(Request("GET", f"{self._path}/episodes?limit={int(last)}"), a_list)
 
     @operation
     async def get_access_token(
@@ -320,6 +331,13 @@ class Calls:
         if isinstance(found, Secret):
             return found.reveal()
         return await logins.new_token(self._session.transport, found, *self._session.limits)
+
+
+def _fact(value: Any) -> Any:
+    """A size or a model: a shape as a tuple, a name in lower case."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return value.lower() if isinstance(value, str) else value
 
 
 def random_environment() -> str:

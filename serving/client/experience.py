@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from . import values
-from .agent_info import Known
 from .calls import Calls, new_key
-from .errors import ArgumentError
 from .messages import Request
 from .operations import ordered
 
@@ -18,7 +16,7 @@ Action: TypeAlias = "int | list[float]"
 
 
 class Experience(Calls):
-    """Acting and reporting steps, the operations of an environment: carried out in order."""
+    """Acting and reporting steps, the operations of an environment: carried out one at a time."""
 
     @ordered
     async def act(self, state: Any = None, noise: float = 0, *, explore: bool | None = None, obs: Any = None) -> Action:
@@ -36,16 +34,13 @@ class Experience(Calls):
             a shape.
 
         Raises:
-            ValueError: another size, a number that is not finite, ``noise`` out of range; nothing was sent.
+            ValueError: another size, a number that is not finite, ``noise`` out of range.
             Conflict: the agent is inactive.
         """
-        state, target = values.either(state, obs, "state", "obs"), self._target(noise, explore)
-        known = self._facts.known
-        if known.discrete is None or known.state_size is None:
-            known = await self._facts.learn()
-        body = {"observation": values.state(state, known.state_size), "environment": self._environment}
-        request = Request("POST", target, _with_explore(body, explore))
-        return await self._session.ask(request, lambda found: _action(found["action"], known), _NO_ACTION)
+        body = {"observation": values.plain(values.either(state, obs, "state", "obs"), "state")}
+        body["environment"] = self._environment
+        request = Request("POST", self._target(noise), _with_explore(body, explore))
+        return await self._session.ask(request, lambda found: _action(found["action"]), _NO_ACTION)
 
     @ordered
     async def act_batch(
@@ -59,17 +54,15 @@ class Experience(Calls):
             explore: for all.
             environments: their environments, one each; by default this object's.
         """
-        target = self._target(noise, explore)
-        columns, count, names = self._columns(states=states, environments=environments)
+        columns, count = self._columns(states=states, environments=environments)
         if not count:
             return []
-        known = await self._facts.learn()
-        rows = [values.state(row, known.state_size, f"states[{k}]") for k, row in enumerate(columns["states"])]
-        body = {"observations": rows, "environments": names}
-        request = Request("POST", target, _with_explore(body, explore))
+        rows = [values.plain(row, f"states[{k}]") for k, row in enumerate(columns["states"])]
+        body = {"observations": rows, "environments": columns["environments"]}
+        request = Request("POST", self._target(noise), _with_explore(body, explore))
 
         def actions(found: Any) -> list[Action]:
-            given = [_action(action if isinstance(action, list) else [action], known) for action in found["actions"]]
+            given = [_action(action if isinstance(action, list) else [action]) for action in found["actions"]]
             if len(given) != count:
                 raise ValueError
             return given
@@ -112,12 +105,8 @@ class Experience(Calls):
         """
         state = values.either(state, obs, "state", "obs")
         next_state = values.either(next_state, next_obs, "next_state", "next_obs")
-        key = new_key() if key is None else values.key(key)
-        known = self._facts.known
-        if known.discrete is None or known.state_size is None:
-            known = await self._facts.learn()
-        data = _step((state, action, reward, next_state, done, truncated), known, self._environment)
-        await self._session.send(Request("POST", f"{self._path}/step", values.encode({"step_data": data}), key=key))
+        data = _step((state, action, reward, next_state, done, truncated, self._environment), _ARGUMENTS)
+        await self._report("step", {"step_data": data}, key)
         return True
 
     @ordered
@@ -138,71 +127,59 @@ class Experience(Calls):
         Returns:
             Number of steps.
         """
-        key = new_key() if key is None else values.key(key)
         given = {"states": states, "actions": actions, "rewards": rewards, "next_states": next_states, "dones": dones}
-        columns, count, names = self._columns(**given, truncated=truncated, environments=environments)
+        columns, count = self._columns(**given, truncated=truncated, environments=environments)
         if not count:
             return 0
-        known = await self._facts.learn()
-        columns.setdefault("truncated", [False] * count)
         rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
-        steps = [
-            _step(row, known, name, [f"{column}[{k}]" for column in _COLUMNS])
-            for k, (row, name) in enumerate(zip(rows, names, strict=True))
-        ]
-        await self._session.send(Request("POST", f"{self._path}/steps", values.encode({"steps": steps}), key=key))
+        steps = [_step(row, [f"{column}[{k}]" for column in _COLUMNS]) for k, row in enumerate(rows)]
+        await self._report("steps", {"steps": steps}, key)
         return count
 
     @ordered
     async def end_episode(self) -> None:
         """Report that the environment was reset without ``done``: the last step counts as truncated."""
-        body = values.encode({"environment": self._environment})
-        await self._session.send(Request("POST", f"{self._path}/end_episode", body, key=new_key()))
+        await self._report("end_episode", {"environment": self._environment}, None)
 
-    def _columns(self, **given: Any) -> tuple[dict[str, Any], int, list[str]]:
-        """Columns of a batch, their length, and the name of each row's environment."""
-        optional = ("truncated", "environments")
-        columns = {k: values.column(value) for k, value in given.items() if value is not None or k not in optional}
+    async def _report(self, do: str, body: dict[str, Any], key: str | None) -> None:
+        key = new_key() if key is None else key
+        await self._session.send(Request("POST", f"{self._path}/{do}", values.encode(body), key=key))
+
+    def _columns(self, **given: Any) -> tuple[dict[str, Any], int]:
+        """Columns of a batch, and their length."""
+        defaults = {"truncated": False, "environments": self._environment}
+        columns = {k: values.column(value) for k, value in given.items() if value is not None or k not in defaults}
         count = values.rows(columns)
-        if "environments" not in columns:
-            return columns, count, [self._environment] * count
-        names = enumerate(columns["environments"])
-        return columns, count, [values.environment(name, f"environments[{k}]") for k, name in names]
+        return {**{name: [value] * count for name, value in defaults.items()}, **columns}, count
 
-    def _target(self, noise: Any, explore: Any) -> str:
-        if explore is not None and type(explore) is not bool:
-            raise ArgumentError(f"explore must be None, True or False, got {explore!r}", "explore")
-        level = noise if type(noise) is int and noise == 0 else values.fraction(noise, "noise")
-        return f"{self._path}/act?noise={urllib.parse.quote(repr(level))}"
+    def _target(self, noise: Any) -> str:
+        return f"{self._path}/act?noise={urllib.parse.quote(repr(values.number(noise, 'noise')))}"
 
 
 _NO_ACTION: Final = "the answer holds no action"
-_ARGUMENTS: Final = ("state", "action", "reward", "next_state", "done", "truncated")
-_COLUMNS: Final = ("states", "actions", "rewards", "next_states", "dones", "truncated")
+_ARGUMENTS: Final = ("state", "action", "reward", "next_state", "done", "truncated", "environment")
+_COLUMNS: Final = ("states", "actions", "rewards", "next_states", "dones", "truncated", "environments")
 
 
-def _step(row: Sequence[Any], known: Known, environment: str, names: Sequence[str] = _ARGUMENTS) -> dict[str, Any]:
+def _step(row: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     """A transition in JSON form, from the values of :data:`_ARGUMENTS`; ``names`` of these in errors."""
-    state, action, reward, next_state, done, truncated = row
+    state, action, reward, next_state, done, truncated, environment = row
     return {
-        "state": values.state(state, known.state_size, names[0]),
-        "action": values.action(action, known.sent_size, names[1]),
+        "state": values.plain(state, names[0]),
+        "action": values.action(action, names[1]),
         "reward": values.number(reward, names[2]),
-        "next_state": values.state(next_state, known.state_size, names[3]),
+        "next_state": values.plain(next_state, names[3]),
         "done": values.flag(done, names[4]),
         "truncated": values.flag(truncated, names[5]),
         "environment": environment,
     }
 
 
-def _action(action: Any, known: Known) -> Action:
-    """An action for users. A list of one integer is a discrete action, if nothing else is known."""
+def _action(action: Any) -> Action:
+    """An action for users: an integer, if it is a list of one."""
     if not isinstance(action, list):
         raise TypeError
-    discrete = known.discrete
-    if discrete is None:
-        discrete = len(action) == 1 and type(action[0]) is int
-    return int(action[0]) if discrete else _floats(action)
+    return action[0] if len(action) == 1 and type(action[0]) is int else _floats(action)
 
 
 def _floats(action: list[Any]) -> list[Any]:
@@ -210,6 +187,4 @@ def _floats(action: list[Any]) -> list[Any]:
 
 
 def _with_explore(body: dict[str, Any], explore: bool | None) -> bytes:
-    if explore is not None:
-        body["explore"] = explore
-    return values.encode(body)
+    return values.encode(body if explore is None else {**body, "explore": values.flag(explore, "explore")})

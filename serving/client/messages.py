@@ -21,7 +21,6 @@ from .errors import (
 
 JSON_TYPE: Final = "application/json"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
-_LONGEST: Final = 2000
 
 
 @dataclasses.dataclass(slots=True, repr=False)
@@ -35,7 +34,6 @@ class Request:
         key: the idempotency key, the same on each retry.
         slow: whether it may take two minutes, like creations and transfers of states.
         password: for a login, which gets a token instead of using one; kept out of errors.
-        after: seconds to wait before sending.
     """
 
     method: str
@@ -44,7 +42,6 @@ class Request:
     key: str | None = None
     slow: bool = False
     password: Secret | None = None
-    after: float = 0.0
 
     def __repr__(self) -> str:
         return f"Request({self.method} {self.path})"
@@ -151,22 +148,13 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
     gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
     if 200 <= outcome.status < 300 or gone:
         return outcome
-    problem = _problem(outcome.body)
-    code, detail = _text(problem.get("code")), _hidden(_text(problem.get("detail")), hide)
-    errors = [
-        {name: _hidden(_text(item.get(name)), hide) for name in ("where", "what")}
-        for item in problem["errors"]
-        if isinstance(item, dict)
-    ]
-    if 300 <= outcome.status < 400:
-        code, detail = "redirected", f"Redirects are not followed. Use the URL that leads to {outcome.location}"
-    request_id = _text(problem.get("request_id")) or outcome.request_id
-    message = f"{_asked(request)}: {outcome.status} {code or 'without a code'}"
-    if detail:
-        message += f": {detail}"
-    for item in errors[:3]:
-        if item["where"] not in detail:
-            message += f"; {item['where']}: {item['what']}"
+    problem = _problem(outcome)
+    code, detail = str(problem.get("code", "")), _hidden(str(problem.get("detail", "")), hide)
+    places = (one for one in problem.get("errors") or () if isinstance(one, dict))
+    errors = [{name: _hidden(str(one.get(name, "")), hide) for name in ("where", "what")} for one in places]
+    request_id = problem.get("request_id") or outcome.request_id
+    message = f"{_asked(request)}: {outcome.status} {code or 'without a code'}{detail and ': '}{detail}"
+    message += "".join(f"; {one['where']}: {one['what']}" for one in errors[:3] if one["where"] not in detail)
     if request_id:
         message += f" (request {request_id})"
     if outcome.retry_after is not None:
@@ -178,38 +166,23 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
 
 
 _KINDS: Final[dict[int, type[ServiceError]]] = {
-    400: InvalidRequest,
-    401: AuthenticationError,
-    403: AuthenticationError,
-    404: NotFound,
-    409: Conflict,
-    413: InvalidRequest,
-    415: InvalidRequest,
-    422: InvalidRequest,
-    429: RateLimited,
-    502: ServiceUnavailable,
-    503: ServiceUnavailable,
-    504: ServiceUnavailable,
-    507: ServiceUnavailable,
+    **dict.fromkeys((400, 413, 415, 422), InvalidRequest),
+    **dict.fromkeys((401, 403), AuthenticationError),
+    **{404: NotFound, 409: Conflict, 429: RateLimited},
+    **dict.fromkeys((502, 503, 504, 507), ServiceUnavailable),
 }
 
 
-def _problem(body: bytes) -> dict[str, Any]:
+def _problem(answer: Response) -> dict[str, Any]:
     """The members of a problem, RFC 9457; for anything else, its beginning as the detail."""
+    if 300 <= answer.status < 400:
+        what = f"Redirects are not followed. Use the URL that leads to {answer.location}"
+        return {"code": "redirected", "detail": what}
     try:
-        found = json.loads(body)
+        found = json.loads(answer.body)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict):
-        found = {"detail": body[:200].decode("utf-8", "replace").strip()}
-    errors = found.get("errors")
-    return {**found, "errors": errors if isinstance(errors, list) else []}
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return (value if isinstance(value, str) else json.dumps(value))[:_LONGEST]
+    return found if isinstance(found, dict) else {"detail": answer.body[:200].decode("utf-8", "replace").strip()}
 
 
 def _hidden(text: str, secrets: Iterable[str]) -> str:

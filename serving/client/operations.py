@@ -57,7 +57,7 @@ def operation(
 
 
 def ordered(call: Callable[Concatenate[Any, P], Coroutine[Any, Any, Result]]) -> Operation[P, Result]:
-    """An operation of one environment, whose calls are made in order."""
+    """An operation of one environment, whose calls are made one at a time."""
     return operation(call, in_order=True)
 
 

@@ -40,8 +40,8 @@ def _wait(agent: Any, name: str, max_seconds: float, verbose: bool, message: str
     while True:
         left = max_seconds - (time.monotonic() - began)
         try:
-            facts = getattr(agent, "_facts", None)  # a user's own object has none
-            if getattr(agent, name) if facts is None else run(getattr(facts, name)(max(left, _EVERY))):
+            ask = getattr(agent, f"_{name}", None)  # a user's own object has none
+            if getattr(agent, name) if ask is None else run(ask(max(left, _EVERY))):
                 return True
         except (NotFound, ServiceUnavailable, RateLimited):
             pass

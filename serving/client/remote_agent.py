@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
@@ -11,7 +12,6 @@ from .address import Address
 from .calls import random_environment
 from .connections import Connections
 from .experience import Experience
-from .fair_lock import Turns
 from .logins import Verify
 from .messages import Result
 from .retries import run
@@ -22,10 +22,10 @@ _Self = TypeVar("_Self", bound="RemoteAgent")
 class RemoteAgent(Experience):
     """An agent that learns in a service, with its environment here.
 
-    One object is one environment: its calls of ``act`` and ``step`` are made in order, even by several threads; use one
-    object per environment. A request whose answer is lost is repeated, and applied only once. Each method documents its
-    own errors; every method may raise ``AuthenticationError``, ``NotFound``,
-    ``RateLimited`` and ``ServiceUnavailable``.
+    One object is one environment: its calls of ``act`` and ``step`` are made one at a time, even by several threads;
+    use one object per environment. A request whose answer is lost is repeated, and applied only once. Each method
+    documents its own errors; every method may raise ``AuthenticationError``, ``NotFound``, ``RateLimited`` and
+    ``ServiceUnavailable``. Values that are out of range are refused by the service: nothing changes.
 
     Methods without arguments that read something are properties: ``exists``, ``is_active``, ``hparams``,
     ``state_size``, ``obs_size``, ``action_size``, ``agent_model``, ``discrete`` and ``loss``.
@@ -56,7 +56,7 @@ class RemoteAgent(Experience):
 
     def _connect(self, where: Address, verify: Verify) -> Connections:
         self._connections = Connections(where, verify)
-        self._turns, self._process = Turns(), os.getpid()
+        self._turns, self._process = threading.Lock(), os.getpid()
         return self._connections
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class RemoteAgent(Experience):
         if not in_order:
             return run(call())
         if self._process != os.getpid():  # a fork: another environment, and a lock that its parent may hold
-            self._turns, self._process = Turns(), os.getpid()
+            self._turns, self._process = threading.Lock(), os.getpid()
             if self._arguments["environment"] is None:
                 self._environment = random_environment()
         with self._turns:

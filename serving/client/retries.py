@@ -53,8 +53,6 @@ async def repeated(
     Raises:
         ServiceError: the service refused, or did not answer.
     """
-    if request.after:
-        await transport.sleep(request.after)
     ends, made, lost = time.monotonic() + deadline, 0, False
     while True:
         outcome = await transport.send(request, token, timeout)

@@ -7,10 +7,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from .errors import ArgumentError
 from .values import Size, shortened
+
+_SIZES: Final = ("state_size", "action_size")
 
 
 @dataclasses.dataclass
@@ -64,14 +66,10 @@ def from_json(value: Any) -> EncodedAgentState:
     """
     if not isinstance(value, Mapping):
         raise ArgumentError(f"a state must be an object, got {shortened(value)}", "state")
-    values = dict(value)
-    values.setdefault("state_size", values.get("obs_size"))
-    for name in ("state_size", "action_size"):
-        if isinstance(values.get(name), list):
-            values[name] = tuple(values[name])
-    for field in dataclasses.fields(EncodedAgentState):
-        found = values.get(field.name)
-        kinds = {"state_size": (int, tuple, type(None)), "action_size": (int, tuple)}.get(field.name, (str,))
-        if field.name not in values or not isinstance(found, kinds) or isinstance(found, bool):
-            raise ArgumentError(f"{field.name} is missing or invalid: {shortened(found)}", field.name)
-    return EncodedAgentState(**{field.name: values[field.name] for field in dataclasses.fields(EncodedAgentState)})
+    given = {"state_size": value.get("obs_size"), **value}
+    found = {field.name: given.get(field.name) for field in dataclasses.fields(EncodedAgentState)}
+    sizes = {name: tuple(one) if isinstance(one := found.pop(name), list) else one for name in _SIZES}
+    for name, text in found.items():
+        if not isinstance(text, str):
+            raise ArgumentError(f"{name} is missing or invalid: {shortened(text)}", name)
+    return EncodedAgentState(**found, **sizes)

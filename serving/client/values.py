@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Final, TypeAlias
@@ -13,8 +12,6 @@ from .errors import ArgumentError
 
 Size: TypeAlias = "int | tuple[int, ...]"
 
-MOST: Final = 1000
-"""Maximum size of a batch."""
 _NUMBERS: Final = frozenset({float, int})
 _PLAIN: Final = frozenset({float, int, bool, list, tuple, dict, str, bytes})
 _DEEPEST: Final = 32
@@ -45,43 +42,6 @@ def either(value: Any, other: Any, where: str, name: str) -> Any:
     return other
 
 
-def state(value: Any, size: Size | None, where: str = "state") -> Any:
-    """An observation in JSON form.
-
-    Args:
-        value: a list, a tuple, an array, a number; a mapping of these for a Dict.
-        size: required number of numbers, or shape; None if unknown.
-        where: its name in errors.
-
-    Raises:
-        ArgumentError: it has another size, or a number that is not finite. ``argument`` is the place.
-    """
-    kind = type(value)
-    if (kind is list or kind is tuple) and len(value) == size and _flat(value):
-        return value  # most calls
-    found = plain(value, where)
-    if size is None:
-        return found
-    shape = (size,) if isinstance(size, int) else size
-    if shape == (1,) and type(found) in _NUMBERS:
-        return [found]
-    _check_shape(found, shape, where)
-    return found
-
-
-def action(value: Any, size: Size | None, where: str = "action") -> list[Any]:
-    """An action in JSON form: always a list, of ``size`` numbers or of that shape if known."""
-    if type(value) is int:
-        found: Any = [value]
-    else:
-        found = plain(value, where, flags=False)
-        if type(found) in _NUMBERS:
-            found = [found]
-    if size is not None:
-        _check_shape(found, (size,) if isinstance(size, int) else size, where)
-    return list(found)
-
-
 def number(value: Any, where: str) -> float:
     """A finite number."""
     if type(value) is float and math.isfinite(value):
@@ -98,18 +58,16 @@ def flag(value: Any, where: str) -> bool:
     """True or False; also NumPy's, 0 and 1."""
     if type(value) is bool:
         return value
-    found = plain(value, where) if hasattr(value, "tolist") else value
-    if type(found) in _NUMBERS and found in (0, 1):
+    found = _unwrapped(value)
+    if found in (0, 1):
         return bool(found)
     raise ArgumentError(f"{where} must be True or False, got {shortened(value)}", where)
 
 
-def fraction(value: Any, where: str) -> float:
-    """A number in 0 .. 1."""
-    found = number(value, where)
-    if not 0 <= found <= 1:
-        raise ArgumentError(f"{where} must be in 0 .. 1, got {found!r}", where)
-    return found
+def action(value: Any, where: str) -> list[Any]:
+    """An action in JSON form: always a list."""
+    found = [value] if type(value) is int else plain(value, where, flags=False)
+    return [found] if type(found) in _NUMBERS else found
 
 
 def duration(value: Any, where: str, *, zero: bool) -> float:
@@ -163,51 +121,16 @@ def setting(value: Any, where: str) -> Any:
     return unwrapped if type(unwrapped) is bool else plain(unwrapped, where)
 
 
-def size(value: Any, where: str) -> Size:
-    """A positive integer, or a tuple of them for a shape."""
-    if isinstance(value, list | tuple) and value:
-        return tuple(_positive(item, value, where) for item in value)
-    return _positive(value, value, where)
-
-
-def environment(name: Any, where: str = "environment") -> str:
-    """Check the name of a stream of experience."""
-    if isinstance(name, str) and 0 < len(name) <= 128 and name.isprintable():
-        return name
-    raise ArgumentError(f"{where} must be a name of 1 to 128 printable characters, got {shortened(name)}", where)
-
-
-def key(given: Any) -> str:
-    """Check a user's idempotency key: 1 to 255 printable ASCII characters."""
-    if (
-        isinstance(given, str)
-        and 0 < len(given) < 256
-        and given.isascii()
-        and given.isprintable()
-        and given == given.strip()
-    ):
-        return given
-    raise ArgumentError(f"key must be 1 to 255 printable ASCII characters, got {shortened(given)}", "key")
-
-
 def rows(columns: Mapping[str, Any]) -> int:
-    """The common length of the columns of a batch.
-
-    Raises:
-        ArgumentError: lengths differ, or there are more than 1,000.
-    """
-    counts: dict[str, int] = {}
+    """The common length of the columns of a batch; ArgumentError if their lengths differ."""
+    first, count = next(iter(columns)), 0
     for name, column in columns.items():
         if not isinstance(column, list | tuple):
             raise ArgumentError(f"{name} must be a list, got {shortened(column)}", name)
-        counts[name] = len(column)
-    first = next(iter(counts))
-    for name, found in counts.items():
-        if found != counts[first]:
-            raise ArgumentError(f"{name} must have as many entries as {first}, {counts[first]}; got {found}", name)
-    if counts[first] > MOST:
-        raise ArgumentError(f"{first} must have at most {MOST:,} entries, got {counts[first]:,}", first)
-    return counts[first]
+        count = len(column) if name == first else count
+        if len(column) != count:
+            raise ArgumentError(f"{name} must have as many entries as {first}, {count}; got {len(column)}", name)
+    return count
 
 
 def column(value: Any) -> Any:
@@ -251,27 +174,3 @@ def _unwrapped(value: Any) -> Any:
     if isinstance(found, Integral) and type(found) not in _PLAIN:
         return int(found)
     return float(found) if isinstance(found, Real) and type(found) not in _PLAIN else found
-
-
-def _check_shape(value: Any, shape: tuple[int, ...], where: str) -> None:
-    if not shape:
-        if type(value) not in _NUMBERS:
-            raise ArgumentError(f"{where} must be a number, got {shortened(value)}", where)
-        return
-    if not isinstance(value, list | tuple) or len(value) != shape[0]:
-        got = f"{len(value)}" if isinstance(value, list | tuple) else shortened(value)
-        raise ArgumentError(f"{where} must have {shape[0]} entries, got {got}", where)
-    if len(shape) > 1 or not _NUMBERS.issuperset(map(type, value)):
-        for k, item in enumerate(value):
-            _check_shape(item, shape[1:], f"{where}[{k}]")
-
-
-def _positive(item: Any, value: Any, where: str) -> int:
-    try:
-        found = 0 if isinstance(item, bool) else operator.index(item)
-    except TypeError:
-        found = 0
-    if found < 1:
-        message = f"{where} must be a positive integer, or a tuple of them for a shape; got {shortened(value)}"
-        raise ArgumentError(message, where)
-    return found

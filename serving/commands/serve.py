@@ -21,7 +21,6 @@ from ..accounts import folder as folders
 from ..accounts.data_folder import described
 from ..gateway.gateway import Gateway
 from ..gateway.leases import LeasedPool
-from ..gateway.page import Page
 from ..gateway.server import serve
 from ..gateway.settings import Listen, Settings, SettingsError, load
 from ..hosting.programs import PROGRAMS, nbytes_for
@@ -102,7 +101,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings, path: Path) -> int
             program_bytes=lambda agents: nbytes_for((path / folders.AGENTS / one for one in agents), path / PROGRAMS),
             shared=arguments.shared,
         )
-        return 128 + serve(gateway, page=Page(), during=_running(pool, settings.listen.grace / 2))
+        return 128 + serve(gateway, during=_running(pool, settings.listen.grace / 2))
     finally:
         database.close()
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Query
+from pydantic import Field
 
 from ..accounts.grants import ADMIN
-from ..accounts.tables import User
+from ..accounts.tables import Agent, AuditEntry, User
 from ..refusals import invalid
 from .agents import agent_object, agent_objects
-from .calls import JSON, Called, Route, Routes
-from .gateway import Gateway
+from .declaration import JSON, Route, Routes
+from .http_messages import Request
 from .models import AgentObject, Answer, Body, Removed, Time
 
 routes = Routes("administration")
 _ADMIN: Final = Route(ADMIN)
-_CHANGE: Final = _ADMIN._replace(body=JSON)
+_CHANGE: Final = Route(ADMIN, JSON)
 
 
 class NewUser(Body):
@@ -60,101 +61,101 @@ class AuditObject(Answer):
     detail: dict[str, Any]
 
 
-@routes("GET", "/users", _ADMIN)
-async def list_users(call: Called) -> list[UserObject]:
+@routes("GET", "/users", _ADMIN, answers=list[UserObject])
+async def list_users(request: Request) -> Sequence[User]:
     """All users, by name."""
-    found = await call.gateway.threads.call(call.gateway.accounts.users)
-    await call.gateway.record("user.list", call.by)
-    return [UserObject.model_validate(user) for user in found]
+    users = await request.call(request.gateway.accounts.users)
+    await request.record("user.list")
+    return users
 
 
-@routes("POST", "/users", _CHANGE, status_code=201)
-async def add_user(call: Called, body: NewUser) -> UserObject:
+@routes("POST", "/users", _CHANGE, status=201, answers=UserObject)
+async def add_user(request: Request, body: NewUser) -> User:
     """Add a user."""
-    add, admin = call.gateway.accounts.add_user, body.role == "admin"
-    return UserObject.model_validate(
-        await call.gateway.threads.hash(add, body.name, body.password, admin=admin, by=call.by)
-    )
+    add, is_admin = request.gateway.accounts.add_user, body.role == "admin"
+    return await request.gateway.threads.hash(add, body.name, body.password, admin=is_admin, by=request.by)
 
 
-@routes("GET", "/users/{name}", _ADMIN)
-async def get_user(call: Called, name: str) -> UserObject:
+@routes("GET", "/users/{name}", _ADMIN, answers=UserObject)
+async def get_user(request: Request) -> User:
     """One user."""
-    user = await _user(call.gateway, name)
-    await call.gateway.record("user.read", call.by, name)
-    return UserObject.model_validate(user)
+    user = await _user(request)
+    await request.record("user.read", request.name)
+    return user
 
 
-@routes("PATCH", "/users/{name}", _CHANGE)
-async def change_user(call: Called, name: str, body: UserChange) -> UserObject:
+@routes("PATCH", "/users/{name}", _CHANGE, answers=UserObject)
+async def change_user(request: Request, body: UserChange) -> User:
     """Set a user's password or quotas, disable or enable the user."""
-    gateway, accounts = call.gateway, call.gateway.accounts
-    user = await _user(gateway, name)
-    if body.disabled and name == call.grant.user:
+    accounts, name, by = request.gateway.accounts, request.name, request.by
+    await _user(request)
+    if body.disabled and name == request.grant.user:
         raise invalid("disabled", "an administrator cannot disable the own account")
     if body.quotas is not None:
-        await gateway.threads.call(accounts.set_quota, name, body.quotas, by=call.by)
+        await request.call(accounts.set_quota, name, body.quotas, by=by)
     if body.password is not None:
-        await gateway.threads.hash(accounts.set_password, name, body.password, by=call.by)
+        await request.gateway.threads.hash(accounts.set_password, name, body.password, by=by)
     if body.disabled is not None:
-        change = accounts.disable_user if body.disabled else accounts.enable_user
-        await gateway.threads.call(change, name, by=call.by)
-    await gateway.tokens.refresh()
-    return UserObject.model_validate(await _user(gateway, user.name))
+        await request.call(accounts.disable_user if body.disabled else accounts.enable_user, name, by=by)
+    await request.gateway.tokens.refresh()
+    return await _user(request)
 
 
-@routes("DELETE", "/users/{name}", _ADMIN, status_code=202)
-async def remove_user(call: Called, name: str) -> Removed:
+@routes("DELETE", "/users/{name}", _ADMIN, status=202)
+async def remove_user(request: Request) -> Removed:
     """Remove a user with all agents."""
-    gateway = call.gateway
-    if name == call.grant.user:
+    gateway = request.gateway
+    if request.name == request.grant.user:
         raise invalid("name", "an administrator cannot remove the own account")
-    agents = await gateway.threads.call(gateway.accounts.remove_user, name, by=call.by)
+    agents = await request.call(gateway.accounts.remove_user, request.name, by=request.by)
     await gateway.tokens.refresh()
     for agent in agents:
         await gateway.finish_removal(agent)
-    return Removed(removed=name)
+    return Removed(removed=request.name)
 
 
 @routes("GET", "/users/{name}/agents", _ADMIN)
 async def list_user_agents(
-    call: Called, name: str, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
+    request: Request, limit: Annotated[int, Field(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
     """A user's agents, by name."""
-    user = await _user(call.gateway, name)
-    rows = await call.gateway.threads.call(call.gateway.rows.of, user.id, limit, after)
-    await call.gateway.record("agent.list", call.by, name)
-    return await agent_objects(call.gateway, rows)
+    user = await _user(request)
+    rows = await request.call(request.gateway.rows.of, user.id, limit, after)
+    await request.record("agent.list", request.name)
+    return await agent_objects(request.gateway, rows)
 
 
 @routes("GET", "/users/{name}/agents/{agent}", _ADMIN)
-async def get_user_agent(call: Called, name: str, agent: str) -> AgentObject:
+async def get_user_agent(request: Request) -> AgentObject:
     """One agent of a user."""
-    user = await _user(call.gateway, name)
-    row = await call.gateway.row(user.id, agent)
-    await call.gateway.record("agent.read", call.by, agent, owner=user.id)
-    return await agent_object(call.gateway, row)
+    row = await _agent(request)
+    await request.record("agent.read", row.name, owner=row.owner)
+    return await agent_object(request.gateway, row)
 
 
-@routes("DELETE", "/users/{name}/agents/{agent}", _ADMIN, status_code=202)
-async def remove_user_agent(call: Called, name: str, agent: str) -> Removed:
+@routes("DELETE", "/users/{name}/agents/{agent}", _ADMIN, status=202)
+async def remove_user_agent(request: Request) -> Removed:
     """Remove an agent of a user."""
-    user = await _user(call.gateway, name)
-    await call.gateway.remove(await call.gateway.row(user.id, agent), call.by)
-    return Removed(removed=agent)
+    row = await _agent(request)
+    await request.gateway.remove(row, request.by)
+    return Removed(removed=row.name)
 
 
-@routes("GET", "/audit", _ADMIN)
+@routes("GET", "/audit", _ADMIN, answers=list[AuditObject])
 async def get_audit(
-    call: Called,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
-) -> list[AuditObject]:
+    request: Request,
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100,
+    before: Annotated[int | None, Field(ge=0, lt=2**63)] = None,
+) -> Sequence[AuditEntry]:
     """The audit log, the newest first; `before` is the last id of the page before."""
-    entries = await call.gateway.threads.call(call.gateway.audit.entries, limit, before)
-    await call.gateway.record("audit.read", call.by)
-    return [AuditObject.model_validate(entry) for entry in entries]
+    entries = await request.call(request.gateway.audit.entries, limit, before)
+    await request.record("audit.read")
+    return entries
 
 
-async def _user(gateway: Gateway, name: str) -> User:
-    return await gateway.threads.call(gateway.accounts.user, name)
+async def _user(request: Request) -> User:
+    return await request.call(request.gateway.accounts.user, request.name)
+
+
+async def _agent(request: Request) -> Agent:
+    return await request.gateway.row((await _user(request)).id, request.names["agent"])

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from fastapi import Query, Response
+from pydantic import Field
 
 from ...core.errors import ArgumentError
 from ..accounts import names
@@ -16,8 +16,9 @@ from ..accounts.agents import CREATING, READY
 from ..accounts.tables import Agent
 from ..catalogue.recipes import Recipe
 from ..refusals import RefusedError, invalid
-from .calls import AGENT, JSON, READ, Call, Called, Route, Routes
+from .declaration import AGENT, JSON, READ, Route, Routes
 from .gateway import Gateway, info_of
+from .http_messages import Request
 from .models import AgentChange, AgentObject, ChangedAgent, Counters, EpisodeObject, Loss, NewAgent, Removed
 from .problems import being_created, of_error, of_failure
 
@@ -27,20 +28,20 @@ _OF_WORKER: Final = ("status", "status_detail", "learning", "counters", "episode
 """Fields that ``info`` answers, where the worker is more current than the row."""
 
 
-async def charge_creation(call: Call, name: str) -> None:
+async def charge_creation(request: Request) -> None:
     """Count a creation before its body is read; ``rate_limited``."""
-    call.gateway.charge_creation(call.grant)
+    request.gateway.charge("creations_per_minute", request.grant, request.grant.user_id)
 
 
-async def own(call: Call, name: str) -> Agent:
-    """The row of one of the caller's agents; ``not_found``."""
-    call.gateway.check_agent(call.grant, name)
-    return await call.gateway.row(call.grant.user_id, name)
+async def own(request: Request) -> Agent:
+    """The row of the caller's agent that is in the path; ``not_found``."""
+    request.gateway.check_agent(request.grant, request.name)
+    return await request.gateway.row(request.grant.user_id, request.name)
 
 
-async def whole(call: Call, name: str) -> Agent:
+async def whole(request: Request) -> Agent:
     """:func:`own` for a completely created agent; ``unavailable`` until then, as there is nothing to open."""
-    row = await own(call, name)
+    row = await own(request)
     if row.status == CREATING:
         raise being_created()
     return row
@@ -48,18 +49,18 @@ async def whole(call: Call, name: str) -> Agent:
 
 @routes("GET", "/agents", READ)
 async def list_agents(
-    call: Called, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str | None = None
+    request: Request, limit: Annotated[int, Field(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
     """One's own agents, by name; `after` is the last name of the page before."""
-    grant, of = call.grant, call.gateway.rows.of
-    rows = await call.gateway.threads.call(of, grant.user_id, limit, after, grant.agents)
-    return await agent_objects(call.gateway, rows)
+    grant, of = request.grant, request.gateway.rows.of
+    rows = await request.gateway.threads.call(of, grant.user_id, limit, after, grant.agents)
+    return await agent_objects(request.gateway, rows)
 
 
-@routes("POST", "/agents", Route("manage", AGENT, _CREATION, admit=charge_creation), status_code=201)
-async def create_agent(call: Called, body: NewAgent) -> AgentObject:
+@routes("POST", "/agents", Route("manage", AGENT, _CREATION, admit=charge_creation), status=201)
+async def create_agent(request: Request, body: NewAgent) -> AgentObject:
     """Create an agent. When this answers, the agent acts."""
-    gateway, grant = call.gateway, call.grant
+    gateway, grant = request.gateway, request.grant
     gateway.check_agent(grant, names.name("name", body.name))
     check_description(gateway, body.description or "")
     config = dict(body.config)
@@ -70,7 +71,7 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
         config["state_size"] = config.pop("obs_size")
     recipe = _recipe(gateway, body.model, config)
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
-    row = await _added(call, body, recipe, stored)
+    row = await _added(request, body, recipe, stored)
     gateway.creating.add(row.id)
     try:
         made = json.dumps(recipe.to_json()).encode()
@@ -83,7 +84,7 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
     except BaseException:
         gateway.creating.discard(row.id)
         # What cannot be undone now is undone shortly, or at the next start.
-        await asyncio.shield(gateway.remove(row, call.by))
+        await asyncio.shield(gateway.remove(row, request.by))
         raise
     gateway.creating.discard(row.id)
     row.status = READY
@@ -91,15 +92,15 @@ async def create_agent(call: Called, body: NewAgent) -> AgentObject:
 
 
 @routes("GET", "/agents/{name}", READ)
-async def get_agent(call: Called, name: str) -> AgentObject:
+async def get_agent(request: Request) -> AgentObject:
     """One agent."""
-    return await agent_object(call.gateway, await own(call, name))
+    return await agent_object(request.gateway, await own(request))
 
 
 @routes("PATCH", "/agents/{name}", Route("manage", JSON, ("description_characters",), admit=whole))
-async def change_agent(call: Called, name: str, body: AgentChange) -> ChangedAgent:
+async def change_agent(request: Request, body: AgentChange) -> ChangedAgent:
     """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
-    gateway, row, lost = call.gateway, await whole(call, name), 0
+    gateway, row, lost = request.gateway, await whole(request), 0
     if body.description is not None:
         check_description(gateway, body.description)
     if body.status is not None or body.learning is not None:
@@ -107,39 +108,38 @@ async def change_agent(call: Called, name: str, body: AgentChange) -> ChangedAge
         lost = int(json.loads(patched.body).get("lost", 0))
     fields = body.model_dump(exclude_none=True, exclude={"status"})
     if fields:
-        row = await gateway.threads.call(gateway.rows.describe, row.id, by=call.by, **fields)
+        row = await gateway.threads.call(gateway.rows.describe, row.id, by=request.by, **fields)
     if body.is_active is False:  # it takes no memory
         gateway.forget(row.id)
         await gateway.ask(row.id, "close")
-    shown = await agent_object(gateway, await own(call, name))
+    shown = await agent_object(gateway, await own(request))
     return ChangedAgent(**shown.model_dump(), lost=lost)
 
 
-@routes("DELETE", "/agents/{name}", Route("manage"), status_code=202)
-async def remove_agent(call: Called, name: str) -> Removed:
+@routes("DELETE", "/agents/{name}", Route("manage"), status=202)
+async def remove_agent(request: Request) -> Removed:
     """Remove an agent. When this answers, it is gone."""
-    await call.gateway.remove(await own(call, name), call.by)
-    return Removed(removed=name)
+    await request.gateway.remove(await own(request), request.by)
+    return Removed(removed=request.name)
 
 
-@routes("GET", "/agents/{name}/loss", READ, response_model=Loss)
-async def get_loss(call: Called, name: str) -> Response:
+@routes("GET", "/agents/{name}/loss", READ, answers=Loss)
+async def get_loss(request: Request) -> bytes:
     """The last update's loss and metrics; null where not finite."""
-    answer = await call.gateway.ask_once(await whole(call, name), "loss")
-    return Response(answer.body, media_type="application/json")
+    answer = await request.gateway.ask_once(await whole(request), "loss")
+    return answer.body
 
 
-@routes("GET", "/agents/{name}/episodes", READ, response_model=list[EpisodeObject])
+@routes("GET", "/agents/{name}/episodes", READ, answers=list[EpisodeObject])
 async def get_episodes(
-    call: Called,
-    name: str,
-    after: Annotated[int | None, Query(ge=0)] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-) -> Response:
+    request: Request,
+    after: Annotated[int | None, Field(ge=0)] = None,
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 100,
+) -> bytes:
     """The last episodes that ended; with `after`, the first ones that follow an episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await call.gateway.ask_once(await whole(call, name), "episodes", **head)
-    return Response(answer.body, media_type="application/json")
+    answer = await request.gateway.ask_once(await whole(request), "episodes", **head)
+    return answer.body
 
 
 async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
@@ -153,7 +153,7 @@ async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
     answer = await gateway.pool.ask(row.id, "info", wake=row.is_active)
     if answer.status < 400:
         return joined(row, info_of(answer), gateway.used.get(row.id))
-    problem = of_failure(answer.status, answer.body, answer.retry_after)
+    problem = of_failure(answer)
     if problem.code != "agent_failed":
         raise problem
     return joined(row, {"status": "failed", "status_detail": problem.detail}, gateway.used.get(row.id))
@@ -199,20 +199,21 @@ def check_description(gateway: Gateway, description: str) -> None:
 
 def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
     try:
-        return gateway.catalogue.recipe(model, config)
+        made: Recipe = gateway.catalogue.recipe(model, config)
     except ArgumentError as error:
         raise of_error(error, "" if error.argument == "model" else "config") or error from None
+    return made
 
 
-async def _added(call: Call, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
+async def _added(request: Request, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
     """Add a row if the account may have one more agent."""
-    gateway, grant = call.gateway, call.grant
+    gateway, grant = request.gateway, request.grant
     try:
         await gateway.check_bytes(grant)
     except RefusedError as problem:
-        await gateway.record("agent.create", call.by, body.name, problem.code)
+        await gateway.record("agent.create", request.by, body.name, problem.code)
         raise
     return await gateway.threads.call(
         gateway.rows.add, grant.user_id, body.name, recipe.model, body.description or "", config,
-        is_active=body.is_active, most=gateway.limit(grant, "agents"), by=call.by,
+        is_active=body.is_active, most=gateway.limit(grant, "agents"), by=request.by,
     )  # fmt: skip

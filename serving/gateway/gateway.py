@@ -9,55 +9,36 @@ import datetime as dt
 import ipaddress
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
-
-from starlette.types import Scope
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..accounts import Accounts, AgentRows, Audit, By, Grant, Idempotency
 from ..accounts.agents import CREATING
 from ..accounts.audit import SERVICE
 from ..accounts.tables import Agent
-from ..catalogue.recipes import Recipe
 from ..hosting.requests import most_values
-from ..limits import Buckets, PerMinute, beyond, network
+from ..limits import Buckets, Held, PerMinute, beyond, network
 from ..logs import LOGGER
 from ..refusals import RefusedError
-from ..workers.pool import WorkerResponse
-from .bodies import FEW, Bodies
-from .http_messages import Head, Network, address_of
+from ..workers.pool import Pool, WorkerResponse
+from .leases import LeasedPool
 from .problems import being_created, not_found, of_failure
 from .prometheus import Gauges, Meters
 from .settings import Settings
 from .threads import Threads
 from .tokens import Tokens
 
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 API: Final = "/api/v1"
+ANONYMOUS: Final = Grant("", "", "", "unknown", "", frozenset(), frozenset(), dt.datetime.max, None, {})
+"""The grant of a request without a token."""
+FEW: Final = 10_000
+"""JSON values that any body may have: they are read in less than a millisecond."""
 _REFUSALS_PER_MINUTE: Final = 10
 """Refusals per address that the audit log records; the rest are only counted."""
 _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
-
-
-class Pool(Protocol):
-    """The workers, or those of them that this server may ask."""
-
-    async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
-        """Send a request to an agent's worker; never raises for a worker's failure."""
-
-
-class Catalogue(Protocol):
-    """The hosted models: :mod:`axonrl.serving.catalogue`."""
-
-    def recipe(self, model: str, config: Mapping[str, Any]) -> Recipe:
-        """Make the recipe; ``ArgumentError`` if invalid."""
-
-    def described(self) -> Sequence[Mapping[str, Any]]:
-        """The models with their hyperparameters."""
-
-
-Check = Callable[[], str]
-"""Returns what is wrong; empty: nothing."""
 
 
 class Known(NamedTuple):
@@ -77,10 +58,10 @@ class Gateway:
         accounts: users and tokens.
         rows: the agents' table.
         pool: the workers.
-        catalogue: the models.
+        catalogue: the hosted models: :mod:`axonrl.serving.catalogue`.
         audit: the audit log.
         idempotency: answers to requests with a key.
-        checks: more checks of ``/readyz``, by name.
+        checks: more checks of ``/readyz``, by name: each returns what is wrong.
         gauges: more metrics.
         program_bytes: bytes of the compiled programs used by the agents of these ids, each counted once.
         shared: whether other servers create and remove agents in the same database.
@@ -89,17 +70,21 @@ class Gateway:
     settings: Settings
     accounts: Accounts
     rows: AgentRows
-    pool: Pool
-    catalogue: Catalogue
+    pool: Pool | LeasedPool
+    catalogue: Any
     audit: Audit
     idempotency: Idempotency
-    checks: Mapping[str, Check] = dataclasses.field(default_factory=dict)
+    checks: Mapping[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
     gauges: Gauges | None = None
     program_bytes: Callable[[Iterable[str]], int] = lambda agents: 0
     shared: bool = False
 
     def __post_init__(self) -> None:
-        self.limits, self.bodies = self.settings.limits, Bodies(self.settings.limits)
+        self.limits = limits = self.settings.limits
+        largest = max(limits.batch_bytes, limits.body_bytes) if limits.batch_bytes and limits.body_bytes else 0
+        self.bodies = Held(largest, "limits.batch_bytes")
+        """Bodies in memory, until their requests are answered; and in files."""
+        self.files = Held(limits.state_bytes, "limits.state_bytes")
         self.meters = Meters(self.gauges)
         self.threads = Threads(self.meters)
         self.tokens = Tokens(self.accounts, self.threads)
@@ -113,10 +98,13 @@ class Gateway:
         self.under_way: set[tuple[str, str]] = set()
         """Requests with an ``Idempotency-Key`` in progress: user's id and key."""
         self.stopping = False
-        self._requests = Buckets(beyond("requests_per_minute", "requests"))
-        self._steps = Buckets(beyond("steps_per_second", "steps of this agent"))
-        self._creations = PerMinute(beyond("creations_per_minute", "creations"))
-        self._transfers = PerMinute(beyond("transfers_per_minute", "transfers of this agent's state"))
+        self._steps = Buckets(beyond("steps_per_second", "steps of this agent"), 1.0, 1.0)
+        self._rates: dict[str, Buckets | PerMinute] = {
+            "requests_per_minute": Buckets(beyond("requests_per_minute", "requests"), 60.0, 10.0),
+            "steps_per_second": self._steps,
+            "creations_per_minute": PerMinute(beyond("creations_per_minute", "creations")),
+            "transfers_per_minute": PerMinute(beyond("transfers_per_minute", "transfers of this agent's state")),
+        }
         self._refusals, self._unrecorded = PerMinute("refusals"), collections.Counter[str]()
 
     # -- limits -------------------------------------------------------------------------------------------------------
@@ -126,32 +114,20 @@ class Gateway:
         own = grant.quotas.get(name)
         return int(getattr(self.limits, name)) if own is None else own
 
-    def charge_request(self, grant: Grant) -> None:
-        """Count a request of an account; ``rate_limited``."""
-        per_minute = self.limit(grant, "requests_per_minute")
-        self._requests.take(grant.user_id, per_minute / 60, per_minute / 6, time.monotonic())
+    def charge(self, rate: str, grant: Grant, key: str) -> None:
+        """Count an event under a limit; ``rate_limited``.
 
-    def charge_step(self, grant: Grant, agent: str) -> None:
-        """Count a step of an agent; ``rate_limited``."""
-        rate = self.limit(grant, "steps_per_second")
-        self._steps.take(agent, rate, rate, time.monotonic())
+        Args:
+            rate: the limit: ``requests_per_minute``, ``steps_per_second``, ``creations_per_minute``,
+                ``transfers_per_minute``.
+            grant: whose limit.
+            key: id of the account or the agent that it is counted for.
+        """
+        self._rates[rate].take(key, self.limit(grant, rate), time.monotonic())
 
     def owe_steps(self, agent: str, count: int) -> None:
         """Count steps that were already done."""
         self._steps.owe(agent, count)
-
-    def charge_creation(self, grant: Grant) -> None:
-        """Count the creation of an agent; ``rate_limited``."""
-        self._creations.take(grant.user_id, self.limit(grant, "creations_per_minute"), time.monotonic())
-
-    def charge_transfer(self, grant: Grant, agent: str) -> None:
-        """Count the transfer of an agent's state; ``rate_limited``."""
-        self._transfers.take(agent, self.limit(grant, "transfers_per_minute"), time.monotonic())
-
-    def clients(self, scope: Scope, head: Head, grant: Grant | None) -> list[str]:
-        """Account and address that a request's body counts for."""
-        address = f"address {network(address_of(scope, head, self.proxies))}"
-        return [address] if grant is None else [f"account {grant.user_id}", address]
 
     async def usage(self, owner: str) -> dict[str, int]:
         """Number of an account's agents, and the bytes of these and of the compiled programs that they use."""
@@ -215,7 +191,7 @@ class Gateway:
         """
         answer = await self.pool.ask(agent, do, body, **head)
         if answer.status >= 400:
-            raise of_failure(answer.status, answer.body, answer.retry_after)
+            raise of_failure(answer)
         return answer
 
     async def ask_once(self, row: Agent, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
@@ -242,7 +218,7 @@ class Gateway:
         self.forget(agent)
         answer = await self.pool.ask(agent, "remove")
         if answer.status >= 400 and answer.status != 404:
-            raise of_failure(answer.status, answer.body, answer.retry_after)
+            raise of_failure(answer)
         await self.threads.call(self.rows.remove, agent)
         self.used.pop(agent, None)
 

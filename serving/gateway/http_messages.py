@@ -1,79 +1,134 @@
-"""Requests and answers in terms of ASGI."""
+"""Requests and replies in terms of ASGI."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from starlette.types import Message, Receive, Scope, Send
-
+from ..accounts import By
+from ..limits import network
 from ..refusals import RefusedError
+from .gateway import ANONYMOUS, Gateway, Network
 from .problems import MEDIA_TYPE, document
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 JSON_TYPE: Final = b"application/json"
 FORM_TYPE: Final = b"application/x-www-form-urlencoded"
 STATE_TYPES: Final = (b"application/octet-stream", b"application/vnd.safetensors")
+REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
+"""Headers of an earlier answer to a request with the same ``Idempotency-Key``."""
 
 _DRAINED, _DRAIN_SECONDS = 8 * 2**20, 1.0
 """Bytes and seconds for which a refused body is read and dropped, so that the client gets to read the answer."""
 
-_FIELDS: Final = {
-    b"authorization": "authorization",
-    b"content-type": "type",
-    b"content-length": "length",
-    b"content-encoding": "encoding",
-    b"idempotency-key": "key",
-    b"origin": "origin",
-    b"x-forwarded-proto": "proto",
-}
-"""Headers that the gateway reads, and their names in :class:`Head`; of several, the last one counts."""
-
-Headers: TypeAlias = list[tuple[bytes, bytes]]
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class DisconnectedError(Exception):
     """The client went away before its request was complete."""
 
 
-class Holds(Protocol):
-    """Memory held for a request."""
+class Upload(NamedTuple):
+    """A body in a file that exists until the request is answered.
 
-    def add(self, size: int) -> None:
-        """Hold more; raises RefusedError."""
+    Args:
+        path: path for the workers.
+        digest: SHA-256 of the content.
+    """
 
-    def end(self) -> None:
-        """Give all of it back."""
+    path: str
+    digest: bytes
 
 
-class Head:
-    """The headers that the gateway reads, found in one pass."""
+class Request:
+    """A request, as far as it is known.
 
-    __slots__ = (
-        *("authorization", "encoding", "forwarded", "holds", "is_read", "key", "length", "origin", "proto", "size"),
-        "type",
-    )
+    Args:
+        gateway: shared by all routes.
+        scope: ASGI.
+        receive: ASGI.
+        request_id: its number, in logs, answers and the audit log.
+    """
 
-    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        self.authorization: bytes | None = None
-        self.type = self.encoding = self.length = b""
-        self.key: bytes | None = None
-        self.origin = self.forwarded = self.proto = b""
-        self.size = 0
+    def __init__(self, gateway: Gateway, scope: Scope, receive: Receive, request_id: str) -> None:
+        self.gateway, self.scope, self.receive, self.id = gateway, scope, receive, request_id
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        """The last one of each name."""
+        self.route = "(none)"
+        """Its route's path, with placeholders for names."""
+        self.names: Mapping[str, str] = {}
+        """Placeholders of the route's path, and what the request has there."""
+        self.grant = ANONYMOUS
+        self.body = b""
+        self.upload: Upload | None = None
         self.is_read = False
         """Whether its body was requested."""
-        self.holds: Holds | None = None
-        """Memory held for it until it is answered."""
-        for name, value in headers:
-            self.size += len(name) + len(value) + 4
-            field = _FIELDS.get(name)
-            if field is not None:
-                setattr(self, field, value)
-            elif name == b"x-forwarded-for":
-                self.forwarded += b"," + value if self.forwarded else value
+        self.ends = contextlib.ExitStack()
+        """Releases what is held until it is answered."""
+
+    @property
+    def name(self) -> str:
+        """``{name}`` of its path; empty without one."""
+        return self.names.get("name", "")
+
+    @property
+    def address(self) -> str:
+        """The client's address: the peer's, or the one that a trusted proxy reports."""
+        proxies, address = self.gateway.proxies, self.peer
+        if not proxies or not trusted(address, proxies):
+            return address
+        forwarded = b",".join(value for name, value in self.scope["headers"] if name == b"x-forwarded-for")
+        for given in reversed(forwarded.decode("latin-1").split(",")):
+            try:
+                address = str(ipaddress.ip_address(given.strip()))
+            except ValueError:
+                return address
+            if not trusted(address, proxies):
+                return address
+        return address
+
+    @property
+    def peer(self) -> str:
+        """Address of the other end of the connection."""
+        client = self.scope.get("client")
+        return str(client[0]) if client else ""
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it came over TLS, to the service or to its proxy."""
+        if self.scope["scheme"] == "https":
+            return True
+        return self.headers.get(b"x-forwarded-proto") == b"https" and trusted(self.peer, self.gateway.proxies)
+
+    @property
+    def by(self) -> By:
+        """The caller, for the audit log."""
+        return By(self.grant.user, self.address, self.id)
+
+    @property
+    def clients(self) -> list[str]:
+        """Account and address that its body counts for."""
+        address = f"address {network(self.address)}"
+        return [address] if self.grant is ANONYMOUS else [f"account {self.grant.user_id}", address]
+
+    async def call(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call a function of the database, in a thread; raises RefusedError."""
+        return await self.gateway.threads.call(function, *args, **kwargs)
+
+    async def record(self, what: str, target: str = "", outcome: str = "ok", **detail: Any) -> None:
+        """Append to the audit log."""
+        await self.gateway.record(what, self.by, target, outcome, **detail)
 
     def check_type(self, allowed: Sequence[bytes]) -> None:
         """Refuse a body of another type. No type means the first.
@@ -81,35 +136,53 @@ class Head:
         Raises:
             RefusedError: 415.
         """
-        if self.encoding and self.encoding.lower() != b"identity":
-            what = f"Content-Encoding must be identity, got {self.encoding[:80].decode('latin-1')}"
+        encoding, kind = self.headers.get(b"content-encoding", b""), self.headers.get(b"content-type", b"")
+        if encoding and encoding.lower() != b"identity":
+            what = f"Content-Encoding must be identity, got {encoding[:80].decode('latin-1')}"
             raise RefusedError("unsupported_media_type", what)
-        if not self.type or self.type == allowed[0]:
+        if not kind or kind == allowed[0]:
             return
-        given = self.type.partition(b";")[0].strip().lower()
+        given = kind.partition(b";")[0].strip().lower()
         if given not in allowed:
             names, got = " or ".join(one.decode() for one in allowed), given[:80].decode("latin-1")
             raise RefusedError("unsupported_media_type", f"Content-Type must be {names}, got {got}")
 
+    async def drain(self) -> None:
+        """Read the rest of a refused request for a while, and drop it."""
+        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+            await asyncio.wait_for(self._drain(), _DRAIN_SECONDS)
 
-Page: TypeAlias = Callable[[Scope, Receive, Send, Head, Headers], Awaitable[None]]
-"""The web page: an ASGI application that is also given the request's headers and those of every answer."""
+    async def _drain(self) -> None:
+        dropped, message = 0, await self.receive()
+        while message.get("more_body") and dropped < _DRAINED:
+            dropped += len(message.get("body", b""))
+            message = await self.receive()
 
 
-def address_of(scope: Scope, head: Head, proxies: Sequence[Network]) -> str:
-    """The client's address: the peer's, or the one that a trusted proxy reports."""
-    client = scope.get("client")
-    address = str(client[0]) if client else ""
-    if not proxies or not head.forwarded or not trusted(address, proxies):
-        return address
-    for given in reversed(head.forwarded.decode("latin-1").split(",")):
-        try:
-            address = str(ipaddress.ip_address(given.strip()))
-        except ValueError:
-            return address
-        if not trusted(address, proxies):
-            return address
-    return address
+class Reply(NamedTuple):
+    """A reply in one message; without a type it has no body."""
+
+    status: int
+    body: bytes = b""
+    type: bytes = b""
+    headers: Headers = ()
+
+    @classmethod
+    def refusing(cls, problem: RefusedError, request: Request) -> Reply:
+        """The problem document of a refusal."""
+        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
+        return cls(problem.status, document(problem, request.id), MEDIA_TYPE.encode(), headers)
+
+    async def send(self, send: Send, request: Request, more: Headers) -> None:
+        """Send it with more headers. If the connection is to be closed, read the rest of the request for a while."""
+        kind = [(b"content-type", self.type), (b"content-length", b"%d" % len(self.body))] if self.type else []
+        closing = (b"connection", b"close") in self.headers
+        headers = [*kind, *self.headers, *more]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": closing})
+        if closing:
+            await request.drain()
+            await send({"type": "http.response.body", "body": b""})
 
 
 def trusted(address: str, proxies: Sequence[Network]) -> bool:
@@ -119,57 +192,3 @@ def trusted(address: str, proxies: Sequence[Network]) -> bool:
     except ValueError:
         return False
     return any(parsed in network for network in proxies)
-
-
-async def send_answer(
-    send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]], media_type: bytes = JSON_TYPE
-) -> None:
-    """Send an answer in one message."""
-    length = (b"content-length", str(len(body)).encode())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(b"content-type", media_type), length, *headers],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_problem(
-    receive: Receive, send: Send, problem: RefusedError, request_id: str, headers: Sequence[tuple[bytes, bytes]]
-) -> None:
-    """Answer with a problem document. If the connection is to be closed, read the rest of the request for a while."""
-    body, more = document(problem, request_id), problem.headers
-    closing = more.get("Connection") == "close"
-    answer_headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", str(len(body)).encode()),
-        *((name.lower().encode(), value.encode("latin-1")) for name, value in more.items()),
-        *headers,
-    ]
-    await send({"type": "http.response.start", "status": problem.status, "headers": answer_headers})
-    await send({"type": "http.response.body", "body": body, "more_body": closing})
-    if closing:
-        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-            await asyncio.wait_for(_drain(receive), _DRAIN_SECONDS)
-        await send({"type": "http.response.body", "body": b""})
-
-
-async def _drain(receive: Receive) -> None:
-    dropped, message = 0, await receive()
-    while message.get("more_body") and dropped < _DRAINED:
-        dropped += len(message.get("body", b""))
-        message = await receive()
-
-
-def replaying(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that returns a body that was already read."""
-    pending = [body]
-
-    async def again() -> Message:
-        if pending:
-            return {"type": "http.request", "body": pending.pop(), "more_body": False}
-        return await receive()
-
-    return again

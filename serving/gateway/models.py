@@ -75,6 +75,14 @@ class NewToken(Body):
     """Lifetime in seconds; null: `tokens.default_days`."""
 
 
+class LoginForm(Body):
+    """A login."""
+
+    username: str
+    password: str
+    grant_type: str = "password"
+
+
 class NewPassword(Body):
     """A change of one's own password."""
 

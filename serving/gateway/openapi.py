@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
 from ..refusals import STATUS
-from .gateway import API
-from .models import Accepted, Act, Acted, ActedBatch, EndEpisode, ProblemDocument, Snapshot, Step, Steps
+from .declaration import PLACEHOLDER, Route
+from .models import ProblemDocument
 from .problems import MEDIA_TYPE
-from .routes import ROUTES
 
-_AGENT: Final = f"{API}/agents/{{name}}"
-_REF: Final = "#/components/schemas/"
-_NAME: Final = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 _KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -32,78 +25,75 @@ _NOISE: Final = {
     "required": False,
     "schema": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
 }
-
 WHOLE_ACCOUNT: Final = "x-whole-account"
 """Key of a call that refuses tokens for some agents only."""
 LIMITS: Final = "x-limits"
 """Key of a call with the keys of `limits` that apply to it, beside those that apply to all."""
 
 
-def described(app: FastAPI) -> dict[str, Any]:
-    """The document of an application, including routes outside FastAPI."""
-    document = get_openapi(
-        title=app.title,
-        version=app.version,
-        openapi_version="3.1.0",
-        description=app.description,
-        routes=app.routes,
+def described(routes: Mapping[str, Mapping[str, Route]]) -> dict[str, Any]:
+    """The document of the routes that have a tag, by path and method."""
+    shown = [route for methods in routes.values() for route in methods.values() if route.tag]
+    types = [ProblemDocument, *(one for route in shown for one in (route.takes, route.answers) if one is not None)]
+    schemas, definitions = TypeAdapter.json_schemas(
+        [(k, "validation", TypeAdapter(one)) for k, one in enumerate(types)],
+        ref_template="#/components/schemas/{model}",
     )
-    components = document.setdefault("components", {})
-    models: list[Any] = [Accepted, Act, Acted, ActedBatch, EndEpisode, ProblemDocument, Snapshot, Step, Steps]
-    _, schemas = models_json_schema([(one, "validation") for one in models], ref_template=_REF + "{model}")
-    components["schemas"] = {**components.get("schemas", {}), **schemas.get("$defs", {})}
-    for unused in ("HTTPValidationError", "ValidationError"):
-        components["schemas"].pop(unused, None)
-    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{"token": []}]
-    paths = document["paths"]
-    paths[f"{_AGENT}/act"] = {"post": _act()}
-    paths[f"{_AGENT}/step"] = {"post": _operation("Report a step.", Step, Accepted, [_NAME, _KEY])}
-    paths[f"{_AGENT}/steps"] = {"post": _operation("Report up to 1,000 steps.", Steps, Accepted, [_NAME, _KEY])}
-    end = _operation("An environment was reset without `done`.", EndEpisode, None, [_NAME, _KEY])
-    end["requestBody"]["required"] = False
-    paths[f"{_AGENT}/end_episode"] = {"post": end}
-    for path, operations in paths.items():
-        for method, operation in operations.items():
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = _problem()
-            route = ROUTES[path.removeprefix(API)][method.upper()]
-            operation["security"] = [{"token": [route.scope]}] if route.scope else []
-            operation[WHOLE_ACCOUNT] = route.is_whole
-            operation[LIMITS] = route.limits
-    return document
-
-
-def _act() -> dict[str, Any]:
-    operation = _operation("Ask for an action for an observation, or for several.", Act, None, [_NAME, _NOISE])
-    bare = {"type": "array", "items": {}, "description": "One observation."}
-    operation["requestBody"]["content"]["application/json"]["schema"] = {"anyOf": [bare, _ref(Act)]}
-    operation["responses"]["200"]["content"] = {
-        "application/json": {"schema": {"anyOf": [_ref(Acted), _ref(ActedBatch)]}}
+    found = iter(schemas[k, "validation"] for k in range(len(types)))
+    problem = _problem(next(found))
+    paths: dict[str, Any] = {}
+    for route in shown:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, found, problem)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "axonrl",
+            "version": "1",
+            "description": "Agents over HTTP. Errors are `application/problem+json`.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": definitions["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
     }
+
+
+def _operation(route: Route, schemas: Iterator[Any], problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A call; takes the schemas of its body and its answer from those of all."""
+    operation: dict[str, Any] = {
+        "tags": [route.tag],
+        "operationId": route.function.__name__,  # type: ignore[union-attr] # it is complete
+        "summary": " ".join((route.function.__doc__ or "").split()),
+        "parameters": list(_parameters(route)),
+        "security": [{"token": [route.scope]}] if route.scope else [],
+        WHOLE_ACCOUNT: route.is_whole,
+        LIMITS: route.limits,
+    }
+    if route.body is not None:
+        schema = next(schemas)
+        content = {one.decode(): {"schema": schema} for one in route.body.types[:1]}
+        operation["requestBody"] = {"required": route.body.required, "content": content}
+    answer: dict[str, Any] = {"description": "Done."}
+    if route.answers is not None:
+        answer["content"] = {route.type.decode(): {"schema": next(schemas)}}
+    operation["responses"] = {str(route.status): answer, "default": problem}
     return operation
 
 
-def _operation(
-    summary: str, body: type[BaseModel], answer: type[BaseModel] | None, parameters: list[Mapping[str, Any]]
-) -> dict[str, Any]:
-    schema = {"type": "object"} if answer is None else _ref(answer)
-    return {
-        "tags": ["acting"],
-        "summary": summary,
-        "parameters": parameters,
-        "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(body)}}},
-        "responses": {"200": {"description": "Done.", "content": {"application/json": {"schema": schema}}}},
-    }
+def _parameters(route: Route) -> Iterator[Mapping[str, Any]]:
+    for name in PLACEHOLDER.findall(route.path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    if route.query is not None:
+        for name, schema in route.query.model_json_schema()["properties"].items():
+            yield {"name": name, "in": "query", "required": False, "schema": schema}
+    if route.scope == "act":
+        yield _NOISE
+    elif route.has_key:
+        yield _KEY
 
 
-def _problem() -> dict[str, Any]:
+def _problem(schema: Any) -> dict[str, Any]:
     codes = ", ".join(f"{code} ({status})" for code, status in STATUS.items())
-    return {
-        "description": f"A problem; its code is one of {codes}.",
-        "content": {MEDIA_TYPE: {"schema": _ref(ProblemDocument)}},
-    }
-
-
-def _ref(model: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": _REF + model.__name__}
+    description = f"A problem; its code is one of {codes}."
+    return {"description": description, "content": {MEDIA_TYPE: {"schema": schema}}}

@@ -7,7 +7,8 @@ import json
 from typing import Any, Final
 
 from ...core.errors import ArgumentError
-from ..refusals import STATUS, RefusedError
+from ..refusals import RefusedError
+from ..workers.pool import WorkerResponse
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -38,17 +39,11 @@ def being_created() -> RefusedError:
     return RefusedError("unavailable", "the agent is still being created")
 
 
-def of_failure(status: int, body: bytes, retry_after: int | None) -> RefusedError:
+def of_failure(answer: WorkerResponse) -> RefusedError:
     """The problem for a worker's failure."""
-    try:
-        content = json.loads(body)
-        code, detail = str(content["code"]), str(content.get("detail", ""))
-        errors = [(str(one["where"]), str(one["what"])) for one in content.get("errors", ())]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        code, detail, errors = "", "", []
-    if STATUS.get(code) != status:
-        code, detail, errors = ("unavailable" if status == 503 else "internal"), "the worker failed", []
-    return RefusedError(code, detail, errors=errors, retry_after=retry_after)
+    found = json.loads(answer.body)
+    errors = [(one["where"], one["what"]) for one in found["errors"]]
+    return RefusedError(found["code"], found["detail"], errors, retry_after=answer.retry_after)
 
 
 def of_error(error: Exception, where: str = "") -> RefusedError | None:

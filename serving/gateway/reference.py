@@ -144,7 +144,7 @@ def _anchor(title: str) -> str:
 
 
 def _summary(call: Mapping[str, Any]) -> str:
-    return " ".join(str(call.get("description") or call["summary"]).split())
+    return str(call["summary"])
 
 
 def _scope(call: Mapping[str, Any]) -> str:

@@ -1,60 +1,85 @@
-"""The interface's routes, as their modules declare them."""
+"""The routes of the service, as their modules declare them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
-from starlette.routing import compile_path
+import functools
+import re
+from typing import Any, Final
 
 from ..refusals import RefusedError
-from . import administration, agents, states, users
-from .calls import Route, Routes
-from .fast_path import HOT, PATH
-from .gateway import API
+from . import acting, administration, agents, health, page, reference, states, users
+from .declaration import PLACEHOLDER, Route, Routes
+from .http_messages import Reply, Request
+from .openapi import described
 from .problems import not_found
 
-DECLARED: Final[tuple[Routes, ...]] = (
-    users.routes,
-    agents.routes,
-    states.routes,
-    users.about_service,
-    administration.routes,
-)
 
+class Table:
+    """Routes by path and method.
 
-def _table() -> Mapping[str, Mapping[str, Route]]:
-    table: dict[str, dict[str, Route]] = {path: {"GET": Route("")} for path in ("/openapi.json", "/docs")}
-    for declared in DECLARED:
-        for (path, method), route in declared.table.items():
-            table.setdefault(path, {})[method] = route
-    return table | {PATH + do: {"POST": hot.route} for do, hot in HOT.items()}
-
-
-ROUTES: Final = _table()
-"""Routes by the path after ``/api/v1`` and the method. There are no others."""
-
-PUBLIC: Final = frozenset(API + path for path in ROUTES if not all(one.scope for one in ROUTES[path].values()))
-_PATTERNS: Final = [(compile_path(path)[0], path) for path in ROUTES]
-
-
-def found(method: str, path: str) -> tuple[str, Route, str]:
-    """Find the route of a request.
-
-    Returns:
-        Its path in the table, its entry, and ``{name}`` of the request's path; empty if it has none.
-
-    Raises:
-        RefusedError: there is no such route, or not with this method.
+    Args:
+        declared: the routes.
     """
-    given, allowed = path.removeprefix(API) if path.startswith(f"{API}/") else "", list[str]()
-    for pattern, known in _PATTERNS:
-        if match := pattern.match(given):
-            route = ROUTES[known].get(method)
-            if route is not None:
-                return known, route, match.groupdict().get("name", "")
-            allowed += ROUTES[known]
-    if not allowed:
+
+    def __init__(self, *declared: Routes) -> None:
+        self.routes: dict[str, dict[str, Route]] = {}
+        for route in (one for routes in declared for one in routes.declared):
+            self.routes.setdefault(route.path, {})[route.method] = route
+        self.public = {path for path in self.routes if not all(one.scope for one in self.routes[path].values())}
+        """Paths that need no token."""
+        self._patterns = [
+            (re.compile(PLACEHOLDER.sub(r"(?P<\1>[^/]+)", path)), methods) for path, methods in self.routes.items()
+        ]
+
+    def find(self, request: Request) -> Route:
+        """The route of a request, which gets its path and what it has in place of the placeholders.
+
+        Raises:
+            RefusedError: there is no such route, or not with this method.
+        """
+        allowed = list[str]()
+        method = "GET" if request.method == "HEAD" else request.method
+        for pattern, methods in self._patterns:
+            if match := pattern.fullmatch(request.path):
+                route = methods.get(method)
+                if route is not None:
+                    request.route, request.names = route.path, match.groupdict()
+                    return route
+                allowed += methods
+        if not allowed:
+            raise not_found("the path")
+        what = ", ".join(sorted(allowed))
+        detail = f"{request.method} is not allowed: the path takes {what}"
+        raise RefusedError("method_not_allowed", detail, headers={"Allow": what})
+
+
+_about: Final = Routes()
+
+
+@_about("GET", "/openapi.json", Route(""))
+async def get_document(request: Request) -> dict[str, Any]:
+    """The OpenAPI document."""
+    return document()
+
+
+@_about("GET", "/docs", Route(""))
+async def get_reference(request: Request) -> Reply:
+    """A page about the interface, if the service has one."""
+    if not request.gateway.settings.http.docs:
         raise not_found("the path")
-    what = ", ".join(sorted(allowed))
-    raise RefusedError("method_not_allowed", f"{method} is not allowed: the path takes {what}", headers={"Allow": what})
+    policy = (b"content-security-policy", reference.POLICY.encode())
+    return Reply(200, reference.page(document()).encode(), b"text/html; charset=utf-8", [policy])
+
+
+SERVICE: Final = Table(
+    acting.routes, users.routes, agents.routes, states.routes, users.about_service, administration.routes, _about,
+    health.routes, page.routes,
+)  # fmt: skip
+METRICS: Final = Table(health.metrics)
+"""For a port of its own, where they need no token."""
+
+
+@functools.cache
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the service."""
+    return described(SERVICE.routes)

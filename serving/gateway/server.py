@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import signal
 import socket
 import ssl
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -18,32 +16,23 @@ from typing import Any, Final
 
 import uvicorn
 import uvloop
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import logs
 from ..logs import LOGGER
 from ..refusals import RefusedError
-from .app import application
-from .edge import ALWAYS, METRICS_TYPE
+from .edge import Edge
 from .gateway import Gateway
-from .http_messages import Page, send_answer, send_problem
-from .problems import not_found
 from .protocol import Guard, GuardedConfig, GuardedProtocol
+from .routes import METRICS
 from .settings import SettingsError
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 2048
 _REFRESH: Final = 4.0
 """Seconds between refreshes: changes by the command line take effect within 5 seconds, with one for the query."""
 _NOTE, _TIDY, _DAY = 60.0, 3600.0, 86400.0
 
 
-def serve(
-    gateway: Gateway,
-    *,
-    page: Page | None = None,
-    during: AbstractAsyncContextManager[object] | None = None,
-) -> int:
+def serve(gateway: Gateway, *, during: AbstractAsyncContextManager[object] | None = None) -> int:
     """Serve until a signal arrives.
 
     The first line of output is printed when ``/readyz`` answers 200. At SIGTERM or SIGINT the server accepts no new
@@ -51,7 +40,6 @@ def serve(
 
     Args:
         gateway: the configuration, accounts, workers, ...
-        page: the web page, for other paths outside the interface.
         during: entered in the event loop before the first request, left after the last one: the pool's processes.
 
     Returns:
@@ -66,7 +54,7 @@ def serve(
     bound = listening(listen.host, listen.port)
     handler = logs.configure(gateway.settings.log.level)
     try:
-        return uvloop.run(_served(gateway, bound, page, during))
+        return uvloop.run(_served(gateway, bound, during))
     finally:
         bound.close()
         logs.unconfigure(handler)
@@ -120,12 +108,12 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _served(
-    gateway: Gateway, bound: socket.socket, page: Page | None, during: AbstractAsyncContextManager[object] | None
-) -> int:
-    listen = gateway.settings.listen
+async def _served(gateway: Gateway, bound: socket.socket, during: AbstractAsyncContextManager[object] | None) -> int:
+    listen, port = gateway.settings.listen, gateway.settings.metrics.port
     tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
-    server = _Server(_config(gateway, application(gateway, page), **tls))
+    servers = [_Server(_config(gateway, Edge(gateway), **tls))]
+    if port is not None:
+        servers.append(_Server(_config(gateway, Edge(gateway, METRICS), port=port)))
     received: list[int] = []
 
     def stop(number: int) -> None:
@@ -133,31 +121,30 @@ async def _served(
             logging.shutdown()
             os._exit(128 + number)
         received.append(number)
-        gateway.stopping = server.should_exit = True
+        gateway.stopping = servers[0].should_exit = True
 
     async with during if during is not None else contextlib.nullcontext():
-        with _signals(stop):
-            try:
-                await gateway.start()
-                await _run(server, gateway, bound)
-            finally:
-                await gateway.record_unrecorded()
-                gateway.threads.close()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        try:
+            await gateway.start()
+            await _run(servers, gateway, bound)
+        finally:
+            await gateway.record_unrecorded()
+            gateway.threads.close()
     return received[0] if received else 0
 
 
-async def _run(server: _Server, gateway: Gateway, bound: socket.socket) -> None:
-    tasks = housekeeping(gateway)
-    metrics = _metrics_server(gateway)
-    if metrics is not None:
-        tasks.append(asyncio.create_task(metrics.serve()))
-    servers = [server] if metrics is None else [server, metrics]
+async def _run(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket) -> None:
+    """Serve until the first server ends; the other one, if any, is for the metrics, on a loopback port."""
+    first, *others = servers
+    tasks = [*housekeeping(gateway), *(asyncio.create_task(one.serve()) for one in others)]
     tasks.append(asyncio.create_task(_announce(servers, gateway, bound)))
     try:
-        await server.serve([bound])
+        await first.serve([bound])
     finally:
-        if metrics is not None:
-            metrics.should_exit = True
+        for one in others:
+            one.should_exit = True
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -173,7 +160,7 @@ async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.
     LOGGER.info("serving")
 
 
-def _config(gateway: Gateway, app: ASGIApp, **more: Any) -> GuardedConfig:
+def _config(gateway: Gateway, app: Edge, **more: Any) -> GuardedConfig:
     settings = gateway.settings
     config = GuardedConfig(
         app,
@@ -190,41 +177,6 @@ def _config(gateway: Gateway, app: ASGIApp, **more: Any) -> GuardedConfig:
     )
     config.guard = Guard(settings, gateway.proxies, gateway.meters)
     return config
-
-
-def _metrics_server(gateway: Gateway) -> _Server | None:
-    """A separate server for the metrics, on a loopback port."""
-    port = gateway.settings.metrics.port
-    if port is None:
-        return None
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        request_id = secrets.token_hex(8)
-        headers = [(b"x-request-id", request_id.encode()), *ALWAYS]
-        if scope["path"] == "/metrics":
-            await send_answer(send, 200, await asyncio.to_thread(gateway.meters.text), headers, METRICS_TYPE)
-        else:
-            await send_problem(receive, send, not_found("the path"), request_id, headers)
-
-    return _Server(_config(gateway, app, port=port))
-
-
-@contextlib.contextmanager
-def _signals(stop: object) -> Iterator[None]:
-    """Handle signals, if this is the main thread."""
-    if threading.current_thread() is not threading.main_thread() or not callable(stop):
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...core import yaml_text
 from ...core.checks import nearest
-from ...core.yaml_text import Keys, Parsed, Place, show
+from ...core.yaml_text import Keys, Parsed, Place, dotted
 from ..accounts.grants import Lifetimes
 from ..accounts.names import MAX_DESCRIPTION, QUOTAS
 from ..accounts.tokens import MAX_DAYS
@@ -38,10 +38,6 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _seconds(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 def _origin(value: str) -> str:
     if "://" not in value or value.rstrip("/") != value:
         raise ValueError(f"must be an origin like 'https://game.example.org', got {value!r}")
@@ -55,7 +51,7 @@ def _network(value: str) -> str:
 
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 """0 switches a limit off."""
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
 Network = Annotated[str, AfterValidator(_network)]
 
 
@@ -143,7 +139,7 @@ class Agents(Section):
     """Steps after which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
     """Time after which a checkpoint is written if anything has changed."""
-    hung_seconds: Annotated[float, BeforeValidator(_seconds), Field(ge=3)] = 60.0
+    hung_seconds: Annotated[float, Field(ge=3)] = 60.0
     """A worker that has requests to answer and gives no sign of life for this long is killed and restarted."""
     lease_seconds: Seconds = 10.0
     """With --shared: time after which another server takes over the agents of one that does not answer."""
@@ -164,7 +160,7 @@ class Tokens(Section):
     """A login on the web page that is not used for this long ends."""
     web_hours: Seconds = Lifetimes.web_hours
     """A login on the web page ends after this long in any case."""
-    default_days: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=MAX_DAYS)] = Lifetimes.default_days
+    default_days: Annotated[float, Field(gt=0, le=MAX_DAYS)] = Lifetimes.default_days
     """Lifetime of a token that is created without one."""
 
 
@@ -198,67 +194,6 @@ class Settings(Section):
         return {name: getattr(self.limits, name) for name in QUOTAS}
 
 
-class _Source:
-    """Values with their places.
-
-    Args:
-        file: YAML; None: no values.
-
-    Raises:
-        SettingsError: the file cannot be read, or is not one mapping of plain values.
-    """
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = "" if file is None else str(file)
-        try:
-            parsed = Parsed({}, {}, []) if file is None else yaml_text.parse_file(file, _SUBJECT)
-        except yaml_text.UnreadableError as error:
-            raise SettingsError(_text(Place(self._file, error.fault.line), (), error.fault.message)) from None
-        _refuse_faults(parsed, self._file)
-        if parsed.places and not isinstance(parsed.value, dict):
-            raise SettingsError(f"{file}: must be a mapping of keys to values, got {show(parsed.value)}")
-        self.values: dict[str, Any] = parsed.value or {}
-        self._places = parsed.places
-
-    def override(self, path: str, text: str) -> None:
-        """Set a value by ``--set path=value``.
-
-        Raises:
-            SettingsError: the path leads through something that is not a mapping, or the value is not YAML.
-        """
-        option, keys = f"--set {path}={text}", tuple(path.split("."))
-        parsed, inner = yaml_text.parse(text, option, _SUBJECT, keys), self.values
-        _refuse_faults(parsed, option)
-        for length, key in enumerate(keys[:-1], start=1):
-            inner = inner.setdefault(key, {})
-            self._places.setdefault(keys[:length], Place(option))
-            if not isinstance(inner, dict):
-                raise SettingsError(f"{option}: {key} has no keys to set", path)
-        inner[keys[-1]] = parsed.value
-        self._places[keys] = Place(option)
-
-    def message(self, keys: Keys, what: str, *, known: Iterable[str] = ()) -> str:
-        """Message with place and problem; for an unknown key with the nearest of the known ones."""
-        at = keys
-        while at and at not in self._places:
-            at = at[:-1]
-        near = nearest(str(keys[-1]), known) if keys else None
-        hint = f"; did you mean {near!r}?" if near else ""
-        return _text(self._places[at] if at else Place(self._file), keys, what) + hint
-
-
-def _refuse_faults(parsed: Parsed, source: str) -> None:
-    is_file = not source.startswith("--set ")
-    messages = [_text(Place(source, one.line if is_file else None), (one.key,), one.message) for one in parsed.faults]
-    if messages:
-        raise SettingsError("\n".join(messages), parsed.faults[0].key)
-
-
-def _text(place: Place, keys: Keys, what: str) -> str:
-    where = place.source if place.line is None else f"{place.source}:{place.line}"
-    return ": ".join(part for part in (where, ".".join(map(str, keys)), what) if part)
-
-
 def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Settings:
     """Load the settings of a file, overridden by ``--set path=value``.
 
@@ -269,43 +204,67 @@ def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Set
     Raises:
         SettingsError: lists all faults, with file, line and key.
     """
-    source = _Source(file)
-    for path, text in (sets or {}).items():
-        source.override(path, text)
+    source = "" if file is None else str(file)
     try:
-        settings = Settings.model_validate(source.values)
+        parsed = Parsed({}, {}, []) if file is None else yaml_text.parse_file(file, _SUBJECT)
+    except yaml_text.UnreadableError as error:
+        parsed = Parsed({}, {}, [error.fault])
+    _refuse([(Place(source, one.line), one.key, one.message) for one in parsed.faults])
+    values, places = {} if parsed.value is None else parsed.value, parsed.places
+    for path, text in (sets or {}).items():
+        _override(values, places, path, text)
+    try:
+        settings = Settings.model_validate(values)
     except ValidationError as error:
-        faults = [(one["loc"], _message(source, one)) for one in error.errors(include_url=False)]
-        first = ".".join(map(str, faults[0][0]))
-        raise SettingsError("\n".join(message for _, message in faults), first) from None
-    _refuse_clear_passwords(source, settings.listen)
+        faults = error.errors(include_url=False)
+        _refuse([(_place(places, source, one["loc"]), dotted(one["loc"]), _what(one)) for one in faults])
+    listen = settings.listen
+    if (listen.tls_cert is None) != (listen.tls_key is None):
+        raise SettingsError("tls_cert and tls_key need each other: give both or none", "listen.tls_cert")
+    if not is_loopback(listen.host) and listen.tls_cert is None and not listen.behind_proxy:
+        what = "passwords would cross the network in clear: give a TLS certificate and key, or the proxy that has them"
+        _refuse([(_place(places, source, ("listen", "host")), "listen.host", f"{listen.host!r}: {what}")])
     return settings
 
 
-def _message(source: _Source, error: Any) -> str:
-    keys, kind = error["loc"], error["type"]
+def _override(values: Any, places: dict[Keys, Place], path: str, text: str) -> None:
+    """Set a value; SettingsError if the path leads through something that is not a mapping, or it is not YAML."""
+    keys, place = tuple(path.split(".")), Place(f"--set {path}={text}")
+    parsed = yaml_text.parse(text, place.source, _SUBJECT, keys)
+    _refuse([(place, one.key, one.message) for one in parsed.faults])
+    for length, key in enumerate(keys, start=1):
+        if not isinstance(values, dict):
+            raise SettingsError(f"{place.source}: {keys[length - 2]} has no keys to set", path)
+        if length == len(keys):
+            values[key] = parsed.value
+        values = values.setdefault(key, {})
+        places.setdefault(keys[:length], place)
+    places[keys] = place
+
+
+def _refuse(faults: Sequence[tuple[Place, str, str]]) -> None:
+    """Raise all faults, each with its place and its key."""
+    if faults:
+        where = (place.source if place.line is None else f"{place.source}:{place.line}" for place, _, _ in faults)
+        lines = [": ".join(filter(None, (at, key, what))) for at, (_, key, what) in zip(where, faults, strict=True)]
+        raise SettingsError("\n".join(lines), faults[0][1])
+
+
+def _place(places: Mapping[Keys, Place], source: str, keys: Keys) -> Place:
+    """Place of a value, or of the mapping where it is missing."""
+    while keys and keys not in places:
+        keys = keys[:-1]
+    return places[keys] if keys else Place(source)
+
+
+def _what(error: Any) -> str:
+    keys, kind, message = error["loc"], error["type"], str(error["msg"])
     if kind == "extra_forbidden":
-        return source.message(keys, "unknown key", known=_keys(keys[:-1]))
+        section: Any = Settings.model_fields[keys[0]].annotation if len(keys) > 1 else Settings
+        near = nearest(str(keys[-1]), section.model_fields)
+        return "unknown key" + (f"; did you mean {near!r}?" if near else "")
     if kind == "value_error":
-        return source.message(keys, str(error["msg"]).removeprefix("Value error, "))
-    what = str(error["msg"]).removeprefix("Input should be ").replace("greater than or equal to", "at least")
+        return message.removeprefix("Value error, ")
+    what = message.removeprefix("Input should be ").replace("greater than or equal to", "at least")
     words = {"a valid integer": "an integer", "a valid string": "text", "a valid boolean": "true or false"}
-    return source.message(keys, f"must be {words.get(what, what)}, got {error['input']!r:.80}")
-
-
-def _keys(path: tuple[str | int, ...]) -> Iterator[str]:
-    model: Any = Settings
-    for key in path:
-        field = model.model_fields.get(str(key)) if isinstance(model, type) and issubclass(model, BaseModel) else None
-        model = field and (field.annotation if not get_args(field.annotation) else None)
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        yield from model.model_fields
-
-
-def _refuse_clear_passwords(source: _Source, listen: Listen) -> None:
-    if (listen.tls_cert is None) != (listen.tls_key is None):
-        raise SettingsError("tls_cert and tls_key need each other: give both or none", "listen.tls_cert")
-    if is_loopback(listen.host) or listen.tls_cert is not None or listen.behind_proxy:
-        return
-    what = "passwords would cross the network in clear: give a TLS certificate and key, or the proxy that has them"
-    raise SettingsError(source.message(("listen", "host"), f"{listen.host!r}: {what}"), "listen.host")
+    return f"must be {words.get(what, what)}, got {error['input']!r:.80}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import hashlib
 import time
@@ -17,15 +18,14 @@ SEEN_LATELY: Final = 300.0
 """Seconds for which a used token stays valid while the database is down."""
 
 
+@dataclasses.dataclass(slots=True)
 class Held:
-    """A token in memory."""
+    """A token in memory: when it ends, when it was last seen, and whether it was used here."""
 
-    __slots__ = ("ends", "grant", "seen", "used")
-
-    def __init__(self, grant: Grant, ends: float, seen: float) -> None:
-        self.grant, self.ends = grant, ends
-        self.seen = seen
-        self.used = False
+    grant: Grant
+    ends: float
+    seen: float
+    used: bool = False
 
 
 class Tokens:

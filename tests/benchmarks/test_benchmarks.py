@@ -24,7 +24,7 @@ server, ray = pytest.mark.server, pytest.mark.ray
     [
         ("call_paths key", "\n  experiments/config/schema.py\n"),
         ("call_paths timestep", "\n  policies/behaviour.py\n"),
-        pytest.param("call_paths request", "\n  serving/gateway/fast_path.py\n", marks=server),
+        pytest.param("call_paths request", "\n  serving/gateway/acting.py\n", marks=server),
         ("compiled --quick", "| case | compile | each further seed | first update |"),
         ("masks --quick", "| without | inf |"),
         ("resume --only axonrl --points 1", "| killed by SIGKILL in a timestep, and resumed | 1 |"),

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from starlette.types import ASGIApp, Message, Receive
-
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Audit, Database, Idempotency
 from axonrl.serving.accounts.passwords import PARAMETERS
 from axonrl.serving.catalogue import Recipe
-from axonrl.serving.gateway.app import typed
 from axonrl.serving.gateway.edge import Edge
 from axonrl.serving.gateway.gateway import Gateway
+from axonrl.serving.gateway.http_messages import Message, Receive
 from axonrl.serving.gateway.settings import Settings, load
 from axonrl.serving.workers.pool import WorkerResponse
 
@@ -122,7 +120,7 @@ class FakeCatalogue:
         return Recipe("dqn", complete, "dqn", {}, {"kind": "replay"}, 1, 1, {}, {}, "epsilon", False)
 
     def described(self) -> list[dict[str, Any]]:
-        return [{"name": "dqn"}]
+        return [{"model": "dqn", "summary": "", "actions": [], "noise": {}, "hyperparameters": []}]
 
 
 @functools.cache
@@ -153,12 +151,6 @@ def fake_gateway(folder: Path, settings: Settings, pool: Any, **more: Any) -> tu
     return gateway, database, tokens
 
 
-@functools.cache
-def _typed(docs: bool) -> ASGIApp:
-    """The typed routes: they find the gateway in each request, and making them takes a tenth of a second."""
-    return typed(docs=docs)
-
-
 @dataclasses.dataclass(frozen=True)
 class Reply:
     status: int
@@ -185,7 +177,7 @@ class Service:
         self.folder, settings = Path(self._folder.name), load(sets=sets)
         self.pool = FakePool()
         self.gateway, self._database, self.tokens = fake_gateway(self.folder, settings, self.pool, **more)
-        self.app = Edge(self.gateway, _typed(settings.http.docs))
+        self.app = Edge(self.gateway)
         self.loop = asyncio.new_event_loop()
         self.run(self.gateway.start)
 
@@ -229,8 +221,7 @@ class Service:
 
     def holds_nothing(self) -> bool:
         """Is nothing of a body counted any more?"""
-        bodies = self.gateway.bodies
-        return not any(one._total or one._of for one in (bodies._memory, bodies._files))
+        return not self.gateway.bodies and not self.gateway.files
 
     def close(self) -> None:
         self.run(_settled)

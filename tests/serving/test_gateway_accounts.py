@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from axonrl.serving.accounts import idempotency
-from axonrl.serving.gateway.app import application
-from axonrl.serving.gateway.page import Page
 
 from . import test_page_logins as page_logins
 from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, Reply, Service, create
@@ -107,7 +105,6 @@ def test_a_revoked_token_ends_at_once(service: Service) -> None:
 
 
 def test_a_user_who_is_disabled_can_do_nothing_at_once(service: Service) -> None:
-    service.app = application(service.gateway, Page())
     cookie = {"Cookie": page_logins.cookie(page_logins.log_in(service))}
     made = service("POST", f"{API}/tokens", {"name": "game", "scopes": ["act", "read"]}).json["token"]
     tokens = [login(service).json["access_token"], made, service.tokens["alice"]]

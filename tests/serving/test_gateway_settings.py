@@ -11,12 +11,12 @@ from axonrl.tests.raising import raised
 
 
 def test_buckets() -> None:
-    buckets = Buckets("too many things")
+    buckets = Buckets("too many things", 4.0, 4.0)
 
     def wait(now: float) -> int | None:
         """Half a token a second, two at most."""
         try:
-            buckets.take("half", 0.5, 2.0, now)
+            buckets.take("half", 2, now)
         except RefusedError as refused:
             return refused.retry_after
         return 0
@@ -25,12 +25,13 @@ def test_buckets() -> None:
     assert [wait(1000.0), wait(1000.0), wait(1000.5)] == [0, 0, 2]
     buckets.owe("half", 3.0)
     assert wait(1001.0) == 8  # (1 - (0.5 - 3)) / 0.5, which is 7, and one
+    buckets = Buckets("too many things", 10.0, 10.0)
     for key in ("a", "b"):
-        buckets.take(key, 1 / 10, 1.0, now=0.0)
-    refused = raised(RefusedError, buckets.take, "a", 1 / 10, 1.0, now=2.0)
+        buckets.take(key, 1, now=0.0)
+    refused = raised(RefusedError, buckets.take, "a", 1, now=2.0)
     assert (refused.code, refused.detail, refused.retry_after) == ("rate_limited", "too many things", 9)
     for _ in range(100):
-        buckets.take("a", 0.0, 0.0, now=2.0)  # 0 is no limit
+        buckets.take("a", 0, now=2.0)  # 0 is no limit
 
 
 def test_a_file_and_options(tmp_path: Path) -> None:

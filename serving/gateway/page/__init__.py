@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from importlib import resources
 from typing import Final
 
-from starlette.types import Receive, Scope, Send
+from pydantic_core import to_json
 
-from ...accounts import By
 from ...refusals import RefusedError
-from ..calls import KEY, Call
 from ..cookies import cookie_of, is_own, set_cookie
-from ..gateway import Gateway
-from ..http_messages import FORM_TYPE, JSON_TYPE, Head, Headers, send_answer
-from ..problems import not_found
-from ..users import FORM_BYTES, credentials, revoked
+from ..declaration import Route, Routes
+from ..http_messages import FORM_TYPE, JSON_TYPE, Headers, Reply, Request
+from ..models import LoginForm
+from ..users import FORM, logged_in, revoked
 
-LOGIN: Final = "/login"
-LOGOUT: Final = "/logout"
-SESSION: Final = "/session"
+routes: Final = Routes(prefix="")
 _FILES: Final = {
     "/": ("page.html", b"text/html; charset=utf-8"),
     "/page.css": ("page.css", b"text/css; charset=utf-8"),
@@ -32,92 +26,65 @@ _POLICY: Final = (
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 """No content from elsewhere, no inline scripts, and no text that becomes HTML."""
-_HEADERS: Final = [
+_HEADERS: Final[Headers] = (
     (b"content-security-policy", _POLICY.encode()),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-]
+)
 
 
-class Page:
-    """The page behind the edge, which puts the caller into the scope, except for the login.
+def _serve(path: str, name: str, kind: bytes) -> None:
+    content = resources.files(__package__).joinpath(name).read_bytes()  # a service that is upgraded keeps its own
 
-    The page's files are read once: a running service that is upgraded keeps its own.
-    """
-
-    def __init__(self) -> None:
-        folder = resources.files(__package__)
-        self._files = {path: (folder.joinpath(name).read_bytes(), kind) for path, (name, kind) in _FILES.items()}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, head: Head, headers: Headers) -> None:
-        """Serve a file, or a login or logout; raises ``RefusedError``."""
-        path, method = scope["path"], scope["method"]
-        if path in self._files or path == SESSION:
-            if method not in ("GET", "HEAD"):
-                raise RefusedError("method_not_allowed", f"{path} takes GET", headers={"Allow": "GET, HEAD"})
-            content, kind = self._files[path] if path in self._files else (_session(scope), JSON_TYPE)
-            await send_answer(send, 200, content, [*_HEADERS, *headers], kind)
-            return
-        if path not in (LOGIN, LOGOUT):
-            raise not_found("the path")
-        if method != "POST":
-            raise RefusedError("method_not_allowed", f"{path} takes POST", headers={"Allow": "POST"})
-        cookie = await (_log_in if path == LOGIN else _log_out)(scope, receive, head)
-        own = [set_cookie(scope, cookie), *_HEADERS]
-        await send({"type": "http.response.start", "status": 204, "headers": [*own, *headers]})
-        await send({"type": "http.response.body", "body": b""})
+    @routes("GET", path, Route(""))
+    async def get_file(request: Request) -> Reply:
+        return Reply(200, content, kind, _HEADERS)
 
 
-async def _log_in(scope: Scope, receive: Receive, head: Head) -> str:
-    """A new cookie's value, for a name and a password; ends the previous login."""
-    call: Call = scope[KEY]
-    if not is_own(scope):
-        raise RefusedError("invalid_request", "only the page of this service itself may log in here")
-    head.check_type((FORM_TYPE,))
-    gateway, by = call.gateway, call.by
-    name, password = credentials(await _body(scope, receive, head, gateway))
-    text = await gateway.threads.hash(gateway.accounts.web_login, name, password, by.address, request_id=by.request_id)
-    await gateway.tokens.refresh()
-    before = _known(scope)
-    if before is not None:
-        await revoked(before)
-    return text
+for _path, (_name, _kind) in _FILES.items():
+    _serve(_path, _name, _kind)
 
 
-async def _log_out(scope: Scope, receive: Receive, head: Head) -> str:
-    """End the login; returns no cookie."""
-    head.check_type((JSON_TYPE, FORM_TYPE))
-    await _body(scope, receive, head, scope[KEY].gateway)
-    await revoked(_logged_in(scope))
-    return ""
-
-
-async def _body(scope: Scope, receive: Receive, head: Head, gateway: Gateway) -> bytes:
-    return await gateway.bodies.read(receive, head, FORM_BYTES, 0, lambda: gateway.clients(scope, head, None))
-
-
-def _session(scope: Scope) -> bytes:
+@routes("GET", "/session", Route(""))
+async def get_session(request: Request) -> Reply:
     """The user who is logged in, or null. The page asks this first, where a 401 would be an error in its console."""
-    known = _known(scope)
-    return json.dumps({"user": None if known is None else known.grant.user}).encode()
+    user = request.grant.user if _is_logged_in(request) else None
+    return Reply(200, to_json({"user": user}), JSON_TYPE, _HEADERS)
 
 
-def _known(scope: Scope) -> Call | None:
-    """Result of :func:`_logged_in`; None if nobody is logged in."""
+@routes("POST", "/login", Route("", FORM))
+async def log_in(request: Request, body: LoginForm) -> Reply:
+    """A new cookie, for a name and a password; ends the previous login."""
+    if not is_own(request):
+        raise RefusedError("invalid_request", "only the page of this service itself may log in here")
+    text = await logged_in(request, body, request.gateway.accounts.web_login)
+    if _is_logged_in(request):
+        await revoked(request)
+    return Reply(204, headers=[set_cookie(request, text), *_HEADERS])
+
+
+@routes("POST", "/logout", Route("", FORM._replace(types=(JSON_TYPE, FORM_TYPE))))
+async def log_out(request: Request) -> Reply:
+    """End the login, and remove the cookie."""
+    _log_in(request)
+    await revoked(request)
+    return Reply(204, headers=[set_cookie(request, ""), *_HEADERS])
+
+
+def _is_logged_in(request: Request) -> bool:
     try:
-        return _logged_in(scope)
+        _log_in(request)
     except RefusedError as problem:
         if problem.status != 401:
             raise
-        return None
+        return False
+    return True
 
 
-def _logged_in(scope: Scope) -> Call:
-    """The call with its cookie's permissions; raises like ``Tokens.web``."""
-    call: Call = scope[KEY]
-    cookie = cookie_of(scope)
+def _log_in(request: Request) -> None:
+    """Give a request the permissions of its cookie; raises like ``Tokens.web``."""
+    cookie = cookie_of(request)
     if cookie is None:
         raise RefusedError("missing_token", "this needs a login of the page of this service")
-    grant = call.gateway.tokens.web(cookie).grant
-    return dataclasses.replace(call, grant=grant, by=By(grant.user, call.by.address, call.by.request_id))
+    request.grant = request.gateway.tokens.web(cookie).grant
