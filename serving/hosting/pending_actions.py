@@ -94,7 +94,7 @@ class PendingActions:
             return greedy, None
         if self._kind == EPSILON:
             explores = self._rng.random(size) < noise
-            space: Any = self._actions.leaf.space
+            space = self._actions.space
             random = self._rng.integers(int(space.n), size=size, dtype=np.int32) + np.int32(space.start)
             return np.where(explores, random, greedy), None
         drawn = self._rng.standard_normal(greedy.shape, np.float32)

@@ -8,36 +8,32 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final
 
 import numpy as np
+from pydantic_core import SchemaValidator
 
 from ...core.protocols import Array, ArraySpec, SpecTree
 from ...core.trees import map_tree
 from ..catalogue.recipes import Recipe
-from ..refusals import RefusedError, invalid
+from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
 from .requests import parsed
-from .tensors import Tensors, encoded
+from .tensors import decoded, encoded, mismatch
 from .transitions import flat
-from .values import fields
-
-Content = TypeVar("Content")
+from .values import ANY, TEXT, check, objects
 
 
 @dataclasses.dataclass(frozen=True)
-class State(Generic[Content]):
-    """An agent's state: its model and sizes, its configuration as JSON, and two sets of arrays.
-
-    The arrays of a state that is sent are mappings; those of one that arrives are :class:`.tensors.Tensors`.
-    """
+class State:
+    """An agent's state: its model and sizes, its configuration as JSON, and two sets of arrays."""
 
     model: Any
     state_size: Any
     action_size: Any
     config: bytes
-    network: Content
-    buffer: Content
+    network: Mapping[str, Array]
+    buffer: Mapping[str, Array]
 
     @property
     def sizes(self) -> tuple[Any, Any, Any]:
@@ -45,22 +41,21 @@ class State(Generic[Content]):
         return self.model, self.state_size, self.action_size
 
 
-Sent: TypeAlias = State[Mapping[str, Array]]
-Received: TypeAlias = State[Tensors]
-
 FIELDS: Final = ("model", "state_size", "action_size", "encoded_config", "encoded_network", "encoded_buffer")
 _WITH_OBS: Final = (FIELDS[0], "obs_size", *FIELDS[2:])
-CONFIG: Final = ("hyperparameters", "counters", "pending_updates", "generators", "sampler", "environments", "learning")
 GENERATORS: Final = ("memory", "noise")
 COUNTERS: Final = ("global_timestep", "global_step", "global_episode")
+_SIX: Final = SchemaValidator(
+    objects({"state_size|obs_size" if name == "state_size" else name: ANY for name in FIELDS})
+)
+_METADATA: Final = SchemaValidator(objects({**dict.fromkeys(FIELDS[:3], ANY), "config": TEXT}))
 _NETWORK: Final = "network/"
 _BUFFER: Final = "buffer/"
 MEMORY: Final = "memory/"
 WAITING: Final = "waiting/"
-ENVIRONMENT: Final = ("environment", "running", "episode_return", "length", "waiting")
 
 
-def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> Sent:
+def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> State:
     """The state of an agent with nothing left to do."""
     stepper, streams = learning.stepper, learning.streams
     memory: Any = stepper.memory  # the catalogue has only axonrl's own
@@ -74,8 +69,14 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
         "generators": {name: stepper.generators[name].bit_generator.state for name in GENERATORS},
         "sampler": sampler,
         "environments": [
-            dict(zip(ENVIRONMENT, (s.name, s.running, s.returned, s.length, len(s.rows)), strict=True))
-            for s in streams.by_name.values()
+            {
+                "environment": stream.name,
+                "running": stream.running,
+                "episode_return": stream.returned,
+                "length": stream.length,
+                "waiting": len(stream.rows),
+            }
+            for stream in streams.by_name.values()
         ],
         "learning": None if last is None else finite(last),
     }
@@ -97,24 +98,22 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def to_fields(state: Sent, *, has_obs: bool = False) -> dict[str, Any]:
+def to_fields(state: State, *, has_obs: bool = False) -> dict[str, Any]:
     """The six fields; with ``obs_size`` instead of ``state_size`` if the agent was created with it."""
     contents = (state.config, encoded(state.network), encoded(state.buffer))
     values = (*state.sizes, *(base64.b64encode(content).decode() for content in contents))
     return dict(zip(_WITH_OBS if has_obs else FIELDS, values, strict=True))
 
 
-def from_fields(body: bytes) -> Received:
+def from_fields(body: bytes) -> State:
     """A state from JSON with the six fields, under either name of the second; RefusedError if invalid."""
-    found = parsed(body)
-    names = _WITH_OBS if type(found) is dict and _WITH_OBS[1] in found and FIELDS[1] not in found else FIELDS
-    value = fields(found, (), names)
+    value = check(_SIX, parsed(body))
     config, *contents = (_bytes_of(value, name) for name in FIELDS[3:])
-    network, buffer = (Tensors.parse(content, name) for content, name in zip(contents, FIELDS[4:], strict=True))
-    return State(value["model"], value[names[1]], value["action_size"], config, network, buffer)
+    network, buffer = (decoded(content, name)[0] for content, name in zip(contents, FIELDS[4:], strict=True))
+    return State(*(value[name] for name in FIELDS[:3]), config, network, buffer)
 
 
-def to_file(state: Sent) -> bytes:
+def to_file(state: State) -> bytes:
     """One safetensors file, with the rest in its metadata."""
     about = {"model": state.model, "state_size": state.state_size, "action_size": state.action_size}
     about["config"] = state.config.decode()
@@ -123,21 +122,24 @@ def to_file(state: Sent) -> bytes:
     return encoded(arrays, json.dumps(about))
 
 
-def from_file(content: bytes) -> Received:
+def from_file(content: bytes) -> State:
     """A state from such a file; RefusedError if invalid."""
-    whole = Tensors.parse(content, "body")
+    arrays, about = decoded(content, "body")
     try:
-        described = parsed(whole.about.encode("utf-8", "surrogatepass"))
+        described = parsed(about.encode("utf-8", "surrogatepass"))
     except (AttributeError, RefusedError):
         raise RefusedError("unsafe_state", "metadata are not JSON", [("metadata", "are not JSON")]) from None
-    found = fields(described, ("metadata",), ("model", "state_size", "action_size", "config"))
-    config = found["config"]
-    if type(config) is not str:
-        raise invalid("metadata.config", "must be JSON as text")
-    network, buffer = whole.part(_NETWORK, FIELDS[4]), whole.part(_BUFFER, FIELDS[5])
-    whole.refuse_rest()
-    sizes = found["state_size"], found["action_size"]
-    return State(found["model"], *sizes, config.encode("utf-8", "replace"), network, buffer)
+    found = check(_METADATA, described, ("metadata",))
+    parts = {prefix: _part(arrays, prefix) for prefix in (_NETWORK, _BUFFER)}
+    if sum(map(len, parts.values())) < len(arrays):
+        others = sorted(name for name in arrays if not name.startswith((_NETWORK, _BUFFER)))
+        raise mismatch("body", f"holds other arrays than a state's: {', '.join(others[:3])}"[:300])
+    config = found["config"].encode("utf-8", "replace")
+    return State(*(found[name] for name in FIELDS[:3]), config, *parts.values())
+
+
+def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:
