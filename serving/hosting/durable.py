@@ -122,22 +122,13 @@ class DurableAgent:
         self._learns = bool(part["learns"])
         self._keys.load_state_dict(part["accepted"])
         try:
-            for number, content in self._folder.journal.read(self._number + 1):
-                self._accept(self._decoded(number, content))
+            for record in self._folder.journal.read(self._number + 1, self._codec.decode):
+                self._accept(record)
                 self.learning.finish(self._beat)
                 if self.learning.failure is not None:
                     break
         except DamagedJournalError as error:
             self._damage = error.with_traceback(None)
-
-    def _decoded(self, number: int, content: bytes) -> Record:
-        try:
-            record = self._codec.decode(content)
-            if record.number != number:
-                raise ValueError(f"record {number} says that it is {record.number}")
-        except ValueError as error:
-            raise self._folder.journal.damage_at(number) from error
-        return record
 
     def _recover(self) -> int:
         """Continue from intact state: before a damaged record, or from the checkpoint before updates failed."""

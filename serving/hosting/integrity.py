@@ -86,7 +86,7 @@ def _damages(path: Path) -> list[Damage]:
     except CheckpointError as error:
         found.append(Damage(path / record.FILE, None, str(error)))
     try:
-        for _ in Journal(path / JOURNAL).read(min(numbers, default=0) + 1, mend=False):
+        for _ in Journal(path / JOURNAL).read(min(numbers, default=0) + 1):
             pass
     except DamagedJournalError as damage:
         what = f"{damage.lost} records from there on cannot be applied"

@@ -81,18 +81,12 @@ class Codec:
                     parts.append(np.ascontiguousarray(value, spec.dtype).tobytes())
         return b"".join(parts)
 
-    def decode(self, content: bytes) -> Record:
-        """The record from these bytes.
-
-        Raises:
-            ValueError: they are not a record of this agent.
-        """
-        if len(content) < _HEAD.size:
-            raise ValueError("a record is too short")
-        kind, number, time, key, body, few, count, more = _HEAD.unpack_from(content)
+    def decode(self, number: int, content: bytes) -> Record:
+        """The record of this number; ``ValueError`` if these bytes are none of this agent."""
+        kind, own, time, key, body, few, count, more = _head(content)
         names = few + (more << 16)
-        if len(content) != _HEAD.size + names + count * self._step_bytes:
-            raise ValueError(f"record {number} has {len(content)} bytes, which its transitions do not fill")
+        if own != number or len(content) != _HEAD.size + names + count * self._step_bytes:
+            raise ValueError(f"record {number} says that it is {own}, and has {len(content)} bytes")
         begin = _HEAD.size + names
         known = content[_HEAD.size : begin].decode().split("\0")
         flags = np.frombuffer(content, _FLAG, count, begin)
@@ -113,11 +107,15 @@ class Codec:
         return Record(kind, number, time, environments, tuple(steps), key, body)
 
 
-def steps_in(content: bytes) -> int:
+def steps_in(_: int, content: bytes) -> int:
     """Number of steps of a record, from its head alone; ``ValueError`` if it is not a record."""
+    return int(_head(content)[-2])
+
+
+def _head(content: bytes) -> tuple[Any, ...]:
     if len(content) < _HEAD.size:
         raise ValueError("a record is too short")
-    return int(_HEAD.unpack_from(content)[-2])
+    return _HEAD.unpack_from(content)
 
 
 def _nbytes(spec: ArraySpec) -> int:

@@ -56,8 +56,8 @@ def _counted(about: dict[str, Any], journal: Journal) -> dict[str, Any]:
         return found
     counters = dict(found["counters"])
     try:
-        for _, content in journal.read(about["number"] + 1, mend=False):
-            counters["global_timestep"] += steps_in(content)
-    except (DamagedJournalError, ValueError) as error:
+        for steps in journal.read(about["number"] + 1, steps_in):
+            counters["global_timestep"] += steps
+    except DamagedJournalError as error:
         found |= {"status": "failed", "status_detail": str(error)}
     return {**found, "counters": counters}
