@@ -107,7 +107,7 @@ class Folder:
             learning: the agent's learning, with nothing left to do.
             number: number of the last record.
             extra: further state.
-            about: facts to be known while the agent is not in memory: see :mod:`.unloaded_agents`.
+            about: facts to be known while the agent is not in memory: see :mod:`.agent_files`.
 
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
@@ -170,8 +170,6 @@ class Folder:
             return None
         older = [index for index in reversed(self._store.kept()) if index < found[0]]
         for state in itertools.chain([found[1]], map(self._store.read, older)):
-            if SERVICE not in state:
-                raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
             if not is_void(self.journal, service_part(state)):
                 return state
         raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
@@ -215,7 +213,9 @@ def is_void(journal: Journal, part: Mapping[str, Any]) -> bool:
 
 
 def service_part(state: State) -> dict[str, Any]:
-    """The service's part of a checkpoint: ``number`` of its last record, and ``extra``."""
+    """The service's part of a checkpoint: ``number`` of its last record, and ``extra``; CheckpointError without one."""
+    if SERVICE not in state:
+        raise CheckpointError("no service has saved it: axonrl service import-run makes an agent of a run")
     part: dict[str, Any] = state[SERVICE]
     return part
 

@@ -50,7 +50,7 @@ class DurableAgent:
         self._specs = transition_specs_of(stepper)
         self._codec = Codec(self._specs, stepper.behaviour.recorded)
         self._keys = Keys()
-        self._seq = 0
+        self._seq = stepper.counters.global_timestep  # above 0 for a run that is imported
         self._number = 0
         self._saved = 0
         """Number of the last record in the newest checkpoint."""

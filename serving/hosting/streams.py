@@ -63,14 +63,19 @@ _COLUMNS: Final = {
 
 
 class Streams:
-    """All environments of an agent, and its finished episodes, the newest last."""
+    """All environments of an agent, and its finished episodes, the newest last.
 
-    def __init__(self) -> None:
+    Args:
+        finished: number of episodes finished before.
+        steps: number of steps before.
+    """
+
+    def __init__(self, finished: int = 0, steps: int = 0) -> None:
         self.by_name: collections.OrderedDict[str, Stream] = collections.OrderedDict()
         """The least recently used first."""
         self.episodes: collections.deque[Episode] = collections.deque(maxlen=KEPT)
-        self.finished = 0
-        self.steps = 0
+        self.finished = finished
+        self.steps = steps
         """Steps of all environments."""
         self.unwritten: list[history.Episode] = []
         """Finished episodes that ``episodes.csv`` may lack."""

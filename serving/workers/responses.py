@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...core.errors import CheckpointError
 from ..catalogue.recipes import Recipe
-from ..hosting import unloaded_agents
+from ..hosting import agent_files
 from ..hosting.agent import HostedAgent, Reply, to_bytes
 from ..hosting.agent_store import of_checkpoint
 from ..hosting.fencing import OutdatedError
@@ -58,7 +58,7 @@ def _carried_out(agents: Slots, slot: Slot, head: Head, body: bytes) -> Reply:
     if do == "open":
         return agents.open(slot, head, Recipe.from_json(json.loads(body))).info()
     if slot.agent is None and head.get("wake") is False:
-        return Reply(unloaded_agents.known(agents.folder_of(slot.name)))
+        return Reply(agent_files.known(agents.folder_of(slot.name)))
     agent = agents.open(slot, head)
     if do == "put_state":
         body = Path(head["file"]).read_bytes() if "file" in head else body

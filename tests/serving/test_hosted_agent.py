@@ -15,7 +15,7 @@ from axonrl import Agent, RunConfig
 from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.serving.catalogue import Recipe
-from axonrl.serving.hosting import durable, unloaded_agents
+from axonrl.serving.hosting import agent_files, durable
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError
 from axonrl.serving.hosting.requests import RequestReader
@@ -238,7 +238,7 @@ def test_a_batch_of_as_many_environments_with_as_long_names_as_there_may_be(
     batch = json.dumps({"steps": [data(k, name, done=False) for k, name in enumerate(names)]}).encode()
     assert agent.step(batch, "key", several=True).value == {"accepted": 1000, "seq": 1000}
     agent.sync()
-    assert unloaded_agents.known(host.folder / "a")["counters"]["global_timestep"] == 1000  # by its records' heads
+    assert agent_files.known(host.folder / "a")["counters"]["global_timestep"] == 1000  # by its records' heads
     agent = host.again(agent, "a")
     assert agent.step(batch, "key", several=True).replayed
     config = json.loads(base64.b64decode(agent.get_state().value["encoded_config"]))
