@@ -91,14 +91,12 @@ class Audit:
     def entries(self, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
         """The newest entries, newest first; ``before``: last ``id`` of the previous page."""
         query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit)
-        with self._database.reading() as session:
-            return session.scalars(query if before is None else query.where(AuditEntry.id < before)).all()
+        return self._database.all(query if before is None else query.where(AuditEntry.id < before))
 
     def prune(self) -> None:
         """Delete entries older than 400 days, here and in the file."""
         oldest = self._clock() - KEPT
-        with self._database.writing() as session:
-            session.execute(delete(AuditEntry).where(AuditEntry.time < oldest))
+        self._database.write(delete(AuditEntry).where(AuditEntry.time < oldest))
         if self._path is None or not self._path.exists():
             return
         with _appending(self._path):
@@ -127,6 +125,20 @@ class Audit:
                 os.fsync(file.fileno())
         except OSError as error:
             _logger.error("%s cannot be written: %s", self._path, error.strerror)
+
+
+class Records:
+    """Base of what reads and writes tables.
+
+    Args:
+        database: an open database. Without it, every method raises RefusedError ``database_unavailable``.
+        audit: records changes; None for the table alone.
+        clock: returns the time in UTC.
+    """
+
+    def __init__(self, database: Database, *, audit: Audit | None = None, clock: Clock = now) -> None:
+        self._database, self._clock = database, clock
+        self._audit = audit or Audit(database, clock=clock)
 
 
 def to_json(entry: AuditEntry) -> dict[str, Any]:

@@ -7,17 +7,18 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy import URL, Connection, Engine, Executable, Select, create_engine, event, exc, make_url
 from sqlalchemy.orm import Session
 
 from ..refusals import UNAVAILABLE, RefusedError, UnusableError
 from . import schema
 from .folder import space
 
+Row = TypeVar("Row")
 _WAIT: Final = 5
 """Seconds to wait for a lock, a connection or a place in the pool."""
 _DRIVER: Final = "postgresql+psycopg"
@@ -96,6 +97,22 @@ class Database:
         """
         with _translate_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
+
+    def first(self, query: Select[tuple[Row]]) -> Row | None:
+        """The only row of a query; None if there is none."""
+        with self.reading() as session:
+            return session.scalars(query).one_or_none()
+
+    def all(self, query: Select[tuple[Row]]) -> Sequence[Row]:
+        """All rows of a query."""
+        with self.reading() as session:
+            return session.scalars(query).all()
+
+    def write(self, statement: Executable) -> Sequence[Any]:
+        """Execute a statement in a transaction of its own; returns what it returns."""
+        with self.writing() as session:
+            result = session.execute(statement)
+            return result.all() if result.returns_rows else ()
 
     def check(self) -> list[str]:
         """Damage that SQLite finds in its file; empty for another database."""

@@ -34,7 +34,6 @@ class Child(asyncio.Protocol):
         self.name = name
         self.number = number
         self.process: subprocess.Popen[bytes] | None = None
-        self.began = time.monotonic()
         self.waiting: dict[int, asyncio.Future[tuple[Head, bytes]]] = {}
         self.gone = asyncio.Event()
         self.heard = 0
