@@ -132,7 +132,8 @@ class AgentRows(Records):
 
     def _change(self, agent_id: str, **values: Any) -> bool:
         query = update(Agent).where(Agent.id == agent_id, _ALIVE).values(**values)
-        return bool(self._database.write(query.returning(Agent.id)))
+        with self._database.writing() as session:
+            return session.execute(query.returning(Agent.id)).first() is not None
 
     def describe(
         self,

@@ -108,11 +108,10 @@ class Database:
         with self.reading() as session:
             return session.scalars(query).all()
 
-    def write(self, statement: Executable) -> Sequence[Any]:
-        """Execute a statement in a transaction of its own; returns what it returns."""
+    def write(self, statement: Executable) -> None:
+        """Execute a statement in a transaction of its own."""
         with self.writing() as session:
-            result = session.execute(statement)
-            return result.all() if result.returns_rows else ()
+            session.execute(statement)
 
     def check(self) -> list[str]:
         """Damage that SQLite finds in its file; empty for another database."""

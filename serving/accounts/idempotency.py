@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import secrets
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, delete, exc, select, update
 
@@ -23,10 +23,17 @@ _PROCESS, _KEY = secrets.token_hex(4), secrets.token_bytes(32)
 with the key, and uses the plain one."""
 
 
+class Remembered(NamedTuple):
+    """The first answer. ``status`` None: there is none yet, as the request is in progress or a crash interrupted it."""
+
+    status: int | None
+    body: bytes
+
+
 class Idempotency(Records):
     """The keys of all users."""
 
-    def begin(self, user_id: str, key: str, digest: str) -> IdempotencyKey | None:
+    def begin(self, user_id: str, key: str, digest: str) -> Remembered | None:
         """Register a request before it is carried out.
 
         Args:
@@ -35,8 +42,7 @@ class Idempotency(Records):
             digest: digest of the request, from :func:`request_digest`.
 
         Returns:
-            None if it is new, and registered now; else the first answer. Its ``status`` is None if there is none yet,
-            as the request is in progress or a crash interrupted it.
+            None if it is new, and registered now; else its answer.
 
         Raises:
             RefusedError: ``idempotency_key_reused`` for another request.
@@ -55,7 +61,7 @@ class Idempotency(Records):
             raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
         if not _is_same(known.digest, digest):
             raise reused()
-        return known
+        return Remembered(known.status, known.body)
 
     def finish(self, user_id: str, key: str, status: int, body: bytes) -> None:
         """Store the answer. Never store a body with a secret, such as a new token's."""
