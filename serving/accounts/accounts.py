@@ -33,7 +33,7 @@ class Accounts(Tokens):
         database: an open database.
         audit: records logins and changes; None for the table alone.
         lifetimes: validity of tokens.
-        quotas: the service's defaults, for accounts without their own.
+        quotas: the service's, for accounts without their own; missing ones have defaults.
         limits: limits of login attempts.
         clock: returns the time in UTC.
     """
@@ -48,7 +48,9 @@ class Accounts(Tokens):
         limits: LoginLimits | None = None,
         clock: Clock = now,
     ) -> None:
-        super().__init__(database, audit=audit, lifetimes=lifetimes, quotas=quotas, clock=clock)
+        super().__init__(database, audit=audit, clock=clock)
+        self.lifetimes = lifetimes or Lifetimes()
+        self._quotas = {**names.QUOTAS, **(quotas or {})}
         self._limits, self._passwords = limits or LoginLimits(), Passwords()
         self._limited = _Counter()
 

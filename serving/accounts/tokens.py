@@ -19,10 +19,9 @@ from ...core import checks
 from ...core.errors import ArgumentError
 from ..refusals import RefusedError
 from . import names
-from .audit import SERVICE, Audit, By, Records
-from .database import Database
+from .audit import SERVICE, By, Records
 from .grants import ADMIN, LOGIN, MADE, ORDINARY, SCOPES, WEB, Grant, Lifetimes, scopes_of
-from .tables import Clock, Token, User, iso_times, now
+from .tables import Token, User, iso_times
 
 _PREFIXES: Final = {LOGIN: "axl_", MADE: "axp_", WEB: "axw_"}
 _ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -48,28 +47,10 @@ _AT_A_TIME: Final = 500
 
 
 class Tokens(Records):
-    """The tokens of all users.
+    """The tokens of all users: a part of :class:`~axonrl.serving.accounts.Accounts`."""
 
-    Args:
-        database: an open database.
-        audit: records changes; None for the table alone.
-        lifetimes: validity of tokens.
-        quotas: the service's, for accounts without their own; missing ones have defaults.
-        clock: returns the time in UTC.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        audit: Audit | None = None,
-        lifetimes: Lifetimes | None = None,
-        quotas: Mapping[str, int] | None = None,
-        clock: Clock = now,
-    ) -> None:
-        super().__init__(database, audit=audit, clock=clock)
-        self.lifetimes = lifetimes or Lifetimes()
-        self._quotas = {**names.QUOTAS, **(quotas or {})}
+    lifetimes: Lifetimes
+    _quotas: Mapping[str, int]
 
     def create_token(
         self,
