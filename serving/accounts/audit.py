@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from ...run_dir.files import replacing, write_file
 from ..refusals import UNAVAILABLE, RefusedError
 from .database import Database
 from .tables import AuditEntry, Clock, now
@@ -103,10 +104,9 @@ class Audit:
             lines = self._path.read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if not _is_older(line, oldest)]
             if len(kept) < len(lines):
-                temporary = self._path.with_name(f".{FILE}.tmp")
-                temporary.write_bytes(b"".join(kept))
-                temporary.chmod(0o600)
-                temporary.replace(self._path)  # writers waiting for the old file's lock open the new one
+                with replacing(self._path) as temporary:  # writers waiting for the old file's lock open the new one
+                    temporary.touch(0o600)
+                    write_file(temporary, kept)
 
     def _entry(self, what: str, by: By, target: str, outcome: str, detail: dict[str, Any]) -> AuditEntry:
         texts = {"who": by.who, "address": by.address, "what": what, "target": target, "request_id": by.request_id}

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import URL, Connection, Engine, Executable, Select, create_engine, event, exc, make_url
 from sqlalchemy.orm import Session
 
+from ...run_dir.files import replacing
 from ..refusals import UNAVAILABLE, RefusedError, UnusableError
 from . import schema
 from .folder import space
@@ -217,22 +218,17 @@ def _json(value: Any) -> str:
 
 def _copy(path: Path, target: Path) -> None:
     """Copy a SQLite database atomically, replacing a copy of an earlier attempt."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with (
-            contextlib.closing(sqlite3.connect(path)) as source,
-            contextlib.closing(sqlite3.connect(temporary)) as copy,
-        ):
-            source.backup(copy)
-        os.fsync(descriptor)
-        temporary.replace(target)
+        with replacing(target) as temporary:
+            temporary.unlink(missing_ok=True)
+            temporary.touch(0o600)
+            with (
+                contextlib.closing(sqlite3.connect(path)) as source,
+                contextlib.closing(sqlite3.connect(temporary)) as copy,
+            ):
+                source.backup(copy)
     except sqlite3.Error as error:
         raise UnusableError(f"Database {path} cannot be copied to {target}: {error}{space(target)}") from None
-    finally:
-        os.close(descriptor)
-        temporary.unlink(missing_ok=True)
 
 
 def _how_to_migrate(url: URL, current: str | None, wanted: str) -> str:
