@@ -19,21 +19,20 @@ from ..catalogue.recipes import Recipe
 from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
 from .requests import parsed
-from .tensors import decoded, encoded, mismatch
+from .tensors import decoded, encoded
 from .transitions import flat
 from .values import ANY, TEXT, check, objects
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """An agent's state: its model and sizes, its configuration as JSON, and two sets of arrays."""
+    """An agent's state: its model and sizes, its configuration as JSON, and its arrays by prefixed names."""
 
     model: Any
     state_size: Any
     action_size: Any
     config: bytes
-    network: Mapping[str, Array]
-    buffer: Mapping[str, Array]
+    arrays: Mapping[str, Array]
 
     @property
     def sizes(self) -> tuple[Any, Any, Any]:
@@ -49,10 +48,12 @@ _SIX: Final = SchemaValidator(
     objects({"state_size|obs_size" if name == "state_size" else name: ANY for name in FIELDS})
 )
 _METADATA: Final = SchemaValidator(objects({**dict.fromkeys(FIELDS[:3], ANY), "config": TEXT}))
-_NETWORK: Final = "network/"
+NETWORK: Final = "network/"
 _BUFFER: Final = "buffer/"
-MEMORY: Final = "memory/"
-WAITING: Final = "waiting/"
+MEMORY: Final = f"{_BUFFER}memory/"
+WAITING: Final = f"{_BUFFER}waiting/"
+_PREFIXES: Final = {"encoded_network": NETWORK, "encoded_buffer": _BUFFER}
+"""Fields with the arrays of a prefix."""
 
 
 def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[str, SpecTree]) -> State:
@@ -80,16 +81,14 @@ def snapshot(recipe: Recipe, learning: AcceptedSteps, seq: int, specs: Mapping[s
         ],
         "learning": None if last is None else finite(last),
     }
-    buffer = {MEMORY + name: array for name, array in flat(transitions).items()}
-    rows = map_tree(_column, dict(specs), *waiting)
-    buffer |= {WAITING + name: array for name, array in flat(rows).items()}
+    columns = {NETWORK: stepper.weights(), MEMORY: flat(transitions)}
+    columns[WAITING] = flat(map_tree(_column, dict(specs), *waiting))
     return State(
         recipe.model,
         recipe.config.get("state_size"),
         recipe.config["action_size"],
         json.dumps(config, sort_keys=True, separators=(",", ":")).encode(),
-        stepper.weights(),
-        buffer,
+        {prefix + name: array for prefix, arrays in columns.items() for name, array in arrays.items()},
     )
 
 
@@ -100,26 +99,30 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
 
 def to_fields(state: State, *, has_obs: bool = False) -> dict[str, Any]:
     """The six fields; with ``obs_size`` instead of ``state_size`` if the agent was created with it."""
-    contents = (state.config, encoded(state.network), encoded(state.buffer))
-    values = (*state.sizes, *(base64.b64encode(content).decode() for content in contents))
+    parts = [
+        {name.removeprefix(prefix): array for name, array in state.arrays.items() if name.startswith(prefix)}
+        for prefix in _PREFIXES.values()
+    ]
+    values = (*state.sizes, *(base64.b64encode(one).decode() for one in (state.config, *map(encoded, parts))))
     return dict(zip(_WITH_OBS if has_obs else FIELDS, values, strict=True))
 
 
 def from_fields(body: bytes) -> State:
     """A state from JSON with the six fields, under either name of the second; RefusedError if invalid."""
     value = check(_SIX, parsed(body))
-    config, *contents = (_bytes_of(value, name) for name in FIELDS[3:])
-    network, buffer = (decoded(content, name)[0] for content, name in zip(contents, FIELDS[4:], strict=True))
-    return State(*(value[name] for name in FIELDS[:3]), config, network, buffer)
+    arrays = {
+        prefix + name: array
+        for field, prefix in _PREFIXES.items()
+        for name, array in decoded(_bytes_of(value, field), field)[0].items()
+    }
+    return State(*(value[name] for name in FIELDS[:3]), _bytes_of(value, "encoded_config"), arrays)
 
 
 def to_file(state: State) -> bytes:
     """One safetensors file, with the rest in its metadata."""
     about = {"model": state.model, "state_size": state.state_size, "action_size": state.action_size}
     about["config"] = state.config.decode()
-    arrays = {_NETWORK + name: array for name, array in state.network.items()}
-    arrays |= {_BUFFER + name: array for name, array in state.buffer.items()}
-    return encoded(arrays, json.dumps(about))
+    return encoded(state.arrays, json.dumps(about))
 
 
 def from_file(content: bytes) -> State:
@@ -130,16 +133,7 @@ def from_file(content: bytes) -> State:
     except (AttributeError, RefusedError):
         raise RefusedError("unsafe_state", "metadata are not JSON", [("metadata", "are not JSON")]) from None
     found = check(_METADATA, described, ("metadata",))
-    parts = {prefix: _part(arrays, prefix) for prefix in (_NETWORK, _BUFFER)}
-    if sum(map(len, parts.values())) < len(arrays):
-        others = sorted(name for name in arrays if not name.startswith((_NETWORK, _BUFFER)))
-        raise mismatch("body", f"holds other arrays than a state's: {', '.join(others[:3])}"[:300])
-    config = found["config"].encode("utf-8", "replace")
-    return State(*(found[name] for name in FIELDS[:3]), config, *parts.values())
-
-
-def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return State(*(found[name] for name in FIELDS[:3]), found["config"].encode("utf-8", "replace"), arrays)
 
 
 def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:

@@ -20,10 +20,10 @@ from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
 from .pending_actions import recorded_for
 from .requests import parsed, values_in
-from .snapshots import COUNTERS, FIELDS, GENERATORS, MEMORY, WAITING, State
+from .snapshots import COUNTERS, FIELDS, GENERATORS, MEMORY, NETWORK, WAITING, State
 from .state_trial import try_updates
 from .streams import MOST, UNROLL, Stream
-from .tensors import expected, mismatch
+from .tensors import Group, expected, mismatch
 from .transitions import Columns, column_of, flat, nested, rows_of, select
 from .values import FLAG, NAME, NUMBER, check, lists, objects
 
@@ -97,7 +97,7 @@ class Arrived:
             if given != size or type(given) is not type(size):
                 raise mismatch(name, f"is {shortened(given)}, this agent's is {size!r}")
         self.config = _config(state.config)
-        self._network, self._buffer = state.network, state.buffer
+        self._arrays = state.arrays
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
@@ -123,10 +123,8 @@ class Arrived:
         """
         stepper, config = learning.stepper, self.config
         memory: Any = stepper.memory
-        own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
-        weights = expected(self._network, [(own, None)], FIELDS[4])
+        weights, transitions, waiting = self._compared(stepper, specs, limits, learning.gathers)
         _check_weights(weights)
-        transitions, waiting = self._transitions(stepper, specs, limits, learning.gathers)
         stepper.set_weights(weights)
         counters, left = config["counters"], len(waiting["reward"])
         stepper.counters.global_timestep = counters["global_timestep"] - left
@@ -143,10 +141,10 @@ class Arrived:
         self._restore_streams(learning, rows_of(waiting))
         return int(counters["global_timestep"])
 
-    def _transitions(
+    def _compared(
         self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]], gathers: bool
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Columns of the memory's content, and of the waiting steps."""
+    ) -> tuple[dict[str, Array], dict[str, Any], dict[str, Any]]:
+        """Weights, and columns of the memory's content and of the waiting steps."""
         memory: Any = stepper.memory
         size = int(memory.size) - bool(memory.is_rollout)  # a full rollout is consumed at once
         stored = dict(specs)
@@ -155,12 +153,14 @@ class Arrived:
             raise invalid("encoded_config.sampler", f"must have {sorted(sampler)}")
         if sampler:
             stored[PRIORITY] = ArraySpec((), np.float64)
-        parts = {}
-        for prefix, columns in ((MEMORY, stored), (WAITING, dict(specs))):
-            parts[prefix] = {prefix + name: spec for name, spec in flat(columns).items()}
-        groups = [(parts[MEMORY], size), (parts[WAITING], MOST * (UNROLL - 1) * gathers)]
-        arrays = expected(self._buffer, groups, FIELDS[5])
-        memory, waiting = (nested({n.removeprefix(p): a for n, a in arrays.items() if n.startswith(p)}) for p in parts)
+        own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
+        weights, *found = expected(
+            self._arrays,
+            Group(NETWORK, FIELDS[4], own),
+            Group(MEMORY, FIELDS[5], flat(stored), size),
+            Group(WAITING, FIELDS[5], flat(specs), MOST * (UNROLL - 1) * gathers),
+        )
+        memory, waiting = map(nested, found)
         for columns in (memory, waiting):
             for name, (low, high) in limits.items():
                 column = column_of(columns, name)
@@ -170,7 +170,7 @@ class Arrived:
             highest = self.config["sampler"]["maximum"] ** stepper.memory.sampler.alpha  # type: ignore[attr-defined]
             if bool((memory[PRIORITY] > highest * (1 + 1e-9)).any()):
                 raise invalid("encoded_buffer", f"{PRIORITY} must be at most {highest:g}, by the sampler's maximum")
-        return memory, waiting
+        return weights, memory, waiting
 
     def _restore_streams(self, learning: AcceptedSteps, waiting: list[dict[str, Any]]) -> None:
         streams, config = learning.streams, self.config

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
@@ -50,43 +50,51 @@ def decoded(content: bytes, where: str) -> tuple[dict[str, Array], Any]:
     return arrays, metadata.get(_ABOUT)
 
 
-def expected(
-    arrays: Mapping[str, Array], groups: Sequence[tuple[Mapping[str, ArraySpec], int | None]], where: str
-) -> dict[str, Array]:
+class Group(NamedTuple):
+    """Expected arrays, whose names have a prefix; ``where``: their place in the request, for errors.
+
+    ``most``: the maximum length of an additional first axis, which is the same for all of them; None if there is none.
+    """
+
+    prefix: str
+    where: str
+    specs: Mapping[str, ArraySpec]
+    most: int | None = None
+
+
+def expected(arrays: Mapping[str, Array], *groups: Group) -> list[dict[str, Array]]:
     """Compare arrays with an agent's own, and check their values.
 
-    Args:
-        arrays: arrays of a client.
-        groups: expected arrays, each group with None if the shapes are exact; else with the maximum length of an
-            additional first axis, which is the same for all arrays of the group.
-        where: their place in the request, for errors.
-
     Returns:
-        The arrays in the order of the groups.
+        The arrays of each group, without prefixes.
 
     Raises:
         RefusedError: ``state_mismatch`` for other arrays, ``unsafe_state`` for a boolean that is neither 0 nor 1,
             ``invalid_value`` if a number is NaN or infinite.
     """
-    differing = sorted(set(arrays) ^ {name for group, _ in groups for name in group})
+    differing = sorted(set(arrays) ^ {group.prefix + name for group in groups for name in group.specs})
     if differing:
-        raise mismatch(where, f"holds other arrays than this agent's: {', '.join(differing[:3])}"[:300])
-    for group, most in groups:
-        rows = arrays[next(iter(group))].shape[:1] if most is not None else ()
-        if any(count > (most or 0) for count in rows):
-            raise mismatch(where, f"holds {rows[0]:,} rows, of which this agent has at most {most:,}")
-        for name, spec in group.items():
-            array, full = arrays[name], (*rows, *spec.shape)
-            if (array.dtype, array.shape) != (spec.dtype, full):
-                got, own = f"{array.dtype}{list(array.shape)}", f"{spec.dtype}{list(full)}"
-                raise mismatch(where, f"holds {name} as {got}, this agent's is {own}")
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise RefusedError(
-                    "invalid_value", f"{where}: {name} is not finite", [(where, f"{name} is not finite")]
-                )
-            if array.dtype.kind == "b" and bool((array.view(np.uint8) > 1).any()):
-                raise _unsafe(where, f"{name} holds other bytes than 0 and 1")
-    return {name: arrays[name] for group, _ in groups for name in group}
+        raise mismatch("the state", f"holds other arrays than this agent's: {', '.join(differing[:3])}"[:300])
+    return [_checked(arrays, *group) for group in groups]
+
+
+def _checked(
+    arrays: Mapping[str, Array], prefix: str, where: str, specs: Mapping[str, ArraySpec], most: int | None
+) -> dict[str, Array]:
+    found = {name: arrays[prefix + name] for name in specs}
+    rows = () if most is None else next(iter(found.values())).shape[:1]
+    if most is not None and any(count > most for count in rows):
+        raise mismatch(where, f"holds {rows[0]:,} rows, of which this agent has at most {most:,}")
+    for name, array in found.items():
+        spec, full = specs[name], (*rows, *specs[name].shape)
+        if (array.dtype, array.shape) != (spec.dtype, full):
+            got, own = f"{array.dtype}{list(array.shape)}", f"{spec.dtype}{list(full)}"
+            raise mismatch(where, f"holds {name} as {got}, this agent's is {own}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise RefusedError("invalid_value", f"{where}: {name} is not finite", [(where, f"{name} is not finite")])
+        if array.dtype.kind == "b" and bool((array.view(np.uint8) > 1).any()):
+            raise _unsafe(where, f"{name} holds other bytes than 0 and 1")
+    return found
 
 
 def mismatch(where: str, what: str) -> RefusedError:
