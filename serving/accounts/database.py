@@ -99,12 +99,12 @@ class Database:
         with _translate_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
-    def first(self, query: Select[tuple[Row]]) -> Row | None:
+    def first(self, query: Select[Row]) -> Row | None:
         """The only row of a query; None if there is none."""
         with self.reading() as session:
             return session.scalars(query).one_or_none()
 
-    def all(self, query: Select[tuple[Row]]) -> Sequence[Row]:
+    def all(self, query: Select[Row]) -> Sequence[Row]:
         """All rows of a query."""
         with self.reading() as session:
             return session.scalars(query).all()

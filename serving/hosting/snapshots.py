@@ -115,7 +115,8 @@ def from_fields(body: bytes) -> State:
         for field, prefix in _PREFIXES.items()
         for name, array in decoded(_bytes_of(value, field), field)[0].items()
     }
-    return State(*(value[name] for name in FIELDS[:3]), _bytes_of(value, "encoded_config"), arrays)
+    sizes = value["model"], value["state_size"], value["action_size"]
+    return State(*sizes, _bytes_of(value, "encoded_config"), arrays)
 
 
 def to_file(state: State) -> bytes:
@@ -133,7 +134,8 @@ def from_file(content: bytes) -> State:
     except (AttributeError, RefusedError):
         raise RefusedError("unsafe_state", "metadata are not JSON", [("metadata", "are not JSON")]) from None
     found = check(_METADATA, described, ("metadata",))
-    return State(*(found[name] for name in FIELDS[:3]), found["config"].encode("utf-8", "replace"), arrays)
+    sizes = found["model"], found["state_size"], found["action_size"]
+    return State(*sizes, found["config"].encode("utf-8", "replace"), arrays)
 
 
 def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:

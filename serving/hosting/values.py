@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +33,7 @@ _WANTED: Final = {
     "finite_number": "a finite number",
     "int_type": "an integer",
     "list_type": "a list",
-    "multiple_of": "an integer",
+    "int_from_float": "an integer",
     "string_type": "text",
     "tuple_type": "a list",
 }
@@ -77,7 +75,7 @@ def lists(item: CoreSchema, least: int, most: int) -> CoreSchema:
 
 def _name(value: Any) -> str:
     if type(value) is not str or not 1 <= len(value) <= _LONGEST_NAME or not value.isprintable():
-        raise PydanticCustomError("name", f"must be a name of 1 to {_LONGEST_NAME} printable characters")  # type: ignore[arg-type]
+        raise PydanticCustomError("name", f"must be a name of 1 to {_LONGEST_NAME} printable characters")
     return value
 
 
@@ -146,10 +144,9 @@ class Actions(Reader):
 
 def _column(values: Sequence[Any], path: Where, spec: ArraySpec) -> Array:
     """One array of each value, together: [N, ...]."""
-    raw = [functools.reduce(operator.getitem, path, value) for value in values] if path else values
-    if spec.dtype.kind == "f":
-        return np.array(raw, spec.dtype).reshape(len(values), *spec.shape)
-    return np.rint(np.array(raw, np.float64)).astype(spec.dtype).reshape(len(values), *spec.shape)
+    for key in path:
+        values = [value[key] for value in values]
+    return np.array(values, spec.dtype)
 
 
 def _schema(space: AnySpace) -> CoreSchema:
@@ -161,12 +158,14 @@ def _schema(space: AnySpace) -> CoreSchema:
         return core_schema.chain_schema([lists(ANY, len(inner), len(inner)), items])
     spec = spaces.leaves(space)[0].spec
     kind = spec.dtype.kind
-    limits = spaces.limits(space) or {"f": (-FLOAT32_MAX, FLOAT32_MAX), "b": (0, 1)}.get(kind) or _limits_of(spec.dtype)
-    return _numbers(spec.shape, *limits, {"f": _real, "b": _bit}.get(kind, _whole))
+    low, high = spaces.limits(space) or _range(spec.dtype)
+    return _numbers(spec.shape, low, high, {"f": _real, "b": _bit}.get(kind, _whole))
 
 
-def _limits_of(dtype: np.dtype[Any]) -> tuple[int, int]:
-    return np.iinfo(dtype).min, np.iinfo(dtype).max
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind == "f":
+        return -FLOAT32_MAX, FLOAT32_MAX
+    return (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
 
 
 def _real(low: Any, high: Any) -> CoreSchema:
@@ -174,7 +173,7 @@ def _real(low: Any, high: Any) -> CoreSchema:
 
 
 def _whole(low: Any, high: Any) -> CoreSchema:
-    return core_schema.float_schema(strict=True, allow_inf_nan=False, ge=float(low), le=float(high), multiple_of=1)
+    return core_schema.chain_schema([_real(low, high), core_schema.int_schema()])  # 2.0 is an integer, True is none
 
 
 def _bit(low: Any, high: Any) -> CoreSchema:

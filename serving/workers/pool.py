@@ -94,7 +94,7 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._builder: Child | None = None
         self._building = asyncio.Lock()
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     async def start(self) -> None:
         """Start the workers; and the builder if there is no program anywhere, which the first agent will need."""
@@ -108,7 +108,8 @@ class Pool:
 
     async def stop(self, seconds: float) -> None:
         """Save every agent, then end the workers; kill those that take longer than ``seconds``."""
-        self._stopping, end = True, time.monotonic() + seconds
+        self._stopping.set()
+        end = time.monotonic() + seconds
         children = [child for child in self._children.values() if not child.gone.is_set()]
         asked = [child.ask({"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
         await asyncio.gather(*asked, return_exceptions=True)
@@ -134,7 +135,7 @@ class Pool:
 
     async def _count(self) -> None:
         """Poll every worker's counters. A busy one is asked later."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             for name, child in list(self._children.items()):
                 with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
                     _, body = await child.ask({"do": "tally"}, b"", _ASK_SECONDS)
@@ -143,7 +144,7 @@ class Pool:
 
     async def _tidy(self) -> None:
         """Periodically remove unused programs; none is built meanwhile."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             await asyncio.sleep(_TIDY_SECONDS)
             try:
                 async with self._building:
@@ -232,14 +233,14 @@ class Pool:
         short_lives, began = 0, time.monotonic()
         while True:
             self._hung += await watched(child, self._hung_seconds)
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
             await ended(child.process, 1.0)
             short_lives = short_lives + 1 if time.monotonic() - began < _LONG_LIFE_SECONDS else 0
             pause = _RESTART_SECONDS * 2 ** (short_lives - 1) if short_lives > 1 else 0.0
             await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             began = time.monotonic()
             try:
