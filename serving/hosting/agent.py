@@ -111,7 +111,7 @@ class HostedAgent(DurableAgent):
         """Finished episodes with a number above ``after``, at most ``limit``: the newest if ``after`` is 0."""
         kept = [episode for episode in self.learning.streams.episodes if episode.episode > after]
         chosen = kept[:limit] if after else kept[-limit:]
-        return Reply([episode.to_json() for episode in chosen])
+        return Reply([episode._asdict() for episode in chosen])
 
     # -- requests that change something -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ class Stream:
     began: float | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Episode:
+class Episode(NamedTuple):
     """A finished episode."""
 
     episode: int
@@ -47,10 +46,6 @@ class Episode:
     truncated: bool
     environment: str
     time: float
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON form for answers."""
-        return dataclasses.asdict(self)
 
 
 _COLUMNS: Final = {

@@ -218,6 +218,7 @@ def _what(error: Mapping[str, Any]) -> str:
         return f"must be {limit}, got {shortened(error['input'])}"
     if kind in ("too_short", "too_long"):
         limit = f"at least {more['min_length']:,}" if kind == "too_short" else f"at most {more['max_length']:,}"
-        return f"must have {limit} items, got {more['actual_length'] or 0:,}"
+        what = "a list" if more["field_type"] == "List" else "an object"
+        return f"must be {what} of {limit}, got {more['actual_length'] or 0:,}"
     wanted = f"must be {_WANTED[kind]}" if kind in _WANTED else error["msg"].replace("Input should be", "must be")
     return f"{wanted}, got {shortened(error['input'])}"
