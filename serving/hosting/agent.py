@@ -98,7 +98,7 @@ class HostedAgent(DurableAgent):
                 "learning": self._learns,
                 **self.learning.progress(self._seq),
                 "config": self.recipe.config,
-                "bytes": self._folder.nbytes,
+                "bytes": self._folder.nbytes(),
                 "executor": "litert",
             }
         )

@@ -56,8 +56,6 @@ class Folder:
         self.fence = Fence(path, epoch)
         self._store = CheckpointStore(path, _KEPT, lock_name(epoch))
         self._lock = contextlib.ExitStack()
-        self._resting = 0
-        """Bytes of the files that are not being written: all but the journal's newest."""
 
     def lock(self) -> None:
         """Become the only writer.
@@ -94,7 +92,6 @@ class Folder:
             made_with={**provenance(), **{k: v for k, v in program.made_with.items() if k in ("tensorflow", "keras")}},
             memory=recipe.memory,
         ).write(self.path)
-        self.weigh()
 
     def use(self, stepper: Stepper) -> None:
         """Record the compiled program that the agent uses."""
@@ -124,11 +121,8 @@ class Folder:
         self._store.save(state, {"number": number, "epoch": self.fence.epoch, **about})
         self.fence.check()
         self.journal.start_segment()
-        try:
-            with contextlib.suppress(CheckpointError):  # the older one is damaged: the journal stays as it is
-                self._trim()
-        finally:
-            self.weigh()
+        with contextlib.suppress(CheckpointError):  # the older one is damaged: the journal stays as it is
+            self._trim()
 
     def _write_episodes(self, streams: Streams) -> None:
         """Add missing episodes to ``episodes.csv``, before the checkpoint that counts them.
@@ -174,14 +168,9 @@ class Folder:
                 return state
         raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
 
-    def weigh(self) -> None:
-        """Measure the bytes, while no journal file is open."""
-        self._resting = nbytes_of(self.path, self._store)
-
-    @property
     def nbytes(self) -> int:
-        """Bytes of all its files, without a system call."""
-        return self._resting + self.journal.length
+        """Bytes of all its files."""
+        return nbytes_of(self.path, self._store)
 
 
 def remove_agent(path: Path) -> None:
@@ -195,8 +184,10 @@ def remove_agent(path: Path) -> None:
 
 def nbytes_of(path: Path, store: CheckpointStore) -> int:
     """Bytes of an agent's files; checkpoints' from their manifests, 0 for a damaged one."""
-    total = 0
-    for index in store.kept():
+    total, indices = 0, list[int]()
+    with contextlib.suppress(CheckpointError):
+        indices = store.kept()
+    for index in indices:
         with contextlib.suppress(CheckpointError, OSError):
             total += store.about(index)[1]
     for file in [path / record.FILE, path / history.EPISODES, *(path / JOURNAL).glob("*")]:

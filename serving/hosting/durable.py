@@ -66,7 +66,6 @@ class DurableAgent:
             self.save()
         else:
             self._restore(state)
-            folder.weigh()
             if self.epoch and self.failure is None:  # from here on, other processes' records are void
                 folder.journal.begin(self._number + 1)
 
@@ -143,7 +142,6 @@ class DurableAgent:
         state = self._folder.open()
         if state is not None:
             self._restore(state)
-        self._folder.weigh()
         return lost
 
     def _set_rest_aside(self) -> None:

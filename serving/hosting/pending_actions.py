@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...core.protocols import Array, ArrayTree
+from ...core.trees import leaves
 from ...estimators.stepper import Stepper
 from ..refusals import invalid
 from .transitions import select, stacked
@@ -22,8 +22,7 @@ _REMEMBERED: Final = 64
 """Number of environments whose last act is remembered."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Act:
+class _Act(NamedTuple):
     """The last act in an environment: observation, action sent, and values to store if it was taken."""
 
     saw: bytes
@@ -69,7 +68,7 @@ class PendingActions:
         if self._names and recorded is not None:
             for k, environment in enumerate(environments):
                 values = {name: value[k] for name, value in recorded.items()}
-                saw = as_bytes(observations[k])
+                saw = _as_bytes(observations[k])
                 self._last[environment] = _Act(saw, sent[k].tobytes(), chosen[k], values)
                 self._last.move_to_end(environment)
             while len(self._last) > _REMEMBERED:
@@ -109,7 +108,7 @@ class PendingActions:
         if not self._names:
             return action, {}
         last = self._last.get(environment)
-        if last is not None and last.sent == action.tobytes() and last.saw == as_bytes(observation):
+        if last is not None and last.sent == action.tobytes() and last.saw == _as_bytes(observation):
             return last.action, last.recorded
         return None
 
@@ -146,9 +145,5 @@ def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[st
     return found
 
 
-def as_bytes(observation: Any) -> bytes:
-    """An observation's content, for comparison."""
-    if isinstance(observation, Mapping):
-        return b"".join(observation[name].tobytes() for name in sorted(observation))
-    content: bytes = observation.tobytes()
-    return content
+def _as_bytes(observation: ArrayTree) -> bytes:
+    return b"".join(array.tobytes() for array in leaves(observation))

@@ -238,7 +238,7 @@ class Pool:
             logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
             await ended(child.process, 1.0)
             short_lives = short_lives + 1 if time.monotonic() - began < _LONG_LIFE_SECONDS else 0
-            pause = _RESTART_SECONDS * 2 ** (short_lives - 1) if short_lives > 1 else 0.0
+            pause = _RESTART_SECONDS * 2 ** min(short_lives - 1, 10) if short_lives > 1 else 0.0
             await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
             if self._stopping.is_set():
                 return
