@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -23,6 +24,11 @@ Row = TypeVar("Row")
 _WAIT: Final = 5
 """Seconds to wait for a lock, a connection or a place in the pool."""
 _DRIVER: Final = "postgresql+psycopg"
+_OPTIONS: Final[dict[str, Any]] = {
+    "pool_timeout": _WAIT,
+    "hide_parameters": True,
+    "json_serializer": functools.partial(json.dumps, allow_nan=False),
+}
 
 
 class Database:
@@ -174,9 +180,7 @@ def _sqlite(url: URL) -> Engine:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise UnusableError(f"Database {path} cannot be opened: {error.strerror}") from None
-    engine = create_engine(
-        url, connect_args={"timeout": _WAIT}, pool_timeout=_WAIT, hide_parameters=True, json_serializer=_json
-    )
+    engine = create_engine(url, connect_args={"timeout": _WAIT}, **_OPTIONS)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -198,22 +202,11 @@ def _postgresql(url: URL) -> Engine:
     if "options" not in url.query:
         arguments["options"] = f"-c timezone=UTC -c lock_timeout={_WAIT}s -c statement_timeout={2 * _WAIT}s"
     try:
-        return create_engine(
-            url,
-            connect_args=arguments,
-            pool_pre_ping=True,
-            pool_timeout=_WAIT,
-            hide_parameters=True,
-            json_serializer=_json,
-        )
+        return create_engine(url, connect_args=arguments, pool_pre_ping=True, **_OPTIONS)
     except ModuleNotFoundError as error:
         if error.name != "psycopg":
             raise
         raise UnusableError("PostgreSQL needs psycopg: pip install 'axonrl[postgresql]'") from None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
 
 
 def _copy(path: Path, target: Path) -> None:
