@@ -51,24 +51,21 @@ class PendingActions:
         if not actions.discrete:
             self._half = (actions.high - actions.low) / np.float32(2)
 
-    def act(
-        self, observations: Sequence[ArrayTree], environments: Sequence[str], noise: float, explore: bool | None
-    ) -> Array:
+    def act(self, observations: ArrayTree, environments: Sequence[str], noise: float, explore: bool | None) -> Array:
         """Actions [N, ...] for clients to take.
 
         Args:
-            observations: N observations.
+            observations: observations [N, ...].
             environments: their environments.
             noise: 0 .. 1, of this agent's kind.
             explore: None for ``noise``; True for the behaviour policy; False for greedy actions.
         """
-        batch = stacked(observations)
-        chosen, recorded = self._chosen(batch, len(observations), noise, explore)
+        chosen, recorded = self._chosen(observations, len(environments), noise, explore)
         sent = self._actions.sent(chosen)
         if self._names and recorded is not None:
             for k, environment in enumerate(environments):
                 values = {name: value[k] for name, value in recorded.items()}
-                saw = _as_bytes(observations[k])
+                saw = _as_bytes(select(observations, (k, ...)))
                 self._last[environment] = _Act(saw, sent[k].tobytes(), chosen[k], values)
                 self._last.move_to_end(environment)
             while len(self._last) > _REMEMBERED:

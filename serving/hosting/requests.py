@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from pydantic_core import SchemaValidator, core_schema, from_json
 
 from ...core.protocols import ArrayTree
@@ -35,9 +36,9 @@ class Step(NamedTuple):
 
 
 class ActRequest(NamedTuple):
-    """Arguments of an act. ``single``: the answer is one action."""
+    """Arguments of an act: a batch of observations [N, ...]. ``single``: the answer is one action."""
 
-    observations: list[ArrayTree]
+    observations: ArrayTree
     environments: list[str]
     explore: bool | None
     single: bool
@@ -103,9 +104,10 @@ class RequestReader:
         value = check(self._acts, value)
         observations = self._reader.read(value["observations"])
         names = value.get("environments")
-        if names is not None and len(names) != len(observations):
-            raise invalid("environments", f"must be a list of {len(observations)} names, one for each observation")
-        environments = [DEFAULT_ENVIRONMENT] * len(observations) if names is None else names
+        size = len(value["observations"])
+        if names is not None and len(names) != size:
+            raise invalid("environments", f"must be a list of {size} names, one for each observation")
+        environments = [DEFAULT_ENVIRONMENT] * size if names is None else names
         return ActRequest(observations, environments, value.get("explore"), False)
 
     def step(self, body: bytes) -> list[Step]:
@@ -123,8 +125,9 @@ class RequestReader:
         return found or DEFAULT_ENVIRONMENT
 
     def _read(self, steps: list[dict[str, Any]]) -> list[Step]:
-        before, after = (self._reader.read([step[name] for step in steps]) for name in ("state", "next_state"))
-        actions = self.actions.read([step["action"] for step in steps])
+        readers = {"state": self._reader, "action": self.actions, "next_state": self._reader}
+        batches = (reader.read([step[name] for step in steps]) for name, reader in readers.items())
+        before, actions, after = (_apart(batch, len(steps)) for batch in batches)
         return [
             Step(
                 step.get("environment") or DEFAULT_ENVIRONMENT,
@@ -139,6 +142,12 @@ class RequestReader:
             )
             for k, step in enumerate(steps)
         ]
+
+
+def _apart(batch: ArrayTree, count: int) -> list[ArrayTree]:
+    if isinstance(batch, np.ndarray):
+        return [batch[k, ...] for k in range(count)]
+    return [{name: array[k, ...] for name, array in batch.items()} for k in range(count)]
 
 
 def values_in(body: bytes) -> int:

@@ -100,13 +100,10 @@ class Reader:
         found = {leaf.name: spaces.limits(leaf.space) for leaf, _ in self._leaves}
         return {name: limits for name, limits in found.items() if limits is not None}
 
-    def read(self, values: Sequence[Any]) -> list[ArrayTree]:
-        """Values of the schema in the form of memories and models."""
+    def read(self, values: Sequence[Any]) -> ArrayTree:
+        """Values of the schema as a batch [N, ...], in the form of memories and models."""
         columns = {leaf.name: _column(values, path, leaf.spec) for leaf, path in self._leaves}
-        if not self._composite:
-            (column,) = columns.values()
-            return [column[k, ...] for k in range(len(values))]
-        return [{name: column[k, ...] for name, column in columns.items()} for k in range(len(values))]
+        return columns if self._composite else columns[""]
 
 
 class Actions(Reader):
@@ -143,7 +140,7 @@ class Actions(Reader):
 
 
 def _column(values: Sequence[Any], path: Where, spec: ArraySpec) -> Array:
-    """One array of each value, together: [N, ...]."""
+    """One array of each value: [N, ...]."""
     for key in path:
         values = [value[key] for value in values]
     return np.array(values, spec.dtype)

@@ -241,8 +241,9 @@ SEEN: dict[str, Any] = {"box": [[1, 2], [3, 4.5]], "pair": [2, [1, 2]], "mask": 
 
 
 def test_an_observation_has_an_array_for_each_part_of_its_space() -> None:
-    read = RequestReader(SPACE, Discrete(2)).act(json.dumps(SEEN).encode()).observations[0]
-    assert {name: (array.dtype.name, array.tolist()) for name, array in read.items()} == {
+    read = RequestReader(SPACE, Discrete(2)).act(json.dumps(SEEN).encode()).observations
+    assert isinstance(read, dict)
+    assert {name: (array.dtype.name, array[0].tolist()) for name, array in read.items()} == {
         "box": ("float32", [[1, 2], [3, 4.5]]),
         "pair/0": ("int32", 2),
         "pair/1": ("int32", [1, 2]),
