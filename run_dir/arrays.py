@@ -22,7 +22,7 @@ from ..core.errors import CheckpointError
 from ..core.protocols import Array, State
 from .files import CHUNK_BYTES, write_atomically
 
-_DTYPES: Final = {
+DTYPES: Final = {
     "bool": "BOOL",
     "int8": "I8",
     "int16": "I16",
@@ -97,10 +97,10 @@ def encode_arrays(
         array = arrays[name]
         if name == _METADATA:
             raise ValueError(f"an array cannot be named {name!r}, which safetensors reserves")
-        if array.dtype.name not in _DTYPES:
-            raise ValueError(f"array {name!r} has the dtype {array.dtype}, expected one of {', '.join(_DTYPES)}")
+        if array.dtype.name not in DTYPES:
+            raise ValueError(f"array {name!r} has the dtype {array.dtype}, expected one of {', '.join(DTYPES)}")
         end = offset + array.nbytes
-        header[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": (offset, end)}
+        header[name] = {"dtype": DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": (offset, end)}
         offset = end
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
@@ -175,8 +175,8 @@ def _encode(value: Any, path: str, name: str, arrays: dict[str, Array | Stream] 
         )
     if arrays is None:
         raise ValueError(f"{path} is a NumPy value inside a list; arrays are allowed in mappings only")
-    if value.dtype.name not in _DTYPES:
-        raise ValueError(f"{path} has the dtype {value.dtype}, expected one of {', '.join(_DTYPES)}")
+    if value.dtype.name not in DTYPES:
+        raise ValueError(f"{path} has the dtype {value.dtype}, expected one of {', '.join(DTYPES)}")
     if name == _METADATA:
         name = "%5F" + name[1:]  # quote() never writes this
     arrays[name] = value if isinstance(value, Stream) else np.asarray(value)

@@ -244,7 +244,6 @@ def test_where_private_names_are_used_the_next_version_is_left_out(of: str) -> N
 
 
 OPTIONAL: Final = {
-    "alembic": "serving",
     "ale_py": "atari",
     "argon2": "serving",
     "envpool": "envpool",

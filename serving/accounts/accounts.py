@@ -16,7 +16,7 @@ from ..refusals import RefusedError
 from . import names
 from .audit import SERVICE, Audit, By
 from .database import Database
-from .grants import ADMIN, WEB, Lifetimes
+from .grants import ADMIN, LOGIN, ORDINARY, SCOPES, WEB, Lifetimes
 from .passwords import Passwords, accept
 from .tables import Agent, Clock, User, iso_times, now
 from .tokens import Tokens, find_user, new_id, revoke_all
@@ -33,7 +33,7 @@ class Accounts(Tokens):
         database: an open database.
         audit: records logins and changes; None for the table alone.
         lifetimes: validity of tokens.
-        quotas: the service's defaults, for accounts without their own.
+        quotas: the service's, for accounts without their own; missing ones have defaults.
         limits: limits of login attempts.
         clock: returns the time in UTC.
     """
@@ -48,7 +48,9 @@ class Accounts(Tokens):
         limits: LoginLimits | None = None,
         clock: Clock = now,
     ) -> None:
-        super().__init__(database, audit=audit, lifetimes=lifetimes, quotas=quotas, clock=clock)
+        super().__init__(database, audit=audit, clock=clock)
+        self.lifetimes = lifetimes or Lifetimes()
+        self._quotas = {**names.QUOTAS, **(quotas or {})}
         self._limits, self._passwords = limits or LoginLimits(), Passwords()
         self._limited = _Counter()
 
@@ -59,7 +61,7 @@ class Accounts(Tokens):
 
         Raises:
             ArgumentError: the name or the password is not acceptable.
-            RefusedError: ``name_taken``, ``database_unavailable``.
+            RefusedError: ``name_taken``.
         """
         known = self._passwords.hash(accept(names.name("name", name), password))
         role = ADMIN if admin else USER
@@ -77,7 +79,7 @@ class Accounts(Tokens):
 
         Raises:
             ArgumentError: the password is not acceptable.
-            RefusedError: ``not_found``, ``database_unavailable``.
+            RefusedError: ``not_found``.
         """
         known = self._passwords.hash(accept(names.name("name", name), password))
         with self._audit.recorded("user.set_password", by, name) as session:
@@ -114,14 +116,13 @@ class Accounts(Tokens):
 
     def users(self) -> Sequence[User]:
         """All users, by name."""
-        with self._database.reading() as session:
-            return session.scalars(select(User).order_by(User.name)).all()
+        return self._database.all(select(User).order_by(User.name))
 
     def user(self, name: str) -> User:
         """A user by name.
 
         Raises:
-            RefusedError: ``not_found``, ``database_unavailable``.
+            RefusedError: ``not_found``.
         """
         with self._database.reading() as session:
             return find_user(session, name)
@@ -134,7 +135,7 @@ class Accounts(Tokens):
 
         Raises:
             ArgumentError: a quota is unknown, or its value is invalid.
-            RefusedError: ``not_found``, ``database_unavailable``.
+            RefusedError: ``not_found``.
         """
         known = {key: names.quota(key, 0 if value is None else value) for key, value in quotas.items()}
         given = {key: None if value is None else known[key] for key, value in quotas.items()}
@@ -158,23 +159,22 @@ class Accounts(Tokens):
 
         Raises:
             RefusedError: ``invalid_credentials``, the same for an unknown name, a disabled user and a wrong password;
-                ``rate_limited``, ``unavailable``, ``database_unavailable``.
+                ``rate_limited``, ``unavailable``.
         """
         by = By(name, address, request_id)
         known = self._verified("login", by, name, password)
         with self._audit.recorded("login", by, name) as session:
-            return self._login_token(session, self._still(session, name, known))
+            owner = self._still(session, name, known)
+            scopes = SCOPES if owner.role == ADMIN else ORDINARY
+            return self._issue(session, owner, LOGIN, LOGIN, scopes, dt.timedelta(days=self.lifetimes.login_days))[0]
 
     def web_login(self, name: str, password: str, address: str, *, request_id: str = "") -> str:
         """Log in on the web page; returns a new cookie's value. Raises like :meth:`login`."""
         by = By(name, address, request_id)
         known = self._verified("web_login", by, name, password)
         with self._audit.recorded("web_login", by, name) as session:
-            text, row = self._made(self._still(session, name, known), WEB, WEB, ["read"])
-            row.expires_at = row.created_at + dt.timedelta(hours=self.lifetimes.web_hours)
-            row.idle_until = row.created_at + self._idle(WEB)
-            session.add(row)
-        return text
+            owner = self._still(session, name, known)
+            return self._issue(session, owner, WEB, WEB, ["read"], dt.timedelta(hours=self.lifetimes.web_hours))[0]
 
     def change_password(
         self, user: str, current: str, new: str, *, keep: str | None = None, by: By | None = None
@@ -214,8 +214,7 @@ class Accounts(Tokens):
                 self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
             raise
         try:
-            with self._database.reading() as session:
-                user = session.scalars(select(User).where(User.name == key)).one_or_none()
+            user = self._database.first(select(User).where(User.name == key))
             known = None if user is None else user.password_hash
             matches = self._passwords.matches(known, password)
         except RefusedError:
@@ -229,9 +228,8 @@ class Accounts(Tokens):
         self._limits.succeeded(tried)
         if self._passwords.is_outdated(known):
             renewed = self._passwords.hash(password)
-            with self._database.writing() as session:
-                same = (User.id == user.id, User.password_hash == known)
-                session.execute(update(User).where(*same).values(password_hash=renewed))
+            same = User.id == user.id, User.password_hash == known
+            self._database.write(update(User).where(*same).values(password_hash=renewed))
             return renewed
         return known
 

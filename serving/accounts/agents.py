@@ -15,13 +15,13 @@ from ...core.errors import ArgumentError
 from ..refusals import RefusedError
 from . import names
 from .accounts import REMOVING, marked
-from .audit import SERVICE, Audit, By
-from .database import Database
-from .tables import Agent, Clock, User, now
+from .audit import SERVICE, By, Records
+from .tables import Agent, User
 from .tokens import new_id
 
 CREATING: Final = "creating"
 READY: Final = "ready"
+_ALIVE: Final = Agent.status != REMOVING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,18 +33,8 @@ class Lease:
     seconds: float
 
 
-class AgentRows:
-    """The agents of all users; owners are users' ids.
-
-    Args:
-        database: an open database.
-        audit: records creations and removals; None for the table alone.
-        clock: returns the time in UTC.
-    """
-
-    def __init__(self, database: Database, *, audit: Audit | None = None, clock: Clock = now) -> None:
-        self._database, self._clock = database, clock
-        self._audit = audit or Audit(database, clock=clock)
+class AgentRows(Records):
+    """The agents of all users; owners are users' ids."""
 
     def add(
         self,
@@ -72,7 +62,7 @@ class AgentRows:
 
         Raises:
             ArgumentError: an argument is invalid.
-            RefusedError: ``name_taken``, ``quota_exceeded``, ``not_found`` (the owner), ``database_unavailable``.
+            RefusedError: ``name_taken``, ``quota_exceeded``, ``not_found`` (the owner).
         """
         row = Agent(id=new_id(), owner=owner, name=names.name("name", name), model=model, config=dict(config))
         row.description = names.text("description", description)
@@ -81,7 +71,7 @@ class AgentRows:
         with self._audit.recorded("agent.create", by, name, model=model, owner=owner) as session:
             if session.scalars(select(User.id).where(User.id == owner).with_for_update()).one_or_none() is None:
                 raise RefusedError("not_found", "There is no such user")
-            if session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.name == name)).first() is not None:
+            if session.scalars(_named(owner, name)).first() is not None:
                 raise RefusedError("name_taken", f"Agent {name} already exists")
             used = session.execute(_usage(owner)).one()[0]
             if most and used >= most:
@@ -91,15 +81,11 @@ class AgentRows:
 
     def by_name(self, owner: str, name: str) -> Agent | None:
         """A user's agent by name; None if there is none. Accepts any text."""
-        if not names.is_name(name):
-            return None
-        with self._database.reading() as session:
-            return session.scalars(select(Agent).where(Agent.owner == owner, Agent.name == name)).one_or_none()
+        return self._database.first(_named(owner, name)) if names.is_name(name) else None
 
     def by_id(self, agent_id: str) -> Agent | None:
         """An agent by id; None if there is none."""
-        with self._database.reading() as session:
-            return session.get(Agent, agent_id)
+        return self._database.first(select(Agent).where(Agent.id == agent_id))
 
     def of(
         self, owner: str, limit: int = 100, after: str | None = None, only: Collection[str] | None = None
@@ -109,25 +95,22 @@ class AgentRows:
         Raises:
             ArgumentError: ``after`` is not a name.
         """
-        query = select(Agent).where(Agent.owner == owner, Agent.status != REMOVING).order_by(Agent.name).limit(limit)
+        query = select(Agent).where(Agent.owner == owner, _ALIVE).order_by(Agent.name).limit(limit)
         if after is not None:
             query = query.where(Agent.name > names.name("after", after))
-        if only is not None:
-            query = query.where(Agent.name.in_(only))
-        with self._database.reading() as session:
-            return session.scalars(query).all()
+        return self._database.all(query if only is None else query.where(Agent.name.in_(only)))
 
     def all(self) -> Sequence[tuple[str, Agent]]:
         """All agents not marked for removal, with their owners' names, sorted by both names."""
-        query = select(User.name, Agent).join(User, Agent.owner == User.id).where(Agent.status != REMOVING)
+        query = select(User.name, Agent).join(User, Agent.owner == User.id).where(_ALIVE)
         with self._database.reading() as session:
             return [(row[0], row[1]) for row in session.execute(query.order_by(User.name, Agent.name))]
 
     def all_unfinished(self) -> Sequence[Agent]:
         """Agents with an unfinished creation or removal: a server finishes both at its start, removals later, too."""
-        query = select(Agent).where(Agent.status.in_([CREATING, REMOVING])).order_by(Agent.created_at)
-        with self._database.reading() as session:
-            return session.scalars(query).all()
+        return self._database.all(
+            select(Agent).where(Agent.status.in_([CREATING, REMOVING])).order_by(Agent.created_at)
+        )
 
     def usage(self, owner: str) -> dict[str, int]:
         """Number of a user's agents, and the bytes that they use: ``{"agents": 2, "bytes": 12345}``."""
@@ -137,16 +120,20 @@ class AgentRows:
 
     def ids(self, owner: str) -> Sequence[str]:
         """The ids of a user's agents."""
-        with self._database.reading() as session:
-            return session.scalars(select(Agent.id).where(Agent.owner == owner, Agent.status != REMOVING)).all()
+        return self._database.all(select(Agent.id).where(Agent.owner == owner, _ALIVE))
 
     def set_ready(self, agent_id: str) -> bool:
         """End an agent's creation; False if it is gone, or marked for removal."""
-        return self._change(agent_id, {"status": READY})
+        return self._change(agent_id, status=READY)
 
     def set_config(self, agent_id: str, config: Mapping[str, Any]) -> bool:
         """Store an agent's hyperparameters; False if it is gone, or marked for removal."""
-        return self._change(agent_id, {"config": dict(config)})
+        return self._change(agent_id, config=dict(config))
+
+    def _change(self, agent_id: str, **values: Any) -> bool:
+        query = update(Agent).where(Agent.id == agent_id, _ALIVE).values(**values)
+        with self._database.writing() as session:
+            return session.execute(query.returning(Agent.id)).first() is not None
 
     def describe(
         self,
@@ -161,14 +148,13 @@ class AgentRows:
 
         Raises:
             ArgumentError: the description is invalid.
-            RefusedError: ``not_found``, ``database_unavailable``.
+            RefusedError: ``not_found``.
         """
         text = None if description is None else names.text("description", description)
         values = {"description": text, "is_active": is_active, "learning": learning}
         given = {name: value for name, value in values.items() if value is not None}
         with self._audit.recorded("agent.change", by, agent_id, changed=sorted(given)) as session:
-            query = select(Agent).where(Agent.id == agent_id, Agent.status != REMOVING).with_for_update()
-            row = session.scalars(query).one_or_none()
+            row = session.scalars(select(Agent).where(Agent.id == agent_id, _ALIVE).with_for_update()).one_or_none()
             if row is None:
                 raise RefusedError("not_found", "There is no such agent")
             for name, value in given.items():
@@ -177,18 +163,16 @@ class AgentRows:
 
     def mark_removed(self, agent_id: str, *, by: By = SERVICE) -> bool:
         """Begin an agent's removal: hide it, and free its name. False if it was already gone."""
-        with self._database.reading() as session:
-            row = session.get(Agent, agent_id)
+        row = self.by_id(agent_id)
         if row is None or row.status == REMOVING:
             return False
         with self._audit.recorded("agent.remove", by, row.name, id=agent_id, owner=row.owner) as session:
-            alive = update(Agent).where(Agent.id == agent_id, Agent.status != REMOVING)
+            alive = update(Agent).where(Agent.id == agent_id, _ALIVE)
             return session.execute(alive.values(**marked(agent_id)).returning(Agent.id)).first() is not None
 
     def remove(self, agent_id: str) -> None:
         """Delete the row, after the folder was removed."""
-        with self._database.writing() as session:
-            session.execute(delete(Agent).where(Agent.id == agent_id))
+        self._database.write(delete(Agent).where(Agent.id == agent_id))
 
     def note(self, seen: Mapping[str, tuple[dt.datetime | None, int | None]]) -> None:
         """Store the times of agents' last requests, and their bytes. A server does so periodically.
@@ -196,14 +180,14 @@ class AgentRows:
         Args:
             seen: both by agent id; None keeps the stored value.
         """
-        if not seen:
-            return
         with self._database.writing() as session:
             for agent_id, (time, size) in seen.items():
-                noted = {"bytes": size, "last_active": time}
-                values = {name: value for name, value in noted.items() if value is not None}
+                values: dict[str, Any] = {} if time is None else {"last_active": time}
+                values |= {} if size is None else {"bytes": size}
                 if values:
                     session.execute(update(Agent).where(Agent.id == agent_id).values(**values))
+
+    # -- leases -------------------------------------------------------------------------------------------------------
 
     def take(self, agent_id: str, home: str, seconds: float) -> Lease:
         """Lease an agent, if nobody else has it. The database's clock decides.
@@ -217,7 +201,7 @@ class AgentRows:
             The lease; or the current holder's, if there is one.
 
         Raises:
-            RefusedError: ``not_found``, ``database_unavailable``.
+            RefusedError: ``not_found``.
         """
         with self._database.writing() as session:
             time = self._time(session)
@@ -249,8 +233,7 @@ class AgentRows:
         query = update(Agent).where(Agent.home == home)
         if agent_id is not None:
             query = query.where(Agent.id == agent_id, Agent.epoch == epoch)
-        with self._database.writing() as session:
-            session.execute(query.values(home=None, lease_until=None))
+        self._database.write(query.values(home=None, lease_until=None))
 
     def _time(self, session: Session) -> dt.datetime:
         """The time common to all servers: the database's, if there are several."""
@@ -258,11 +241,6 @@ class AgentRows:
             return self._clock()
         time: dt.datetime = session.execute(select(func.clock_timestamp())).scalar_one()
         return time
-
-    def _change(self, agent_id: str, values: dict[str, Any]) -> bool:
-        query = update(Agent).where(Agent.id == agent_id, Agent.status != REMOVING).values(**values)
-        with self._database.writing() as session:
-            return session.execute(query.returning(Agent.id)).first() is not None
 
 
 def split(path: str) -> tuple[str, str]:
@@ -277,6 +255,10 @@ def split(path: str) -> tuple[str, str]:
     return user, name
 
 
+def _named(owner: str, name: str) -> Any:
+    return select(Agent).where(Agent.owner == owner, Agent.name == name)
+
+
 def _usage(owner: str) -> Any:
     query = select(func.count(Agent.id), func.coalesce(func.sum(Agent.bytes), 0))
-    return query.where(Agent.owner == owner, Agent.status != REMOVING)
+    return query.where(Agent.owner == owner, _ALIVE)

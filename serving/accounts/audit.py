@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from ...run_dir.files import replacing, write_file
 from ..refusals import UNAVAILABLE, RefusedError
 from .database import Database
 from .tables import AuditEntry, Clock, now
@@ -91,24 +92,21 @@ class Audit:
     def entries(self, limit: int = 100, before: int | None = None) -> Sequence[AuditEntry]:
         """The newest entries, newest first; ``before``: last ``id`` of the previous page."""
         query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit)
-        with self._database.reading() as session:
-            return session.scalars(query if before is None else query.where(AuditEntry.id < before)).all()
+        return self._database.all(query if before is None else query.where(AuditEntry.id < before))
 
     def prune(self) -> None:
         """Delete entries older than 400 days, here and in the file."""
         oldest = self._clock() - KEPT
-        with self._database.writing() as session:
-            session.execute(delete(AuditEntry).where(AuditEntry.time < oldest))
+        self._database.write(delete(AuditEntry).where(AuditEntry.time < oldest))
         if self._path is None or not self._path.exists():
             return
         with _appending(self._path):
             lines = self._path.read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if not _is_older(line, oldest)]
             if len(kept) < len(lines):
-                temporary = self._path.with_name(f".{FILE}.tmp")
-                temporary.write_bytes(b"".join(kept))
-                temporary.chmod(0o600)
-                temporary.replace(self._path)  # writers waiting for the old file's lock open the new one
+                with replacing(self._path) as temporary:  # writers waiting for the old file's lock open the new one
+                    temporary.touch(0o600)
+                    write_file(temporary, kept)
 
     def _entry(self, what: str, by: By, target: str, outcome: str, detail: dict[str, Any]) -> AuditEntry:
         texts = {"who": by.who, "address": by.address, "what": what, "target": target, "request_id": by.request_id}
@@ -127,6 +125,20 @@ class Audit:
                 os.fsync(file.fileno())
         except OSError as error:
             _logger.error("%s cannot be written: %s", self._path, error.strerror)
+
+
+class Records:
+    """Base of what reads and writes tables.
+
+    Args:
+        database: an open database. Without it, every method raises RefusedError ``database_unavailable``.
+        audit: records changes; None for the table alone.
+        clock: returns the time in UTC.
+    """
+
+    def __init__(self, database: Database, *, audit: Audit | None = None, clock: Clock = now) -> None:
+        self._database, self._clock = database, clock
+        self._audit = audit or Audit(database, clock=clock)
 
 
 def to_json(entry: AuditEntry) -> dict[str, Any]:

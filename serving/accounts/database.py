@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from sqlalchemy import URL, Connection, Engine, Executable, Select, create_engine, event, exc, make_url
 from sqlalchemy.orm import Session
 
+from ...run_dir.files import replacing
 from ..refusals import UNAVAILABLE, RefusedError, UnusableError
 from . import schema
 from .folder import space
 
+Row = TypeVar("Row")
 _WAIT: Final = 5
 """Seconds to wait for a lock, a connection or a place in the pool."""
 _DRIVER: Final = "postgresql+psycopg"
+_OPTIONS: Final[dict[str, Any]] = {
+    "pool_timeout": _WAIT,
+    "hide_parameters": True,
+    "json_serializer": functools.partial(json.dumps, allow_nan=False),
+}
 
 
 class Database:
@@ -97,6 +105,21 @@ class Database:
         with _translate_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
+    def first(self, query: Select[Row]) -> Row | None:
+        """The only row of a query; None if there is none."""
+        with self.reading() as session:
+            return session.scalars(query).one_or_none()
+
+    def all(self, query: Select[Row]) -> Sequence[Row]:
+        """All rows of a query."""
+        with self.reading() as session:
+            return session.scalars(query).all()
+
+    def write(self, statement: Executable) -> None:
+        """Execute a statement in a transaction of its own."""
+        with self.writing() as session:
+            session.execute(statement)
+
     def check(self) -> list[str]:
         """Damage that SQLite finds in its file; empty for another database."""
         if not self.is_sqlite:
@@ -157,9 +180,7 @@ def _sqlite(url: URL) -> Engine:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise UnusableError(f"Database {path} cannot be opened: {error.strerror}") from None
-    engine = create_engine(
-        url, connect_args={"timeout": _WAIT}, pool_timeout=_WAIT, hide_parameters=True, json_serializer=_json
-    )
+    engine = create_engine(url, connect_args={"timeout": _WAIT}, **_OPTIONS)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -181,42 +202,26 @@ def _postgresql(url: URL) -> Engine:
     if "options" not in url.query:
         arguments["options"] = f"-c timezone=UTC -c lock_timeout={_WAIT}s -c statement_timeout={2 * _WAIT}s"
     try:
-        return create_engine(
-            url,
-            connect_args=arguments,
-            pool_pre_ping=True,
-            pool_timeout=_WAIT,
-            hide_parameters=True,
-            json_serializer=_json,
-        )
+        return create_engine(url, connect_args=arguments, pool_pre_ping=True, **_OPTIONS)
     except ModuleNotFoundError as error:
         if error.name != "psycopg":
             raise
         raise UnusableError("PostgreSQL needs psycopg: pip install 'axonrl[postgresql]'") from None
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
 def _copy(path: Path, target: Path) -> None:
     """Copy a SQLite database atomically, replacing a copy of an earlier attempt."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with (
-            contextlib.closing(sqlite3.connect(path)) as source,
-            contextlib.closing(sqlite3.connect(temporary)) as copy,
-        ):
-            source.backup(copy)
-        os.fsync(descriptor)
-        temporary.replace(target)
+        with replacing(target) as temporary:
+            temporary.unlink(missing_ok=True)
+            temporary.touch(0o600)
+            with (
+                contextlib.closing(sqlite3.connect(path)) as source,
+                contextlib.closing(sqlite3.connect(temporary)) as copy,
+            ):
+                source.backup(copy)
     except sqlite3.Error as error:
         raise UnusableError(f"Database {path} cannot be copied to {target}: {error}{space(target)}") from None
-    finally:
-        os.close(descriptor)
-        temporary.unlink(missing_ok=True)
 
 
 def _how_to_migrate(url: URL, current: str | None, wanted: str) -> str:

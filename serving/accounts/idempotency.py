@@ -7,12 +7,12 @@ import json
 import secrets
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, delete, exc, update
+from sqlalchemy import ColumnElement, delete, exc, select, update
 
 from ..idempotency import digest, reused
 from ..refusals import RefusedError
-from .database import Database
-from .tables import Clock, IdempotencyKey, now
+from .audit import Records
+from .tables import IdempotencyKey
 
 KEPT: Final = dt.timedelta(hours=24)
 _SECRETS: Final = ("password", "current", "new", "token")
@@ -30,16 +30,8 @@ class Remembered(NamedTuple):
     body: bytes
 
 
-class Idempotency:
-    """The keys of all users.
-
-    Args:
-        database: an open database.
-        clock: returns the time in UTC.
-    """
-
-    def __init__(self, database: Database, *, clock: Clock = now) -> None:
-        self._database, self._clock = database, clock
+class Idempotency(Records):
+    """The keys of all users."""
 
     def begin(self, user_id: str, key: str, digest: str) -> Remembered | None:
         """Register a request before it is carried out.
@@ -53,7 +45,7 @@ class Idempotency:
             None if it is new, and registered now; else its answer.
 
         Raises:
-            RefusedError: ``idempotency_key_reused`` for another request; ``database_unavailable``.
+            RefusedError: ``idempotency_key_reused`` for another request.
         """
         time = self._clock()
         row = IdempotencyKey(user_id=user_id, key=key, digest=digest, status=None, body=b"", created_at=time)
@@ -62,34 +54,26 @@ class Idempotency:
                 old = IdempotencyKey.created_at < time - KEPT
                 session.execute(delete(IdempotencyKey).where(IdempotencyKey.user_id == user_id, old))
                 session.add(row)
+            return None
         except exc.IntegrityError:
-            return self._remembered(user_id, key, digest)
-        return None
+            known = self._database.first(select(IdempotencyKey).where(*_is(user_id, key)))
+        if known is None:  # deleted meanwhile, or the user was removed
+            raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
+        if not _is_same(known.digest, digest):
+            raise reused()
+        return Remembered(known.status, known.body)
 
     def finish(self, user_id: str, key: str, status: int, body: bytes) -> None:
         """Store the answer. Never store a body with a secret, such as a new token's."""
-        values = {"status": status, "body": body}
-        with self._database.writing() as session:
-            session.execute(update(IdempotencyKey).where(*_is(user_id, key)).values(**values))
+        self._database.write(update(IdempotencyKey).where(*_is(user_id, key)).values(status=status, body=body))
 
     def forget(self, user_id: str, key: str) -> None:
         """Forget a refused request, which may be made again."""
-        with self._database.writing() as session:
-            session.execute(delete(IdempotencyKey).where(*_is(user_id, key)))
+        self._database.write(delete(IdempotencyKey).where(*_is(user_id, key)))
 
     def tidy(self) -> None:
         """Delete entries older than 24 hours. A server does so periodically."""
-        with self._database.writing() as session:
-            session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < self._clock() - KEPT))
-
-    def _remembered(self, user_id: str, key: str, digest: str) -> Remembered | None:
-        with self._database.reading() as session:
-            row = session.get(IdempotencyKey, (user_id, key))
-        if row is None:  # deleted meanwhile, or the user was removed
-            raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
-        if not _is_same(row.digest, digest):
-            raise reused()
-        return Remembered(row.status, row.body)
+        self._database.write(delete(IdempotencyKey).where(IdempotencyKey.created_at < self._clock() - KEPT))
 
 
 def request_digest(request: bytes, body: bytes) -> str:

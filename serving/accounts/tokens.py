@@ -12,17 +12,16 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from ...core import checks
 from ...core.errors import ArgumentError
 from ..refusals import RefusedError
 from . import names
-from .audit import SERVICE, Audit, By
-from .database import Database
+from .audit import SERVICE, By, Records
 from .grants import ADMIN, LOGIN, MADE, ORDINARY, SCOPES, WEB, Grant, Lifetimes, scopes_of
-from .tables import Clock, Token, User, iso_times, now
+from .tables import Token, User, iso_times
 
 _PREFIXES: Final = {LOGIN: "axl_", MADE: "axp_", WEB: "axw_"}
 _ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -30,12 +29,15 @@ _RANDOM: Final = 40
 _CHECKSUM: Final = 6
 _FORM: Final = re.compile(rf"ax[lpw]_[0-9A-Za-z]{{{_RANDOM + _CHECKSUM}}}")
 MAX_DAYS: Final = 365
-_MOST_MADE: Final = 100
-_MOST_LOGINS: Final = 1000
-_WAY_OUT: Final = (
-    ". One ends by RemoteAgent.close() or POST /logout, or when it is idle; all end with another password. For "
-    "programs that start often, make one token: axonrl service create-token"
-)
+_MOST: Final = {
+    MADE: (100, "tokens. Revoke one that is not in use"),
+    LOGIN: (
+        1000,
+        "logins. One ends by RemoteAgent.close() or POST /logout, or when it is idle; all end with another password."
+        " For programs that start often, make one token: axonrl service create-token",
+    ),
+}
+"""Maximum number of a user's valid tokens by kind, and what to do about it."""
 _MOST_AGENTS: Final = 1000
 """Maximum agents of one token: databases limit the names in one query."""
 _MOST_EXPIRED: Final = 10_000
@@ -44,30 +46,11 @@ _AT_A_TIME: Final = 500
 """Maximum rows of one query."""
 
 
-class Tokens:
-    """The tokens of all users.
+class Tokens(Records):
+    """The tokens of all users: a part of :class:`~axonrl.serving.accounts.Accounts`."""
 
-    Args:
-        database: an open database.
-        audit: records changes; None for the table alone.
-        lifetimes: validity of tokens.
-        quotas: the service's, for accounts without their own; missing ones have defaults.
-        clock: returns the time in UTC.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        audit: Audit | None = None,
-        lifetimes: Lifetimes | None = None,
-        quotas: Mapping[str, int] | None = None,
-        clock: Clock = now,
-    ) -> None:
-        self._database, self._clock = database, clock
-        self._audit = audit or Audit(database, clock=clock)
-        self.lifetimes = lifetimes or Lifetimes()
-        self._quotas = {**names.QUOTAS, **(quotas or {})}
+    lifetimes: Lifetimes
+    _quotas: Mapping[str, int]
 
     def create_token(
         self,
@@ -96,34 +79,31 @@ class Tokens:
 
         Raises:
             ArgumentError: an argument is invalid.
-            RefusedError: ``not_found``, ``quota_exceeded``, ``database_unavailable``.
+            RefusedError: ``not_found``, ``quota_exceeded``.
         """
         known = names.label("name", name)
         named = None if agents is None else sorted({names.name("agents", one) for one in agents})
         if named is not None and not 1 <= len(named) <= _MOST_AGENTS:
             wanted = f"must name 1 to {_MOST_AGENTS:,} agents, or be left out for all"
             raise ArgumentError(f"agents {wanted}; got {len(named)}", "agents", agents)
-        lifetime = self._lifetime(expires_in)
-        detail = {"name": known, "agents": named}
-        with self._audit.recorded("token.create", by, user, **detail) as session:
+        lifetime = dt.timedelta(days=self.lifetimes.default_days)
+        if expires_in is not None:
+            most = MAX_DAYS * 86_400
+            lifetime = dt.timedelta(seconds=checks.number("expires_in", expires_in, at_least=1, at_most=most))
+        with self._audit.recorded("token.create", by, user, name=known, agents=named) as session:
             owner = find_user(session, user, lock=True)
             allowed = SCOPES if owner.role == ADMIN else (*ORDINARY, *(["metrics"] if by_administrator else []))
-            given = scopes_of(scopes, allowed)
-            if len(self._alive(session, owner.id, MADE)) >= _MOST_MADE:
-                raise RefusedError("quota_exceeded", f"{user} has {_MOST_MADE} tokens. Revoke one that is not in use")
-            text, row = self._made(owner, MADE, known, given)
-            row.agents, row.expires_at = named, row.created_at + lifetime
-            session.add(row)
-        with self._database.reading() as session:
-            return text, session.scalars(select(Token).where(Token.id == row.id)).one()
+            text, row = self._issue(session, owner, MADE, known, scopes_of(scopes, allowed), lifetime, named)
+        found = self._database.all(select(Token).where(Token.id == row.id))  # with its user
+        return text, found[0]
 
     def tokens(self, user: str | None = None) -> Sequence[Token]:
         """The tokens of a user or of all, newest first, including revoked and expired ones, without the web page's."""
         query = select(Token).where(Token.kind != WEB).order_by(Token.created_at.desc(), Token.id)
-        with self._database.reading() as session:
-            if user is not None:
+        if user is not None:
+            with self._database.reading() as session:
                 query = query.where(Token.user_id == find_user(session, user).id)
-            return session.scalars(query).all()
+        return self._database.all(query)
 
     def revoke_token(self, token_id: str, *, user: str | None = None, by: By = SERVICE) -> None:
         """Revoke a token or a login of the web page; idempotent.
@@ -134,7 +114,7 @@ class Tokens:
             by: the caller.
 
         Raises:
-            RefusedError: ``not_found``, ``database_unavailable``.
+            RefusedError: ``not_found``.
         """
         shown = token_id if token_id.isalnum() else ""
         with self._audit.recorded("token.revoke", by, shown) as session:
@@ -146,13 +126,9 @@ class Tokens:
 
     def active_tokens(self) -> dict[str, Grant]:
         """All valid tokens, and logins of the web page, by SHA-256; a server reads them every 4 seconds."""
-        time, grants = self._clock(), {}
-        good = (Token.revoked_at.is_(None), Token.expires_at > time, User.disabled_at.is_(None))
-        idle = or_(Token.idle_until.is_(None), Token.idle_until > time)
-        with self._database.reading() as session:
-            for token in session.scalars(select(Token).join(User, Token.user_id == User.id).where(*good, idle)):
-                grants[token.sha256] = self._grant(token)
-        return grants
+        query = select(Token).join(User, Token.user_id == User.id)
+        valid = self._database.all(query.where(*_good(self._clock()), User.disabled_at.is_(None)))
+        return {token.sha256: self._grant(token) for token in valid}
 
     def expired_tokens(self) -> dict[str, str]:
         """The newest 10,000 expired tokens that were not revoked: SHA-256 to kind, while the rows exist."""
@@ -168,8 +144,7 @@ class Tokens:
         digests = list(times)
         for start in range(0, len(digests), _AT_A_TIME):
             some = digests[start : start + _AT_A_TIME]
-            with self._database.reading() as session:
-                known = session.scalars(select(Token).where(Token.sha256.in_(some))).all()
+            known = self._database.all(select(Token).where(Token.sha256.in_(some)))
             changes = {row.id: values for row in known if (values := self._token_used(row, times[row.sha256]))}
             if changes:
                 with self._database.writing() as session:
@@ -180,8 +155,7 @@ class Tokens:
         """Delete logins that ended 30 days ago. A server does so once a day."""
         before = self._clock() - dt.timedelta(days=30)
         ended = or_(Token.revoked_at < before, Token.expires_at < before, Token.idle_until < before)
-        with self._database.writing() as session:
-            session.execute(delete(Token).where(Token.kind != MADE, ended))
+        self._database.write(delete(Token).where(Token.kind != MADE, ended))
 
     def _idle(self, kind: str) -> dt.timedelta:
         """Time without use after which a login of this kind ends."""
@@ -189,33 +163,28 @@ class Tokens:
             return dt.timedelta(minutes=self.lifetimes.web_idle_minutes)
         return dt.timedelta(hours=self.lifetimes.login_idle_hours)
 
-    def _lifetime(self, expires_in: float | None) -> dt.timedelta:
-        if expires_in is None:
-            return dt.timedelta(days=self.lifetimes.default_days)
-        return dt.timedelta(seconds=checks.number("expires_in", expires_in, at_least=1, at_most=MAX_DAYS * 86_400))
-
-    def _made(self, owner: User, kind: str, name: str, scopes: list[str]) -> tuple[str, Token]:
-        text, time = make(kind), self._clock()
-        row = Token(id=new_id(), user_id=owner.id, kind=kind, name=name, sha256=digest(text), created_at=time)
-        row.last_four, row.scopes = text[-4:], scopes
-        return text, row
-
-    def _login_token(self, session: Session, owner: User) -> str:
-        """A new login's token. One beyond the quota is refused: it must not replace another, which may be in use."""
-        if len(self._alive(session, owner.id, LOGIN)) >= _MOST_LOGINS:
-            raise RefusedError("quota_exceeded", f"{owner.name} has {_MOST_LOGINS:,} logins{_WAY_OUT}")
-        scopes = SCOPES if owner.role == ADMIN else ORDINARY
-        text, row = self._made(owner, LOGIN, LOGIN, list(scopes))
-        row.expires_at = row.created_at + dt.timedelta(days=self.lifetimes.login_days)
-        row.idle_until = row.created_at + self._idle(LOGIN)
+    def _issue(
+        self,
+        session: Session,
+        owner: User,
+        kind: str,
+        name: str,
+        scopes: Sequence[str],
+        lifetime: dt.timedelta,
+        agents: list[str] | None = None,
+    ) -> tuple[str, Token]:
+        """Add a token. One beyond the limit is refused: it must not replace another, which may be in use."""
+        time = self._clock()
+        most, advice = _MOST.get(kind, (0, ""))
+        alive = select(Token.id).where(Token.user_id == owner.id, Token.kind == kind, *_good(time))
+        if most and len(session.scalars(alive).all()) >= most:
+            raise RefusedError("quota_exceeded", f"{owner.name} has {most:,} {advice}")
+        text = make(kind)
+        row = Token(id=new_id(), user_id=owner.id, kind=kind, name=name, sha256=digest(text), last_four=text[-4:])
+        row.scopes, row.agents, row.created_at, row.expires_at = list(scopes), agents, time, time + lifetime
+        row.idle_until = None if kind == MADE else time + self._idle(kind)
         session.add(row)
-        return text
-
-    def _alive(self, session: Session, user_id: str, kind: str) -> Sequence[str]:
-        """Ids of a user's valid tokens."""
-        time, good = self._clock(), (Token.user_id == user_id, Token.kind == kind, Token.revoked_at.is_(None))
-        used = or_(Token.idle_until.is_(None), Token.idle_until > time)
-        return session.scalars(select(Token.id).where(*good, Token.expires_at > time, used)).all()
+        return text, row
 
     def _grant(self, row: Token) -> Grant:
         user, quotas = row.user, {**self._quotas, **row.user.quotas}
@@ -230,6 +199,12 @@ class Tokens:
         if row.idle_until is not None and time + idle - row.idle_until > idle / 20:
             values["idle_until"] = time + idle
         return values
+
+
+def _good(time: dt.datetime) -> tuple[ColumnElement[bool], ...]:
+    """Conditions of tokens that are valid at a time, if their users are."""
+    used = or_(Token.idle_until.is_(None), Token.idle_until > time)
+    return Token.revoked_at.is_(None), Token.expires_at > time, used
 
 
 def find_user(session: Session, name: str, *, lock: bool = False) -> User:

@@ -16,7 +16,7 @@ from ...run_dir.files import sync_folder
 from ..accounts import AgentRows, Database, RefusedError, UnusableError, folder
 from ..accounts.accounts import REMOVING
 from ..accounts.tables import Agent
-from ..hosting.folder_copy import MovedError, copy_agent, link_tree
+from ..hosting.agent_files import MovedError, copy_agent, link_tree
 from ..hosting.programs import PROGRAMS, use, used_by
 from .context import DONE, FAILED, Service, for_nobody_else
 from .verify import damages_of, say

@@ -9,7 +9,7 @@ from ...estimators.agent import Agent
 from ...run_dir.checkpoints import CheckpointStore
 from ..accounts import UnusableError, folder
 from ..catalogue import Recipe
-from ..hosting.agent_store import SERVICE, service_part
+from ..hosting.agent_store import service_part
 from ..hosting.programs import PROGRAMS, ProgramMissingError, program_of
 from .context import Service
 
@@ -28,7 +28,7 @@ def export_policy(service: Service) -> int:
 def _agent(path: Path, programs: Path) -> Agent:
     """An Agent of the folder, an ordinary run folder; without TensorFlow if there is a program."""
     found = CheckpointStore(path).open()
-    if found is None or SERVICE not in found[1]:
+    if found is None:
         raise CheckpointError("it has no checkpoint yet")
     try:
         program = program_of(Recipe.from_json(service_part(found[1])["recipe"]), programs)

@@ -15,7 +15,7 @@ from ..catalogue.run_configuration import config_of
 from ..hosting import run_import
 from ..hosting.agent_store import remove_agent
 from ..hosting.programs import PROGRAMS
-from ..workers import program_builder
+from ..workers.builder import build
 from .context import Service, for_nobody_else
 
 
@@ -27,7 +27,7 @@ def import_run(service: Service) -> int:
         recipe, state, notes = _read(run, given.first_update, given.update_frequency)
         owner = service.accounts.user(given.user)
         with for_nobody_else():
-            program_builder.build(recipe, service.folder / PROGRAMS)
+            build(recipe, service.folder / PROGRAMS)
         most = service.accounts.quotas(owner.name)["agents"]
         about = given.description or f"imported from {run.name}"
         row = service.agents.add(owner.id, given.name, recipe.model, about, recipe.config, most=most, by=service.by)

@@ -10,7 +10,7 @@ from typing import Any
 from ..accounts import folder
 from ..accounts.agents import CREATING
 from ..accounts.tables import Agent
-from ..hosting.integrity import Damage, check
+from ..hosting.agent_files import Damage, check
 from .context import DONE, FAILED, Service
 
 

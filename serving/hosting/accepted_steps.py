@@ -39,7 +39,7 @@ class AcceptedSteps:
     def __init__(self, stepper: Stepper, gathers: bool) -> None:
         self.stepper = stepper
         self.gathers = gathers
-        self.streams = Streams()
+        self.streams = Streams(stepper.counters.global_episode, stepper.counters.global_timestep)
         self.last_update: dict[str, float] | None = None
         """Loss and metrics of the last update; None before the first."""
         self.failure: str | None = None

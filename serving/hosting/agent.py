@@ -24,7 +24,6 @@ from .records import END_EPISODE, NO_KEY, STEPS, Record
 from .requests import RequestReader, Step, noise_of
 from .snapshots import finite, from_fields, from_file, snapshot, to_fields, to_file
 from .state_upload import Arrived
-from .values import place
 
 _MOST_SECONDS_OWED: Final = 2.0
 """Seconds of pending updates above which steps are refused until some are done."""
@@ -99,7 +98,7 @@ class HostedAgent(DurableAgent):
                 "learning": self._learns,
                 **self.learning.progress(self._seq),
                 "config": self.recipe.config,
-                "bytes": self._folder.nbytes,
+                "bytes": self._folder.nbytes(),
                 "executor": "litert",
             }
         )
@@ -112,7 +111,7 @@ class HostedAgent(DurableAgent):
         """Finished episodes with a number above ``after``, at most ``limit``: the newest if ``after`` is 0."""
         kept = [episode for episode in self.learning.streams.episodes if episode.episode > after]
         chosen = kept[:limit] if after else kept[-limit:]
-        return Reply([episode.to_json() for episode in chosen])
+        return Reply([episode._asdict() for episode in chosen])
 
     # -- requests that change something -------------------------------------------------------------------------------
 
@@ -150,23 +149,20 @@ class HostedAgent(DurableAgent):
 
     def _steps(self, body: bytes, several: bool) -> tuple[int, tuple[str, ...], tuple[Mapping[str, Any], ...]]:
         read = self._bodies.steps(body) if several else self._bodies.step(body)
-        return STEPS, tuple(step.environment for step in read), tuple(map(self._transition, read))
+        rows = tuple(
+            self._recorded(step, f"steps[{k}].action" if several else "step_data.action") for k, step in enumerate(read)
+        )
+        return STEPS, tuple(step.environment for step in read), rows
 
-    def _transition(self, step: Step) -> Mapping[str, Any]:
-        taken = self._acting.taken(step.environment, step.observation, step.action)
+    def _recorded(self, step: Step, where: str) -> Mapping[str, Any]:
+        """The transition with what the act recorded, if its action was taken."""
+        row = step.transition
+        taken = self._acting.taken(step.environment, row["observation"], row["action"])
         if taken is None:  # the policy's outputs are computed once earlier steps are applied
-            self._acting.check(step.observation, step.action, place((*step.where, "action")))
-            taken = step.action, {}
+            self._acting.check(row["observation"], row["action"], where)
+            return row
         action, recorded = taken
-        return {
-            "observation": step.observation,
-            "action": action,
-            "reward": step.reward,
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "next_observation": step.next_observation,
-            **recorded,
-        }
+        return {**row, "action": action, **recorded}
 
     def get_state(self, *, as_file: bool = False, has_obs: bool = False) -> Reply:
         """The six fields of its state, or one safetensors file; ``has_obs``: with ``obs_size`` for ``state_size``.

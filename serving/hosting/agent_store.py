@@ -56,8 +56,6 @@ class Folder:
         self.fence = Fence(path, epoch)
         self._store = CheckpointStore(path, _KEPT, lock_name(epoch))
         self._lock = contextlib.ExitStack()
-        self._resting = 0
-        """Bytes of the files that are not being written: all but the journal's newest."""
 
     def lock(self) -> None:
         """Become the only writer.
@@ -94,7 +92,6 @@ class Folder:
             made_with={**provenance(), **{k: v for k, v in program.made_with.items() if k in ("tensorflow", "keras")}},
             memory=recipe.memory,
         ).write(self.path)
-        self.weigh()
 
     def use(self, stepper: Stepper) -> None:
         """Record the compiled program that the agent uses."""
@@ -107,7 +104,7 @@ class Folder:
             learning: the agent's learning, with nothing left to do.
             number: number of the last record.
             extra: further state.
-            about: facts to be known while the agent is not in memory: see :mod:`.unloaded_agents`.
+            about: facts to be known while the agent is not in memory: see :mod:`.agent_files`.
 
         Raises:
             NonFiniteError: a weight is NaN or infinite; nothing is written.
@@ -124,11 +121,8 @@ class Folder:
         self._store.save(state, {"number": number, "epoch": self.fence.epoch, **about})
         self.fence.check()
         self.journal.start_segment()
-        try:
-            with contextlib.suppress(CheckpointError):  # the older one is damaged: the journal stays as it is
-                self._trim()
-        finally:
-            self.weigh()
+        with contextlib.suppress(CheckpointError):  # the older one is damaged: the journal stays as it is
+            self._trim()
 
     def _write_episodes(self, streams: Streams) -> None:
         """Add missing episodes to ``episodes.csv``, before the checkpoint that counts them.
@@ -170,20 +164,13 @@ class Folder:
             return None
         older = [index for index in reversed(self._store.kept()) if index < found[0]]
         for state in itertools.chain([found[1]], map(self._store.read, older)):
-            if SERVICE not in state:
-                raise CheckpointError(f"{self.path} is a run that no service has saved: import it")
             if not is_void(self.journal, service_part(state)):
                 return state
         raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
 
-    def weigh(self) -> None:
-        """Measure the bytes, while no journal file is open."""
-        self._resting = nbytes_of(self.path, self._store)
-
-    @property
     def nbytes(self) -> int:
-        """Bytes of all its files, without a system call."""
-        return self._resting + self.journal.length
+        """Bytes of all its files."""
+        return nbytes_of(self.path, self._store)
 
 
 def remove_agent(path: Path) -> None:
@@ -197,8 +184,10 @@ def remove_agent(path: Path) -> None:
 
 def nbytes_of(path: Path, store: CheckpointStore) -> int:
     """Bytes of an agent's files; checkpoints' from their manifests, 0 for a damaged one."""
-    total = 0
-    for index in store.kept():
+    total, indices = 0, list[int]()
+    with contextlib.suppress(CheckpointError):
+        indices = store.kept()
+    for index in indices:
         with contextlib.suppress(CheckpointError, OSError):
             total += store.about(index)[1]
     for file in [path / record.FILE, path / history.EPISODES, *(path / JOURNAL).glob("*")]:
@@ -215,7 +204,9 @@ def is_void(journal: Journal, part: Mapping[str, Any]) -> bool:
 
 
 def service_part(state: State) -> dict[str, Any]:
-    """The service's part of a checkpoint: ``number`` of its last record, and ``extra``."""
+    """The service's part of a checkpoint: ``number`` of its last record, and ``extra``; CheckpointError without one."""
+    if SERVICE not in state:
+        raise CheckpointError("no service has saved it: axonrl service import-run makes an agent of a run")
     part: dict[str, Any] = state[SERVICE]
     return part
 

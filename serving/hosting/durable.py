@@ -50,7 +50,7 @@ class DurableAgent:
         self._specs = transition_specs_of(stepper)
         self._codec = Codec(self._specs, stepper.behaviour.recorded)
         self._keys = Keys()
-        self._seq = 0
+        self._seq = stepper.counters.global_timestep  # above 0 for a run that is imported
         self._number = 0
         self._saved = 0
         """Number of the last record in the newest checkpoint."""
@@ -66,7 +66,6 @@ class DurableAgent:
             self.save()
         else:
             self._restore(state)
-            folder.weigh()
             if self.epoch and self.failure is None:  # from here on, other processes' records are void
                 folder.journal.begin(self._number + 1)
 
@@ -122,22 +121,13 @@ class DurableAgent:
         self._learns = bool(part["learns"])
         self._keys.load_state_dict(part["accepted"])
         try:
-            for number, content in self._folder.journal.read(self._number + 1):
-                self._accept(self._decoded(number, content))
+            for record in self._folder.journal.read(self._number + 1, self._codec.decode):
+                self._accept(record)
                 self.learning.finish(self._beat)
                 if self.learning.failure is not None:
                     break
         except DamagedJournalError as error:
             self._damage = error.with_traceback(None)
-
-    def _decoded(self, number: int, content: bytes) -> Record:
-        try:
-            record = self._codec.decode(content)
-            if record.number != number:
-                raise ValueError(f"record {number} says that it is {record.number}")
-        except ValueError as error:
-            raise self._folder.journal.damage_at(number) from error
-        return record
 
     def _recover(self) -> int:
         """Continue from intact state: before a damaged record, or from the checkpoint before updates failed."""
@@ -152,7 +142,6 @@ class DurableAgent:
         state = self._folder.open()
         if state is not None:
             self._restore(state)
-        self._folder.weigh()
         return lost
 
     def _set_rest_aside(self) -> None:

@@ -6,21 +6,19 @@ Records have checksums that distinguish damage from a torn end.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import os
 import re
 import shutil
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ...run_dir.files import make_folders, sync_folder
 from .fencing import OutdatedError
 
-_ASIDE: Final = ".damaged"
 _MAGIC: Final = b"axonrl journal 1\n"
 _HEAD: Final = struct.Struct("<III")
 """Length of the content, CRC-32 of these four bytes, CRC-32 of the content."""
@@ -29,33 +27,21 @@ LARGEST: Final = 1 << 30
 """Maximum bytes of a record's content."""
 BEGIN: Final = len(_MAGIC) + 8
 """Offset of the first record, in bytes."""
-RECORD_BYTES: Final = _HEAD.size
-"""Bytes of a record beside its content."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Segment:
-    """One file.
+class Entry(NamedTuple):
+    """A readable record: its number, its offset in the file in bytes, and its content."""
 
-    Args:
-        path: path of the file.
-        first: number of its first record.
-        epoch: epoch of the process that wrote it.
-    """
-
-    path: Path
-    first: int
-    epoch: int
+    number: int
+    offset: int
+    content: bytes
 
 
-@dataclasses.dataclass(frozen=True)
-class Damage:
+class Damage(NamedTuple):
     """Damage in a file.
 
-    Args:
-        offset: its offset, in bytes.
-        torn: whether a record was cut short when the machine stopped, and was therefore never acknowledged.
-        lost: number of records from there on, as far as they can be counted.
+    ``torn``: a record was cut short when the machine stopped, and was therefore never acknowledged. ``lost``: number of
+    records from the offset on, as far as they can be counted.
     """
 
     offset: int
@@ -63,8 +49,31 @@ class Damage:
     lost: int
 
 
+class Segment(NamedTuple):
+    """One file: its path, the number of its first record, and the epoch of the process that wrote it."""
+
+    path: Path
+    first: int
+    epoch: int
+
+    def read(self) -> tuple[list[Entry], Damage | None]:
+        """The readable records, and the damage after them."""
+        content = self.path.read_bytes()
+        if len(content) < BEGIN or not content.startswith(_MAGIC):
+            return [], Damage(0, torn=len(content) < BEGIN or not any(content), lost=0)
+        found: list[Entry] = []
+        offset = BEGIN
+        while offset < len(content):
+            one = _record_at(content, offset)
+            if one is None:
+                return found, _damage(content, offset)
+            found.append(Entry(self.first + len(found), offset, one))
+            offset += _HEAD.size + len(one)
+        return found, None
+
+
 class DamagedJournalError(Exception):
-    """An acknowledged record cannot be read.
+    """An acknowledged record cannot be read, or is none of this agent.
 
     Args:
         path: the file.
@@ -83,7 +92,7 @@ class Journal:
     """The records of one agent, in files that each begin with a number: ``<20 digits>.log``, or ``...-<epoch>.log``.
 
     A record is on the disk once :meth:`append` and a later :meth:`sync` have returned. A record that was cut short when
-    the machine stopped was never acknowledged, and is removed; any other damage is an error.
+    the machine stopped was never acknowledged, and is skipped; any other damage is an error.
 
     Args:
         folder: folder of this agent's journal; created when needed.
@@ -109,16 +118,14 @@ class Journal:
             OSError: it cannot be written; the journal is unchanged.
             OutdatedError: a later epoch has written here.
         """
-        if self._file is None:
-            self.begin(number)
-        file = self._file
+        file = self.begin(number) if self._file is None else self._file
         length = len(content).to_bytes(4, "little")
         record = _HEAD.pack(len(content), zlib.crc32(length), zlib.crc32(content)) + content
         try:
             _write(file, record)
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(file, self.length)  # type: ignore[arg-type] # open here
+                os.ftruncate(file, self.length)
             raise
         self.length += len(record)
 
@@ -150,10 +157,40 @@ class Journal:
 
     close = start_segment
 
+    def begin(self, number: int) -> int:
+        """Begin a file with this record; its name includes the epoch, so that no two processes write to one file.
+
+        Returns:
+            Its descriptor.
+
+        Raises:
+            OSError: it cannot be written.
+            OutdatedError: a later epoch has written here.
+        """
+        make_folders(self.folder)
+        newest = max((segment.epoch for segment in segments_of(self.folder)), default=0)
+        if self.epoch and newest > self.epoch:
+            raise OutdatedError(f"{self.folder} has files that another process wrote since it took over this agent")
+        epoch = self.epoch or newest
+        path = self.folder / f"{number:020d}{f'-{epoch}' if epoch else ''}.log"
+        if path.exists():
+            found, damage = Segment(path, number, epoch).read()
+            if found or (damage is not None and not damage.torn):
+                raise FileExistsError(f"{path} holds records already")
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            _write(file, _MAGIC + epoch.to_bytes(8, "little"))
+            sync_folder(self.folder)
+        except OSError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            raise
+        self._file, self.length, self._synced = file, BEGIN, 0
+        return file
+
     def trim(self, number: int) -> None:
         """Remove the files that hold only records below ``number``; OSError if that fails."""
-        segments = segments_of(self.folder)
-        for segment, following in itertools.pairwise(segments):
+        for segment, following in itertools.pairwise(segments_of(self.folder)):
             if following.first <= number:
                 segment.path.unlink(missing_ok=True)
 
@@ -168,59 +205,36 @@ class Journal:
         self.start_segment()
         aside = 0
         for segment in reversed(segments_of(self.folder)):
-            found, damage = read_records(segment.path, segment.first)
-            later = [at for at, _ in found if at >= number]
-            aside += len(later)
+            found, damage = segment.read()
+            offsets = [entry.offset for entry in found if entry.number >= number]
+            aside += len(offsets)
+            offsets += [] if damage is None else [damage.offset]
             if segment.first >= number:
                 segment.path.rename(_free_name(segment.path))
-            elif later or damage is not None:
-                kept = sum(RECORD_BYTES + len(content) for at, content in found if at < number)
+            elif offsets:
                 copy = _free_name(segment.path)
                 shutil.copyfile(segment.path, copy)
                 _sync_file(copy)
-                os.truncate(segment.path, BEGIN + kept)
+                os.truncate(segment.path, max(offsets[0], BEGIN))
                 _sync_file(segment.path)
         if self.folder.is_dir():
             sync_folder(self.folder)
         return aside
 
-    def begin(self, number: int) -> None:
-        """Begin a file with this record; its name includes the epoch, so that no two processes write to one file.
-
-        Raises:
-            OSError: it cannot be written.
-            OutdatedError: a later epoch has written here.
-        """
-        make_folders(self.folder)
-        newest = max((segment.epoch for segment in segments_of(self.folder)), default=0)
-        if self.epoch and newest > self.epoch:
-            raise OutdatedError(f"{self.folder} has files that another process wrote since it took over this agent")
-        epoch = self.epoch or newest
-        path = self.folder / f"{number:020d}{f'-{epoch}' if epoch else ''}.log"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC
-        if path.exists() and path.stat().st_size > BEGIN:
-            raise FileExistsError(f"{path} holds records already")
-        file = os.open(path, flags, 0o600)
-        try:
-            _write(file, _MAGIC + epoch.to_bytes(8, "little"))
-            sync_folder(self.folder)
-        except OSError:
-            os.close(file)
-            path.unlink(missing_ok=True)
-            raise
-        self._file, self.length, self._synced = file, BEGIN, 0
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     def taken_over_at(self, epoch: int) -> int | None:
         """Number of the first record that a later epoch may have written; None if there is none."""
         return next((segment.first for segment in self._valid() if segment.epoch > epoch), None)
 
-    # -- reading ------------------------------------------------------------------------------------------------------
+    def read(self, number: int, decode: Callable[[int, bytes], Any] = lambda _, content: content) -> Iterator[Any]:
+        """Read the records from ``number`` on, in order.
 
-    def read(self, number: int, *, mend: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Read the records from ``number`` on, in order: number and content of each.
+        Records written after a later epoch had begun, which were never acknowledged, are skipped.
 
-        A torn record at the end is removed from its file, or only skipped without ``mend``. Records written after a
-        later epoch had begun, which were never acknowledged, are also skipped.
+        Args:
+            number: number of the first record.
+            decode: makes of number and content what is yielded; ValueError if the record is none of this agent.
 
         Raises:
             DamagedJournalError: after the records before the damaged one have been yielded.
@@ -228,32 +242,24 @@ class Journal:
         segments = self._valid()
         expected = number if segments and segments[0].first > number else None
         for index, segment in enumerate(segments):
-            is_last = index == len(segments) - 1
-            found, damage = read_records(segment.path, segment.first)
-            if not is_last and segments[index + 1].epoch > segment.epoch:
+            found, damage = segment.read()
+            if index + 1 < len(segments) and segments[index + 1].epoch > segment.epoch:
                 own = segments[index + 1].first - segment.first
                 found, damage = found[:own], damage if len(found) < own else None
-            if damage is not None and damage.torn and is_last:
-                if mend:
-                    os.truncate(segment.path, damage.offset)
-                damage = None
+            later = segments[index + 1 :]
             if expected is not None and segment.first != expected and segment.first > number:
-                raise DamagedJournalError(segment.path, 0, len(found))
-            for at, content in found:
-                if at >= number:
-                    yield at, content
-            if damage is not None:
-                later = sum(len(read_records(other.path, other.first)[0]) for other in segments[index + 1 :])
-                raise DamagedJournalError(segment.path, damage.offset, damage.lost + later)
-            expected = segment.first + len(found)
-
-    def damage_at(self, number: int) -> DamagedJournalError:
-        """The error for a readable record that is not this agent's: its file and offset."""
-        journal = [(segment, read_records(segment.path, segment.first)[0]) for segment in self._valid()]
-        segment, found = next((segment, found) for segment, found in journal if any(at == number for at, _ in found))
-        before = sum(RECORD_BYTES + len(content) for at, content in found if at < number)
-        lost = sum(at >= number for _, found in journal for at, _ in found)
-        return DamagedJournalError(segment.path, BEGIN + before, lost)
+                raise DamagedJournalError(segment.path, 0, len(found) + _count(later))
+            for entry in found:
+                if entry.number >= number:
+                    try:
+                        one = decode(entry.number, entry.content)
+                    except ValueError as error:
+                        lost = segment.first + len(found) - entry.number + (0 if damage is None else damage.lost)
+                        raise DamagedJournalError(segment.path, entry.offset, lost + _count(later)) from error
+                    yield one
+            if damage is not None and not damage.torn:
+                raise DamagedJournalError(segment.path, damage.offset, damage.lost + _count(later))
+            expected = segment.first + len(found)  # if a torn record was acknowledged after all, there is a gap
 
     def _valid(self) -> list[Segment]:
         """Segments, without those begun by a process after it had lost the agent."""
@@ -267,28 +273,16 @@ class Journal:
 def segments_of(folder: Path) -> list[Segment]:
     """The files of a journal in order; none if there is no folder."""
     try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
+        names = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
     except FileNotFoundError:
         return []
-    found = [(name, match) for name in names if (match := _NAME.fullmatch(name))]
-    segments = [Segment(folder / name, int(match[1]), int(match[2] or 0)) for name, match in found]
+    matches = [match for name in names if (match := _NAME.fullmatch(name))]
+    segments = [Segment(folder / match[0], int(match[1]), int(match[2] or 0)) for match in matches]
     return sorted(segments, key=lambda segment: (segment.first, segment.epoch))
 
 
-def read_records(path: Path, first: int) -> tuple[list[tuple[int, bytes]], Damage | None]:
-    """The readable records of a file, number and content of each, and the damage after them."""
-    content = path.read_bytes()
-    if len(content) < BEGIN or not content.startswith(_MAGIC):
-        return [], Damage(0, torn=len(content) < BEGIN or not any(content), lost=0)
-    found: list[tuple[int, bytes]] = []
-    offset = BEGIN
-    while offset < len(content):
-        one = _record_at(content, offset)
-        if one is None:
-            return found, _damage(content, offset)
-        found.append((first + len(found), one))
-        offset += _HEAD.size + len(one)
-    return found, None
+def _count(segments: list[Segment]) -> int:
+    return sum(len(segment.read()[0]) for segment in segments)
 
 
 def _record_at(content: bytes, offset: int) -> bytes | None:
@@ -324,10 +318,8 @@ def _damage(content: bytes, offset: int) -> Damage:
     return Damage(offset, torn=False, lost=lost)
 
 
-def _write(file: int | None, content: bytes) -> None:
+def _write(file: int, content: bytes) -> None:
     """Write all bytes; a short write is an error."""
-    if file is None:
-        raise OSError("the journal is not open")
     view = memoryview(content)
     while view:
         view = view[os.write(file, view) :]
@@ -340,7 +332,5 @@ def _sync_file(path: Path) -> None:
 
 def _free_name(path: Path) -> Path:
     """An unused name for a file that is set aside."""
-    number = 1
-    while (free := path.with_name(f"{path.name}{_ASIDE}-{number}")).exists():
-        number += 1
-    return free
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in itertools.count(1))
+    return next(name for name in names if not name.exists())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...core.protocols import Array, ArrayTree
+from ...core.trees import leaves
 from ...estimators.stepper import Stepper
 from ..refusals import invalid
 from .transitions import select, stacked
@@ -22,8 +22,7 @@ _REMEMBERED: Final = 64
 """Number of environments whose last act is remembered."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Act:
+class _Act(NamedTuple):
     """The last act in an environment: observation, action sent, and values to store if it was taken."""
 
     saw: bytes
@@ -52,24 +51,21 @@ class PendingActions:
         if not actions.discrete:
             self._half = (actions.high - actions.low) / np.float32(2)
 
-    def act(
-        self, observations: Sequence[ArrayTree], environments: Sequence[str], noise: float, explore: bool | None
-    ) -> Array:
+    def act(self, observations: ArrayTree, environments: Sequence[str], noise: float, explore: bool | None) -> Array:
         """Actions [N, ...] for clients to take.
 
         Args:
-            observations: N observations.
+            observations: observations [N, ...].
             environments: their environments.
             noise: 0 .. 1, of this agent's kind.
             explore: None for ``noise``; True for the behaviour policy; False for greedy actions.
         """
-        batch = stacked(observations)
-        chosen, recorded = self._chosen(batch, len(observations), noise, explore)
+        chosen, recorded = self._chosen(observations, len(environments), noise, explore)
         sent = self._actions.sent(chosen)
         if self._names and recorded is not None:
             for k, environment in enumerate(environments):
                 values = {name: value[k] for name, value in recorded.items()}
-                saw = as_bytes(observations[k])
+                saw = _as_bytes(select(observations, (k, ...)))
                 self._last[environment] = _Act(saw, sent[k].tobytes(), chosen[k], values)
                 self._last.move_to_end(environment)
             while len(self._last) > _REMEMBERED:
@@ -94,7 +90,7 @@ class PendingActions:
             return greedy, None
         if self._kind == EPSILON:
             explores = self._rng.random(size) < noise
-            space: Any = self._actions.leaf.space
+            space = self._actions.space
             random = self._rng.integers(int(space.n), size=size, dtype=np.int32) + np.int32(space.start)
             return np.where(explores, random, greedy), None
         drawn = self._rng.standard_normal(greedy.shape, np.float32)
@@ -109,7 +105,7 @@ class PendingActions:
         if not self._names:
             return action, {}
         last = self._last.get(environment)
-        if last is not None and last.sent == action.tobytes() and last.saw == as_bytes(observation):
+        if last is not None and last.sent == action.tobytes() and last.saw == _as_bytes(observation):
             return last.action, last.recorded
         return None
 
@@ -146,9 +142,5 @@ def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[st
     return found
 
 
-def as_bytes(observation: Any) -> bytes:
-    """An observation's content, for comparison."""
-    if isinstance(observation, Mapping):
-        return b"".join(observation[name].tobytes() for name in sorted(observation))
-    content: bytes = observation.tobytes()
-    return content
+def _as_bytes(observation: ArrayTree) -> bytes:
+    return b"".join(array.tobytes() for array in leaves(observation))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from ...core.protocols import ArraySpec, SpecTree
+from ...core.protocols import SpecTree
 from ...memories.columns import FLAGS
 from .transitions import flat
 
@@ -57,7 +58,7 @@ class Codec:
         stored = {name: spec for name, spec in flat(specs).items() if name not in ("reward", *FLAGS)}
         self._leaves = [(*name.partition(":")[::2], spec) for name, spec in stored.items()]
         """Key, part of a Dict or an empty text, and spec of each column."""
-        self._step_bytes = sum(map(_nbytes, stored.values())) + _FLAG.itemsize
+        self._step_bytes = _FLAG.itemsize + sum(math.prod(one.shape) * one.dtype.itemsize for one in stored.values())
 
     def encode(self, record: Record) -> bytes:
         """The bytes of a record."""
@@ -73,26 +74,19 @@ class Codec:
             flags[k] = step["reward"], ended + unrecorded, table[record.environments[k]]
         parts = [head, names, flags.tobytes()]
         for key, part, spec in self._leaves:
-            for step in record.steps:
-                if key in self._recorded and key not in step:
-                    parts.append(bytes(_nbytes(spec)))
-                else:
-                    value = step[key][part] if part else step[key]
-                    parts.append(np.ascontiguousarray(value, spec.dtype).tobytes())
+            column = np.zeros((count, *spec.shape), spec.dtype)
+            for k, step in enumerate(record.steps):
+                if key in step:  # or it is one that the act has not recorded
+                    column[k] = step[key][part] if part else step[key]
+            parts.append(column.tobytes())
         return b"".join(parts)
 
-    def decode(self, content: bytes) -> Record:
-        """The record from these bytes.
-
-        Raises:
-            ValueError: they are not a record of this agent.
-        """
-        if len(content) < _HEAD.size:
-            raise ValueError("a record is too short")
-        kind, number, time, key, body, few, count, more = _HEAD.unpack_from(content)
+    def decode(self, number: int, content: bytes) -> Record:
+        """The record of this number; ``ValueError`` if these bytes are none of this agent."""
+        kind, own, time, key, body, few, count, more = _head(content)
         names = few + (more << 16)
-        if len(content) != _HEAD.size + names + count * self._step_bytes:
-            raise ValueError(f"record {number} has {len(content)} bytes, which its transitions do not fill")
+        if own != number or len(content) != _HEAD.size + names + count * self._step_bytes:
+            raise ValueError(f"record {number} says that it is {own}, and has {len(content)} bytes")
         begin = _HEAD.size + names
         known = content[_HEAD.size : begin].decode().split("\0")
         flags = np.frombuffer(content, _FLAG, count, begin)
@@ -102,23 +96,24 @@ class Codec:
             for r, f, _ in flags.tolist()
         ]
         for name, part, spec in self._leaves:
-            size = _nbytes(spec)
+            column = np.frombuffer(content, spec.dtype, count * math.prod(spec.shape), begin).reshape(
+                count, *spec.shape
+            )
             for k, step in enumerate(steps):
                 if name not in self._recorded or not flags["flags"][k] & _UNRECORDED:
-                    value = np.frombuffer(content, np.uint8, size, begin + k * size)
-                    column = step.setdefault(name, {}) if part else step
-                    column[part or name] = value.view(spec.dtype).reshape(spec.shape)
-            begin += count * size
+                    parts = step.setdefault(name, {}) if part else step
+                    parts[part or name] = column[k, ...]
+            begin += column.nbytes
         environments = tuple(known[index] for index in flags["environment"].tolist()) if count else tuple(known)
         return Record(kind, number, time, environments, tuple(steps), key, body)
 
 
-def steps_in(content: bytes) -> int:
+def steps_in(_: int, content: bytes) -> int:
     """Number of steps of a record, from its head alone; ``ValueError`` if it is not a record."""
+    return int(_head(content)[-2])
+
+
+def _head(content: bytes) -> tuple[Any, ...]:
     if len(content) < _HEAD.size:
         raise ValueError("a record is too short")
-    return int(_HEAD.unpack_from(content)[-2])
-
-
-def _nbytes(spec: ArraySpec) -> int:
-    return int(np.prod(spec.shape, dtype=np.int64)) * spec.dtype.itemsize
+    return _HEAD.unpack_from(content)

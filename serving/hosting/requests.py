@@ -4,47 +4,41 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pydantic_core import from_json
+import numpy as np
+from pydantic_core import SchemaValidator, core_schema, from_json
 
-from ...core.checks import shortened
-from ...core.protocols import Array, ArrayTree
+from ...core.protocols import ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace
 from ..catalogue import sizes
 from ..refusals import RefusedError, invalid
-from .values import Actions, Reader, Where, boolean, fields, number, place, reward
+from .values import FLAG, NAME, NUMBER, Actions, Reader, check, lists, objects
 
 MOST_AT_ONCE: Final = 1_000
 """Maximum number of steps, or observations, of one request."""
 DEFAULT_ENVIRONMENT: Final = "default"
-_STATES: Final = ("state", "obs")
-_NEXT_STATES: Final = ("next_state", "next_obs")
-_COLUMNS: Final = ("observation", "next_observation")
-_LONGEST_NAME: Final = 128
 _OF_STEP: Final = 32
 """Bound on a step's fields, objects, and commas or brackets in its environment's name."""
+_ENVIRONMENT: Final = {"environment": core_schema.nullable_schema(NAME)}
+_EXPLORE: Final = {"explore": core_schema.nullable_schema(FLAG)}
+_END_EPISODE: Final = SchemaValidator(objects({}, _ENVIRONMENT))
+_NOISE: Final = SchemaValidator(core_schema.float_schema(strict=True, ge=0, le=1))
 
 
 class Step(NamedTuple):
-    """A step reported by a client."""
+    """A step reported by a client; the transition lacks what an act has recorded."""
 
     environment: str
-    observation: ArrayTree
-    action: Array
-    reward: float
-    terminated: bool
-    truncated: bool
-    next_observation: ArrayTree
-    where: Where
+    transition: dict[str, Any]
 
 
 class ActRequest(NamedTuple):
-    """Arguments of an act. ``single``: the answer is one action."""
+    """Arguments of an act: a batch of observations [N, ...]. ``single``: the answer is one action."""
 
-    observations: list[ArrayTree]
+    observations: ArrayTree
     environments: list[str]
     explore: bool | None
     single: bool
@@ -70,86 +64,90 @@ class RequestReader:
     def __init__(self, observation: AnySpace, action: AnySpace) -> None:
         self.actions = Actions(action)
         self._reader = Reader(observation)
+        one = self._reader.schema
+        many = lists(one, 1, MOST_AT_ONCE)
+        names = core_schema.nullable_schema(lists(NAME, 0, MOST_AT_ONCE))
+        step = objects(
+            {
+                "state|obs": one,
+                "action": self.actions.schema,
+                "reward": NUMBER,
+                "next_state|next_obs": one,
+                "done": FLAG,
+            },
+            {"truncated": FLAG, **_ENVIRONMENT},
+        )
+        self._bare = SchemaValidator(one)
+        self._act = SchemaValidator(objects({"observation": one}, {**_ENVIRONMENT, **_EXPLORE}))
+        self._acts = SchemaValidator(objects({"observations": many}, {"environments": names, **_EXPLORE}))
+        self._step = SchemaValidator(objects({"step_data": step}))
+        self._steps = SchemaValidator(objects({"steps": lists(step, 1, MOST_AT_ONCE)}))
 
     def integer_limits(self) -> dict[str, tuple[Any, Any]]:
         """Lowest and highest values of a transition's integer columns."""
-        found = self._reader.limits()
-        limits = {f"{key}:{name}" if name else key: pair for key in _COLUMNS for name, pair in found.items()}
-        if self.actions.discrete:
-            limits["action"] = self.actions.first, self.actions.last
-        return limits
+        columns = {"observation": self._reader, "next_observation": self._reader, "action": self.actions}
+        found = [(key, *one) for key, reader in columns.items() for one in reader.limits().items()]
+        return {f"{key}:{name}" if name else key: limits for key, name, limits in found}
 
     def act(self, body: bytes) -> ActRequest:
         """A bare observation, or an object with ``observation``, or with ``observations``."""
         value = parsed(body)
-        is_request = type(value) is dict and ("observation" in value or "observations" in value)
-        if not is_request:
-            return ActRequest([self._reader.read(value, ("state",))], [DEFAULT_ENVIRONMENT], None, True)
-        optional = ("observation", "observations", "environment", "environments", "explore")
-        value = fields(value, (), (), optional)
-        explore = value.get("explore")
-        if explore is not None:
-            explore = boolean(explore, ("explore",))
-        if "observation" in value:
-            _refuse_other(value, ("observations", "environments"), "observation")
-            environment = _environment(value.get("environment"), ("environment",))
-            return ActRequest([self._reader.read(value["observation"], ("observation",))], [environment], explore, True)
-        _refuse_other(value, ("environment",), "observations")
-        many = _several(value["observations"], ("observations",))
-        together = self._reader.together(many)
-        if together is None:
-            observations = [self._reader.read(one, ("observations", k)) for k, one in enumerate(many)]
-        else:
-            observations = list(together)
+        given = value if type(value) is dict else {}
+        if "observation" in given:
+            value = check(self._act, value)
+            observations = self._reader.read([value["observation"]])
+            environment = value.get("environment") or DEFAULT_ENVIRONMENT
+            return ActRequest(observations, [environment], value.get("explore"), True)
+        if "observations" not in given:
+            observations = self._reader.read([check(self._bare, value, ("state",))])
+            return ActRequest(observations, [DEFAULT_ENVIRONMENT], None, True)
+        value = check(self._acts, value)
+        observations = self._reader.read(value["observations"])
         names = value.get("environments")
-        if names is None:
-            return ActRequest(observations, [DEFAULT_ENVIRONMENT] * len(many), explore, False)
-        if type(names) is not list or len(names) != len(many):
-            raise invalid("environments", f"must be a list of {len(many)} names, one for each observation")
-        environments = [_environment(name, ("environments", k)) for k, name in enumerate(names)]
-        return ActRequest(observations, environments, explore, False)
+        size = len(value["observations"])
+        if names is not None and len(names) != size:
+            raise invalid("environments", f"must be a list of {size} names, one for each observation")
+        environments = [DEFAULT_ENVIRONMENT] * size if names is None else names
+        return ActRequest(observations, environments, value.get("explore"), False)
 
     def step(self, body: bytes) -> list[Step]:
         """``{"step_data": {...}}``."""
-        value = fields(parsed(body), (), ("step_data",))
-        return [self._step(value["step_data"], ("step_data",))]
+        value = check(self._step, parsed(body))
+        return self._read([value["step_data"]])
 
     def steps(self, body: bytes) -> list[Step]:
         """``{"steps": [{...}, ...]}``."""
-        value = fields(parsed(body), (), ("steps",))
-        many = _several(value["steps"], ("steps",))
-        befores, afters = self._column(many, _STATES), self._column(many, _NEXT_STATES)
-        return [self._step(one, ("steps", k), befores[k], afters[k]) for k, one in enumerate(many)]
-
-    def _column(self, many: list[Any], names: tuple[str, str]) -> Sequence[Any]:
-        """The observations of all steps, read at once; None for each if they must be read one by one."""
-        nothing: Sequence[Any] = [None] * len(many)
-        if not all(type(one) is dict for one in many):
-            return nothing
-        found = self._reader.together([one.get(_name_of(one, names)) for one in many])
-        return nothing if found is None else list(found)
+        return self._read(check(self._steps, parsed(body))["steps"])
 
     def end_episode(self, body: bytes) -> str:
         """``{"environment": name}``, or nothing."""
-        value = fields(parsed(body), (), (), ("environment",)) if body else {}
-        return _environment(value.get("environment"), ("environment",))
+        found: str | None = check(_END_EPISODE, parsed(body)).get("environment") if body else None
+        return found or DEFAULT_ENVIRONMENT
 
-    def _step(self, value: Any, where: Where, before: Any = None, after: Any = None) -> Step:
-        """Read a step; its observations may have been read before."""
-        state, following = _name_of(value, _STATES), _name_of(value, _NEXT_STATES)
-        needed = (state, "action", "reward", following, "done")
-        value = fields(value, where, needed, ("truncated", "environment"))
-        truncated = value.get("truncated", False)
-        return Step(
-            _environment(value.get("environment"), (*where, "environment")),
-            self._reader.read(value[state], (*where, state)) if before is None else before,
-            self.actions.read(value["action"], (*where, "action")),
-            reward(value["reward"], (*where, "reward")),
-            done := boolean(value["done"], (*where, "done")),
-            boolean(truncated, (*where, "truncated")) and not done,
-            self._reader.read(value[following], (*where, following)) if after is None else after,
-            where,
-        )
+    def _read(self, steps: list[dict[str, Any]]) -> list[Step]:
+        readers = {"state": self._reader, "action": self.actions, "next_state": self._reader}
+        batches = (reader.read([step[name] for step in steps]) for name, reader in readers.items())
+        before, actions, after = (_apart(batch, len(steps)) for batch in batches)
+        return [
+            Step(
+                step.get("environment") or DEFAULT_ENVIRONMENT,
+                {
+                    "observation": before[k],
+                    "action": actions[k],
+                    "reward": step["reward"],
+                    "terminated": step["done"],
+                    "truncated": step.get("truncated", False) and not step["done"],
+                    "next_observation": after[k],
+                },
+            )
+            for k, step in enumerate(steps)
+        ]
+
+
+def _apart(batch: ArrayTree, count: int) -> list[ArrayTree]:
+    if isinstance(batch, np.ndarray):
+        return [batch[k, ...] for k in range(count)]
+    return [{name: array[k, ...] for name, array in batch.items()} for k in range(count)]
 
 
 def values_in(body: bytes) -> int:
@@ -188,34 +186,5 @@ def _of_shape(shape: tuple[int, ...]) -> int:
 
 def noise_of(value: Any) -> float:
     """The ``noise`` of an act."""
-    return number(value, ("noise",), 0.0, 1.0)
-
-
-def _name_of(value: Any, names: tuple[str, str]) -> str:
-    """The one of two names under which a field is given."""
-    return names[1] if type(value) is dict and names[1] in value and names[0] not in value else names[0]
-
-
-def _environment(name: Any, where: Where) -> str:
-    return DEFAULT_ENVIRONMENT if name is None else environment_name(name, where)
-
-
-def environment_name(name: Any, where: Where) -> str:
-    """Check the name of an environment."""
-    if type(name) is not str or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
-        what = f"must be a name of 1 to {_LONGEST_NAME} printable characters, got {shortened(name)}"
-        raise invalid(place(where), what)
-    return name
-
-
-def _several(value: Any, where: Where) -> list[Any]:
-    if type(value) is not list or not 1 <= len(value) <= MOST_AT_ONCE:
-        got = f"{len(value)}" if type(value) is list else shortened(value)
-        raise invalid(place(where), f"must be a list of 1 to {MOST_AT_ONCE:,}, got {got}")
-    return value
-
-
-def _refuse_other(value: Mapping[str, Any], names: tuple[str, ...], given: str) -> None:
-    for name in names:
-        if name in value:
-            raise invalid(name, f"does not go with {given}")
+    found: float = check(_NOISE, value, ("noise",))
+    return found

@@ -7,19 +7,18 @@ from typing import Final
 
 from ...core.errors import CheckpointError
 from ...core.protocols import State
+from ...estimators.stepper import Stepper
 from ...run_dir.checkpoints import CheckpointStore
 from ..catalogue.recipes import Recipe
-from ..idempotency import Keys
-from .accepted_steps import AcceptedSteps
-from .agent_store import SERVICE, Folder
+from .agent_store import SERVICE
+from .durable import DurableAgent
 from .programs import open_stepper
 
-_UNCHANGING: Final = ("statistics", "cluster")
-"""Parts of a checkpoint that a hosted agent does not support, and cannot ignore."""
-_WHY: Final = {
+_UNSUPPORTED: Final = {
     "statistics": "its environment's wrappers learn statistics (of observations or rewards), which no service has",
     "cluster": "it was trained by several processes",
 }
+"""Parts of a checkpoint that a hosted agent does not support, and cannot ignore."""
 
 
 def read(run: Path) -> State:
@@ -34,9 +33,9 @@ def read(run: Path) -> State:
     _, state = found
     if SERVICE in state:
         raise CheckpointError(f"{run} is an agent of a service: move it with axonrl service backup, or by its state")
-    for part in _UNCHANGING:
+    for part, why in _UNSUPPORTED.items():
         if state.get(part):
-            raise CheckpointError(f"{run} cannot be hosted: {_WHY[part]}")
+            raise CheckpointError(f"{run} cannot be hosted: {why}")
     return state
 
 
@@ -56,22 +55,13 @@ def write(path: Path, recipe: Recipe, programs: Path, state: State) -> int:
         ValueError: the state is for another model or memory than the recipe's.
         CheckpointError: the folder cannot be written.
     """
-    stepper = open_stepper(recipe, programs)
-    stepper.load_state_dict(state)
-    stepper.memory.cut()  # type: ignore[attr-defined] # the catalogue has axonrl's own; what comes continues nothing
-    learning = AcceptedSteps(stepper, recipe.gathers)
-    counters = stepper.counters
-    learning.streams.finished = counters.global_episode
-    folder = Folder(path)
-    folder.lock()
-    try:
-        folder.describe(recipe, stepper)
-        folder.use(stepper)
-        accepted = Keys().state_dict()
-        extra = {"recipe": recipe.to_json(), "seq": counters.global_timestep, "learns": True, "accepted": accepted}
-        while learning.has_work:  # an update may be due in the saved run
-            learning.work()
-        folder.save(learning, 0, extra, learning.progress(counters.global_timestep))
-    finally:
-        folder.close()
-    return len(stepper.memory)
+
+    def stepper_of(recipe: Recipe, fresh: bool) -> Stepper:
+        stepper = open_stepper(recipe, programs, fresh)
+        stepper.load_state_dict(state)
+        stepper.memory.cut()  # type: ignore[attr-defined] # the catalogue has axonrl's own; what comes continues nothing
+        return stepper
+
+    agent = DurableAgent.open(path, stepper_of, recipe)
+    agent.close()
+    return len(agent.learning.stepper.memory)

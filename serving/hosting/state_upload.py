@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from pydantic_core import SchemaValidator, core_schema
 
 from ...core.checks import FLOAT32_MAX, shortened
 from ...core.errors import ArgumentError, NonFiniteError
@@ -18,12 +19,13 @@ from ..catalogue.sizes import MAX_NUMBERS
 from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
 from .pending_actions import recorded_for
-from .requests import environment_name, parsed, values_in
-from .snapshots import CONFIG, COUNTERS, ENVIRONMENT, FIELDS, GENERATORS, MEMORY, WAITING, Received
+from .requests import parsed, values_in
+from .snapshots import COUNTERS, FIELDS, GENERATORS, MEMORY, NETWORK, WAITING, State
 from .state_trial import try_updates
 from .streams import MOST, UNROLL, Stream
+from .tensors import Group, expected, mismatch
 from .transitions import Columns, column_of, flat, nested, rows_of, select
-from .values import Where, fields, place
+from .values import FLAG, NAME, NUMBER, check, lists, objects
 
 _MOST: Final = 1 << 48
 """Maximum of any counter: at 1,000 a second, it takes 8,900 years."""
@@ -40,6 +42,39 @@ _AT_ONCE: Final = 1000
 _APART: Final = 40.0
 """Maximum distance of a log-probability below the current policy's: float32 holds the square of the ratio."""
 _MOST_METRICS: Final = 100
+_COUNT: Final = core_schema.int_schema(strict=True, ge=0, lt=_MOST)
+_OBJECT: Final = core_schema.dict_schema(strict=True)
+_CONFIG: Final = SchemaValidator(
+    objects(
+        {
+            "hyperparameters": _OBJECT,
+            "counters": objects(dict.fromkeys(COUNTERS, _COUNT)),
+            "pending_updates": core_schema.int_schema(strict=True, ge=0, le=0),  # a state is given out when none is due
+            "generators": objects(dict.fromkeys(GENERATORS, _OBJECT)),
+            "sampler": objects(
+                {}, {"num_batches": _COUNT, "maximum": core_schema.float_schema(strict=True, ge=1, le=2 * FLOAT32_MAX)}
+            ),
+            "environments": lists(
+                objects(
+                    {
+                        "environment": NAME,
+                        "running": FLAG,
+                        "episode_return": core_schema.float_schema(strict=True, allow_inf_nan=False),
+                        "length": _COUNT,
+                        "waiting": core_schema.int_schema(strict=True, ge=0, lt=UNROLL),
+                    }
+                ),
+                0,
+                MOST,
+            ),
+            "learning": core_schema.nullable_schema(
+                core_schema.dict_schema(
+                    NAME, core_schema.nullable_schema(NUMBER), max_length=_MOST_METRICS, strict=True, fail_fast=True
+                )
+            ),
+        }
+    )
+)
 
 _MOST_VALUES: Final = 2 * MAX_NUMBERS + 200 * MOST + 10_000
 """Maximum of JSON values: bounds of a space as lists, and the data of each environment, with commas in names."""
@@ -56,13 +91,13 @@ class Arrived:
         RefusedError: the state is for another model or other sizes, or its configuration is invalid.
     """
 
-    def __init__(self, state: Received, recipe: Recipe) -> None:
+    def __init__(self, state: State, recipe: Recipe) -> None:
         own = recipe.model, recipe.config.get("state_size"), recipe.config["action_size"]
-        for name, given, expected in zip(FIELDS[:3], state.sizes, own, strict=True):
-            if given != expected or type(given) is not type(expected):
-                raise _mismatch(name, f"is {shortened(given)}, this agent's is {expected!r}")
+        for name, given, size in zip(FIELDS[:3], state.sizes, own, strict=True):
+            if given != size or type(given) is not type(size):
+                raise mismatch(name, f"is {shortened(given)}, this agent's is {size!r}")
         self.config = _config(state.config)
-        self._network, self._buffer = state.network, state.buffer
+        self._arrays = state.arrays
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
@@ -88,10 +123,8 @@ class Arrived:
         """
         stepper, config = learning.stepper, self.config
         memory: Any = stepper.memory
-        own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
-        weights = self._network.arrays([(own, None)])
+        weights, transitions, waiting = self._compared(stepper, specs, limits, learning.gathers)
         _check_weights(weights)
-        transitions, waiting = self._transitions(stepper, specs, limits, learning.gathers)
         stepper.set_weights(weights)
         counters, left = config["counters"], len(waiting["reward"])
         stepper.counters.global_timestep = counters["global_timestep"] - left
@@ -103,16 +136,15 @@ class Arrived:
             memory.fill(transitions, config["sampler"])
         except (ArgumentError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise invalid("encoded_buffer", f"does not fit: {error}") from None
-        generators = fields(config["generators"], ("encoded_config", "generators"), GENERATORS)
-        for name, given in generators.items():
+        for name, given in config["generators"].items():
             _restore_generator(stepper.generators[name].bit_generator, given, f"encoded_config.generators.{name}")
         self._restore_streams(learning, rows_of(waiting))
         return int(counters["global_timestep"])
 
-    def _transitions(
+    def _compared(
         self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]], gathers: bool
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Columns of the memory's content, and of the waiting steps."""
+    ) -> tuple[dict[str, Array], dict[str, Any], dict[str, Any]]:
+        """Weights, and columns of the memory's content and of the waiting steps."""
         memory: Any = stepper.memory
         size = int(memory.size) - bool(memory.is_rollout)  # a full rollout is consumed at once
         stored = dict(specs)
@@ -121,13 +153,14 @@ class Arrived:
             raise invalid("encoded_config.sampler", f"must have {sorted(sampler)}")
         if sampler:
             stored[PRIORITY] = ArraySpec((), np.float64)
-            _check_sampler(self.config["sampler"])
-        parts = {}
-        for prefix, columns in ((MEMORY, stored), (WAITING, dict(specs))):
-            parts[prefix] = {prefix + name: spec for name, spec in flat(columns).items()}
-        groups = [(parts[MEMORY], size), (parts[WAITING], MOST * (UNROLL - 1) * gathers)]
-        arrays = self._buffer.arrays(groups)
-        memory, waiting = (nested({n.removeprefix(p): a for n, a in arrays.items() if n.startswith(p)}) for p in parts)
+        own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
+        weights, *found = expected(
+            self._arrays,
+            Group(NETWORK, FIELDS[4], own),
+            Group(MEMORY, FIELDS[5], flat(stored), size),
+            Group(WAITING, FIELDS[5], flat(specs), MOST * (UNROLL - 1) * gathers),
+        )
+        memory, waiting = map(nested, found)
         for columns in (memory, waiting):
             for name, (low, high) in limits.items():
                 column = column_of(columns, name)
@@ -137,7 +170,7 @@ class Arrived:
             highest = self.config["sampler"]["maximum"] ** stepper.memory.sampler.alpha  # type: ignore[attr-defined]
             if bool((memory[PRIORITY] > highest * (1 + 1e-9)).any()):
                 raise invalid("encoded_buffer", f"{PRIORITY} must be at most {highest:g}, by the sampler's maximum")
-        return memory, waiting
+        return weights, memory, waiting
 
     def _restore_streams(self, learning: AcceptedSteps, waiting: list[dict[str, Any]]) -> None:
         streams, config = learning.streams, self.config
@@ -163,62 +196,29 @@ def _config(content: bytes) -> dict[str, Any]:
         what = f"may have {_MOST_VALUES:,} values, by its commas and brackets"
         raise RefusedError("unsafe_state", f"{where} {what}", [(where, what)])
     try:
-        value = fields(parsed(content), (where,), CONFIG)
+        value = parsed(content)
     except RefusedError as error:
-        if error.code == "invalid_json":
-            raise RefusedError("unsafe_state", f"{where}: {error.detail}", [(where, error.detail)]) from None
-        raise
-    counters = fields(value["counters"], (where, "counters"), COUNTERS)
-    for name, number in counters.items():
-        _count(number, f"{where}.counters.{name}")
+        raise RefusedError("unsafe_state", f"{where}: {error.detail}", [(where, error.detail)]) from None
+    config: dict[str, Any] = check(_CONFIG, value, (where,))
+    counters, environments = config["counters"], config["environments"]
     timesteps = counters["global_timestep"]
-    _count(counters["global_episode"], f"{where}.counters.global_episode", timesteps + 1)
-    pending = value["pending_updates"]
-    if type(pending) is not int or pending != 0:
-        what = f"must be 0, since a state is given out when no update is due, got {shortened(pending)}"
-        raise invalid(f"{where}.pending_updates", what)
-    for name, kind in (("hyperparameters", dict), ("sampler", dict), ("environments", list)):
-        if type(value[name]) is not kind:
-            called = "an object" if kind is dict else "a list"
-            raise invalid(f"{where}.{name}", f"must be {called}, got {shortened(value[name])}")
-    if len(value["environments"]) > MOST:
-        raise invalid(f"{where}.environments", f"must be at most {MOST}")
-    for k, environment in enumerate(value["environments"]):
-        _check_environment(environment, (where, "environments", k))
-    if sum(one["length"] for one in value["environments"]) > timesteps:
-        raise invalid(f"{where}.environments", f"have more steps than global_timestep, {timesteps}")
-    if len({one["environment"] for one in value["environments"]}) < len(value["environments"]):
+    if counters["global_episode"] > timesteps:
+        raise invalid(f"{where}.counters.global_episode", f"must be at most global_timestep, {timesteps:,}")
+    for k, one in enumerate(environments):
+        at = f"{where}.environments[{k}]"
+        if bool(one["length"]) is not one["running"]:
+            raise invalid(f"{at}.length", "must be above 0 where an episode is running, else 0")
+        if abs(one["episode_return"]) > one["length"] * FLOAT32_MAX:
+            raise invalid(f"{at}.episode_return", "is more than rewards of float32 sum up to")
+        if one["waiting"] > one["length"]:
+            raise invalid(f"{at}.waiting", f"must be at most the episode's length, {one['length']}")
+    if sum(one["length"] for one in environments) > timesteps:
+        raise invalid(f"{where}.environments", f"have more steps than global_timestep, {timesteps:,}")
+    if len({one["environment"] for one in environments}) < len(environments):
         raise invalid(f"{where}.environments", "has a name twice")
-    if value["learning"] is not None:
-        _check_learning(value["learning"], f"{where}.learning")
-    return dict(value)
-
-
-def _check_learning(last: Any, where: str) -> None:
-    if type(last) is not dict or "loss" not in last or len(last) > _MOST_METRICS:
-        raise invalid(where, f"must be an object with a loss, and at most {_MOST_METRICS} numbers, or null")
-    for name, number in last.items():
-        environment_name(name, (where, "name"))
-        if number is not None:
-            _float(number, f"{where}.{name}", FLOAT32_MAX)
-
-
-def _check_environment(value: Any, where: Where) -> None:
-    one = fields(value, where, ENVIRONMENT)
-    environment_name(one["environment"], (*where, "environment"))
-    if type(one["running"]) is not bool:
-        raise invalid(place((*where, "running")), f"must be true or false, got {shortened(one['running'])}")
-    _count(one["length"], place((*where, "length")))
-    if bool(one["length"]) is not one["running"]:
-        raise invalid(place((*where, "length")), "must be above 0 where an episode is running, else 0")
-    _float(one["episode_return"], place((*where, "episode_return")), one["length"] * FLOAT32_MAX)
-    _count(one["waiting"], place((*where, "waiting")), min(UNROLL, one["length"] + 1))
-
-
-def _check_sampler(value: Mapping[str, Any]) -> None:
-    where = "encoded_config.sampler"
-    _count(value["num_batches"], f"{where}.num_batches")
-    _float(value["maximum"], f"{where}.maximum", 2 * FLOAT32_MAX, least=1.0)
+    if "loss" not in (config["learning"] or {"loss": None}):
+        raise invalid(f"{where}.learning", "must have a loss")
+    return config
 
 
 def _check_weights(weights: Mapping[str, Array]) -> None:
@@ -260,18 +260,3 @@ def _restore_generator(generator: Any, given: Any, where: str) -> None:
         whole = False
     if not whole:
         raise invalid(where, f"must be the state of a {type(generator).__name__}, got {shortened(given)}")
-
-
-def _float(value: Any, where: str, most: float, least: float | None = None) -> None:
-    low = -most if least is None else least
-    if type(value) is not float or not low <= value <= most:
-        raise invalid(where, f"must be a number with a point in {low:g} .. {most:g}, got {shortened(value)}")
-
-
-def _count(value: Any, where: str, below: int = _MOST) -> None:
-    if type(value) is not int or not 0 <= value < below:
-        raise invalid(where, f"must be an integer of at least 0 and below {below:,}, got {shortened(value)}")
-
-
-def _mismatch(where: str, what: str) -> RefusedError:
-    return RefusedError("state_mismatch", f"{where} {what}", [(where, what)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ class Stream:
     began: float | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Episode:
+class Episode(NamedTuple):
     """A finished episode."""
 
     episode: int
@@ -47,10 +46,6 @@ class Episode:
     truncated: bool
     environment: str
     time: float
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON form for answers."""
-        return dataclasses.asdict(self)
 
 
 _COLUMNS: Final = {
@@ -63,14 +58,19 @@ _COLUMNS: Final = {
 
 
 class Streams:
-    """All environments of an agent, and its finished episodes, the newest last."""
+    """All environments of an agent, and its finished episodes, the newest last.
 
-    def __init__(self) -> None:
+    Args:
+        finished: number of episodes finished before.
+        steps: number of steps before.
+    """
+
+    def __init__(self, finished: int = 0, steps: int = 0) -> None:
         self.by_name: collections.OrderedDict[str, Stream] = collections.OrderedDict()
         """The least recently used first."""
         self.episodes: collections.deque[Episode] = collections.deque(maxlen=KEPT)
-        self.finished = 0
-        self.steps = 0
+        self.finished = finished
+        self.steps = steps
         """Steps of all environments."""
         self.unwritten: list[history.Episode] = []
         """Finished episodes that ``episodes.csv`` may lack."""

@@ -1,26 +1,42 @@
-"""Values of requests: JSON to arrays and back; errors name the place."""
+"""Values of requests: schemas that check parsed JSON, and arrays of spaces from it and back; errors name the place."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Tuple
+from pydantic_core import CoreSchema, PydanticCustomError, SchemaValidator, ValidationError, core_schema
 
 from ...core.checks import FLOAT32_MAX, shortened
-from ...core.protocols import Array, ArrayTree
+from ...core.protocols import Array, ArraySpec, ArrayTree
 from ...environments import spaces
-from ...environments.spaces import AnySpace, Leaf
-from ..refusals import RefusedError, invalid
+from ...environments.spaces import AnySpace
+from ..refusals import RefusedError
 
 Where: TypeAlias = tuple[Any, ...]
 """Path to a value in a request: names, and indices of lists."""
 
-_NUMBERS: Final = {int, float}
-_WITH_BOOLS: Final = {int, float, bool}
-_SHORT: Final = 64
+ANY: Final = core_schema.any_schema()
+TEXT: Final = core_schema.str_schema(strict=True)
+FLAG: Final = core_schema.bool_schema(strict=True)
+NUMBER: Final = core_schema.float_schema(strict=True, allow_inf_nan=False, ge=-FLOAT32_MAX, le=FLOAT32_MAX)
+"""Schema of a number that float32 holds."""
+_LONGEST_NAME: Final = 128
+_MOST_UNKNOWN: Final = 20
+"""Unknown fields of an object above which they are not named one by one."""
+_WANTED: Final = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "int_type": "an integer",
+    "list_type": "a list",
+    "int_from_float": "an integer",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
 
 
 def place(where: Where) -> str:
@@ -31,93 +47,85 @@ def place(where: Where) -> str:
     return text or "body"
 
 
+def check(validator: SchemaValidator, value: Any, where: Where = ()) -> Any:
+    """Check parsed JSON at a place in the request; RefusedError ``invalid_value`` names all that is wrong."""
+    try:
+        return validator.validate_python(value)
+    except ValidationError as error:
+        found = [(_place_of(where, one["loc"]), _what(one)) for one in error.errors(include_url=False)]
+    raise RefusedError("invalid_value", "; ".join(f"{at} {what}" for at, what in found[:3]), found[:20])
+
+
+def objects(needed: Mapping[str, CoreSchema], optional: Mapping[str, CoreSchema] | None = None) -> CoreSchema:
+    """Schema of an object with these fields and no others; ``state|obs`` is a field under one of two names."""
+    fields = {}
+    for required, some in ((True, needed), (False, optional or {})):
+        for names, schema in some.items():
+            name, *others = names.split("|")
+            alias: Any = [[name], *([other] for other in others)] if others else None
+            fields[name] = core_schema.typed_dict_field(schema, required=required, validation_alias=alias)
+    few = core_schema.dict_schema(max_length=len(fields) + _MOST_UNKNOWN, strict=True)
+    return core_schema.chain_schema([few, core_schema.typed_dict_schema(fields, extra_behavior="forbid")])
+
+
+def lists(item: CoreSchema, least: int, most: int) -> CoreSchema:
+    """Schema of a list, of which the first wrong item is named."""
+    return core_schema.list_schema(item, min_length=least, max_length=most, strict=True, fail_fast=True)
+
+
+def _name(value: Any) -> str:
+    if type(value) is not str or not 1 <= len(value) <= _LONGEST_NAME or not value.isprintable():
+        raise PydanticCustomError("name", f"must be a name of 1 to {_LONGEST_NAME} printable characters")
+    return value
+
+
+NAME: Final = core_schema.no_info_plain_validator_function(_name)
+"""Schema of an environment's name."""
+
+
 class Reader:
-    """Reads the observations of one space.
+    """Reads values of one space.
 
     Args:
         space: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or a Tuple of these.
     """
 
     def __init__(self, space: AnySpace) -> None:
-        self._leaves = spaces.leaves(space)
-        self._space = space
+        self.schema = _schema(space)
         self._composite = isinstance(space, Dict | Tuple)
-        self._limits = [spaces.limits(leaf.space) for leaf in self._leaves]
+        self._leaves = [*zip(spaces.leaves(space), _paths(space), strict=True)]
 
     def limits(self) -> dict[str, tuple[Any, Any]]:
         """Lowest and highest values of the parts with limits, by flat name."""
-        pairs = zip(self._leaves, self._limits, strict=True)
-        return {leaf.name: limits for leaf, limits in pairs if limits is not None}
+        found = {leaf.name: spaces.limits(leaf.space) for leaf, _ in self._leaves}
+        return {name: limits for name, limits in found.items() if limits is not None}
 
-    def read(self, value: Any, where: Where) -> ArrayTree:
-        """Read one observation in the form of memories and models; RefusedError names the invalid place."""
-        if not self._composite:
-            return self._leaf(0, value, where)
-        found: dict[str, tuple[Any, Where]] = {}
-        _flatten(self._space, value, "", where, found)
-        return {leaf.name: self._leaf(k, *found[leaf.name]) for k, leaf in enumerate(self._leaves)}
-
-    def together(self, values: Sequence[Any]) -> Array | None:
-        """Read observations [N, D] at once, if each has D floats without limits; None if any differs or is invalid."""
-        spec = self._leaves[0].spec
-        if self._composite or self._limits[0] is not None or len(spec.shape) != 1 or spec.dtype.kind != "f":
-            return None
-        (size,) = spec.shape
-        if not all(type(value) is list and len(value) == size for value in values):
-            return None
-        if not {*map(type, itertools.chain.from_iterable(values))} <= _NUMBERS:
-            return None
-        try:
-            exact = np.array(values, np.float64)
-        except OverflowError:
-            return None
-        # A comparison with NaN is false, so this finds it as well.
-        return exact.astype(spec.dtype) if np.abs(exact).max(initial=0.0) <= FLOAT32_MAX else None
-
-    def _leaf(self, index: int, value: Any, where: Where) -> Array:
-        leaf = self._leaves[index]
-        array = numbers(value, leaf, where)
-        limits = self._limits[index]
-        if limits is not None and bool(((array < limits[0]) | (array > limits[1])).any()):
-            low, high = (np.asarray(limit).tolist() for limit in limits)
-            raise invalid(place(where), f"must be in {low} .. {high}, got {shortened(value)}")
-        return array
+    def read(self, values: Sequence[Any]) -> ArrayTree:
+        """Values of the schema as a batch [N, ...], in the form of memories and models."""
+        columns = {leaf.name: _column(values, path, leaf.spec) for leaf, path in self._leaves}
+        return columns if self._composite else columns[""]
 
 
-class Actions:
+class Actions(Reader):
     """Reads actions taken by a client, and writes actions chosen by an agent.
 
     Args:
-        space: Discrete, or a Box of floats with bounds.
+        space: Discrete, of which an action is a list of one integer, or the integer; or a Box of floats with bounds.
     """
 
     def __init__(self, space: AnySpace) -> None:
-        self.leaf = spaces.leaves(space, "action")[0]
+        super().__init__(space)
+        self.space: Any = space
         self.discrete = not isinstance(space, Box)
+        ((leaf, _),) = self._leaves
         if isinstance(space, Box):
             self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
+            # A number that rounds to a bound is within it.
+            low, high = (np.float64(one) + np.spacing(one) * side for one, side in ((self.low, -0.4), (self.high, 0.4)))
+            self.schema = _numbers(space.shape, low, high, _real)
         else:
-            limits: tuple[int, int] = spaces.limits(space) or (0, 0)
-            self.first, self.last = limits
-
-    def read(self, value: Any, where: Where) -> Array:
-        """One action: a list of one integer (or the integer), or a list of floats within the bounds."""
-        if not self.discrete:
-            array = numbers(value, self.leaf, where)
-            outside = np.argwhere((array < self.low) | (array > self.high))
-            if len(outside):
-                index = tuple(outside[0].tolist())
-                low, high = float(self.low[index]), float(self.high[index])
-                what = f"must be in {low:g} .. {high:g}, got {float(array[index]):g}"
-                raise invalid(place((*where, *index)), what)
-            return array
-        if isinstance(value, list):
-            if len(value) != 1:
-                raise invalid(place(where), f"must be a list of one integer, got {shortened(value)}")
-            value, where = value[0], (*where, 0)
-        if type(value) is not int or not self.first <= value <= self.last:
-            raise invalid(place(where), f"must be an integer in {self.first} .. {self.last}, got {shortened(value)}")
-        return np.array(value, np.int32)
+            self.schema = core_schema.no_info_before_validator_function(_in_list, lists(self.schema, 1, 1))
+            self._leaves = [(leaf, (0,))]
 
     def sent(self, actions: Array) -> Array:
         """Actions [N, ...] for clients, clipped to the bounds."""
@@ -131,103 +139,83 @@ class Actions:
         return [int(action)] if self.discrete else np.asarray(action, np.float32).astype(np.float64).tolist()
 
 
-def numbers(value: Any, leaf: Leaf, where: Where) -> Array:
-    """Read a list of numbers, nested like the shape, or a number for the shape (), as an array of the leaf's dtype."""
-    spec = leaf.spec
-    _check_shape(value, spec.shape, where, _WITH_BOOLS if spec.dtype.kind == "b" else _NUMBERS)
-    if spec.dtype == np.float32 and len(spec.shape) == 1 and _are_few(value):
-        return np.array(value, np.float32)
-    try:
-        exact = np.array(value, np.float64)
-    except OverflowError:
-        raise invalid(place(where), "has an integer that is too large") from None
-    # A comparison with NaN is false, so this finds it as well.
-    if spec.dtype.kind == "f":
-        if not np.abs(exact).max(initial=0.0) <= FLOAT32_MAX:
-            raise invalid(_first(~(np.abs(exact) <= FLOAT32_MAX), where), "must be a finite number in float32's range")
-        return exact.astype(np.float32)
-    info: Any = np.iinfo(spec.dtype) if spec.dtype.kind in "iu" else None
-    low, high = (0, 1) if info is None else (info.min, info.max)
-    wrong = ~((exact >= low) & (exact <= high) & (exact == np.floor(exact)))
-    if wrong.any():
-        raise invalid(_first(wrong, where), f"must be an integer in {low} .. {high}")
-    return exact.astype(spec.dtype)
+def _column(values: Sequence[Any], path: Where, spec: ArraySpec) -> Array:
+    """One array of each value: [N, ...]."""
+    for key in path:
+        values = [value[key] for value in values]
+    return np.array(values, spec.dtype)
 
 
-def _are_few(value: list[Any]) -> bool:
-    """Whether these are few numbers, all in float32's range, which NumPy checks more slowly. Parsed JSON has no NaN."""
-    return 0 < len(value) <= _SHORT and min(value) >= -FLOAT32_MAX and max(value) <= FLOAT32_MAX
-
-
-def boolean(value: Any, where: Where) -> bool:
-    """Check a boolean."""
-    if type(value) is not bool:
-        raise invalid(place(where), f"must be true or false, got {shortened(value)}")
-    return value
-
-
-def number(value: Any, where: Where, low: float, high: float) -> float:
-    """Check a number in a range."""
-    if type(value) not in _NUMBERS or not low <= value <= high:
-        raise invalid(place(where), f"must be a number in {low:g} .. {high:g}, got {shortened(value)}")
-    return float(value)
-
-
-def reward(value: Any, where: Where) -> float:
-    """Check a number that float32 holds."""
-    if type(value) not in _NUMBERS or not abs(value) <= FLOAT32_MAX:
-        raise invalid(place(where), f"must be a finite number in float32's range, got {shortened(value)}")
-    return float(value)
-
-
-def fields(value: Any, where: Where, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """Check an object with these fields and no others."""
-    if type(value) is not dict:
-        raise invalid(place(where), f"must be an object, got {shortened(value)}")
-    missing = [name for name in needed if name not in value]
-    unknown = [name for name in value if name not in needed and name not in optional]
-    if missing or unknown:
-        errors = [(place((*where, name)), "is missing") for name in missing]
-        errors += [(place((*where, shortened(name).strip("'"))), "is not a field of this request") for name in unknown]
-        raise RefusedError("invalid_value", "; ".join(f"{at} {what}" for at, what in errors[:3]), errors[:20])
-    found: Mapping[str, Any] = value
-    return found
-
-
-def _flatten(space: AnySpace, value: Any, name: str, where: Where, found: dict[str, tuple[Any, Where]]) -> None:
-    """Collect the leaves of a Dict's or a Tuple's value by flat name."""
-    inner = spaces.parts(space)
-    if not inner:
-        found[name] = value, where
-        return
+def _schema(space: AnySpace) -> CoreSchema:
+    inner = [(name, _schema(part)) for name, part in spaces.parts(space)]
     if isinstance(space, Dict):
-        keys: list[Any] = [key for key, _ in inner]
-        fields(value, where, tuple(keys))
-    else:
-        keys = list(range(len(inner)))
-        if type(value) is not list or len(value) != len(inner):
-            raise invalid(place(where), f"must be a list of {len(inner)}, got {shortened(value)}")
-    for key, (part, item) in zip(keys, inner, strict=True):
-        _flatten(item, value[key], f"{name}/{part}" if name else part, (*where, key), found)
+        return objects(dict(inner))
+    if isinstance(space, Tuple):
+        items = core_schema.tuple_schema([schema for _, schema in inner])
+        return core_schema.chain_schema([lists(ANY, len(inner), len(inner)), items])
+    spec = spaces.leaves(space)[0].spec
+    kind = spec.dtype.kind
+    low, high = spaces.limits(space) or _range(spec.dtype)
+    return _numbers(spec.shape, low, high, {"f": _real, "b": _bit}.get(kind, _whole))
 
 
-def _check_shape(value: Any, shape: tuple[int, ...], where: Where, kinds: set[type]) -> None:
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind == "f":
+        return -FLOAT32_MAX, FLOAT32_MAX
+    return (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+def _real(low: Any, high: Any) -> CoreSchema:
+    return core_schema.float_schema(strict=True, allow_inf_nan=False, ge=float(low), le=float(high))
+
+
+def _whole(low: Any, high: Any) -> CoreSchema:
+    return core_schema.chain_schema([_real(low, high), core_schema.int_schema()])  # 2.0 is an integer, True is none
+
+
+def _bit(low: Any, high: Any) -> CoreSchema:
+    what = "must be true or false, or 1 or 0"
+    return core_schema.union_schema([FLAG, _whole(low, high)], custom_error_type="bit", custom_error_message=what)
+
+
+def _numbers(shape: tuple[int, ...], low: Any, high: Any, number: Callable[[Any, Any], CoreSchema]) -> CoreSchema:
+    """Schema of nested lists of numbers within bounds, which are arrays of this shape or scalars."""
     if not shape:
-        if type(value) not in kinds:
-            raise invalid(place(where), f"must be a number, got {shortened(value)}")
-        return
-    if type(value) is not list or len(value) != shape[0]:
-        got = f"a list of {len(value)}" if type(value) is list else shortened(value)
-        raise invalid(place(where), f"must be a list of {shape[0]}, got {got}")
-    if len(shape) > 1:
-        for index, item in enumerate(value):
-            _check_shape(item, shape[1:], (*where, index), kinds)
-    elif not {*map(type, value)} <= kinds:
-        index = next(k for k, item in enumerate(value) if type(item) not in kinds)
-        raise invalid(place((*where, index)), f"must be a number, got {shortened(value[index])}")
+        return number(low, high)
+    low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+    if bool((low == low[:1]).all() and (high == high[:1]).all()):
+        return lists(_numbers(shape[1:], low[0], high[0], number), shape[0], shape[0])
+    items = [_numbers(shape[1:], low[k], high[k], number) for k in range(shape[0])]
+    return core_schema.chain_schema([lists(ANY, shape[0], shape[0]), core_schema.tuple_schema(items)])
 
 
-def _first(wrong: Array, where: Where) -> str:
-    """The place of the first invalid number."""
-    index = np.unravel_index(int(np.flatnonzero(wrong)[0]), wrong.shape) if wrong.ndim else ()
-    return place((*where, *map(int, index)))
+def _paths(space: AnySpace) -> list[Where]:
+    """Path of each array in a value, in the order of :func:`.spaces.leaves`."""
+    inner = spaces.parts(space)
+    keys = [name if isinstance(space, Dict) else int(name) for name, _ in inner]
+    return [(key, *path) for key, (_, part) in zip(keys, inner, strict=True) for path in _paths(part)] or [()]
+
+
+def _in_list(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _place_of(where: Where, inside: Where) -> str:
+    return place((*where, *(shortened(part).strip("'") if isinstance(part, str) else part for part in inside)))
+
+
+def _what(error: Mapping[str, Any]) -> str:
+    kind, more = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        return "is not a field of this request"
+    if kind in ("greater_than_equal", "less_than_equal"):
+        limit = f"at least {more['ge']:g}" if "ge" in more else f"at most {more['le']:g}"
+        return f"must be {limit}, got {shortened(error['input'])}"
+    if kind in ("too_short", "too_long"):
+        limit = f"at least {more['min_length']:,}" if kind == "too_short" else f"at most {more['max_length']:,}"
+        what = "a list" if more["field_type"] == "List" else "an object"
+        return f"must be {what} of {limit}, got {more['actual_length'] or 0:,}"
+    wanted = f"must be {_WANTED[kind]}" if kind in _WANTED else error["msg"].replace("Input should be", "must be")
+    return f"{wanted}, got {shortened(error['input'])}"

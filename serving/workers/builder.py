@@ -5,56 +5,92 @@ A request is a recipe: have its program. The answer is ``{"digest", "built"}``, 
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from ...core.errors import ArgumentError, CheckpointError
 from ...core.tensorflow_import import load_tensorflow
 from .. import logs
+from ..catalogue import hosted
 from ..catalogue.recipes import Recipe
-from . import program_builder
-from .messages import Frame, encode, read, wait_for
+from ..hosting.programs import ProgramMissingError, compile_program, program_of
+from ..refusals import RefusedError
+from .messages import Frame, answer, read, refusal, wait_for
 
 IDLE_SECONDS: Final = 60.0
 logger = logging.getLogger("axonrl.serving")
 
 
-class Builder:
-    """Answers one request after the other.
+def build(recipe: Recipe, programs: Path) -> tuple[bool, str]:
+    """Build the program of a recipe, if it is missing or damaged. Loads TensorFlow, if the cache does not have it.
+
+    Args:
+        recipe: an agent's recipe.
+        programs: the folder of all programs.
+
+    Returns:
+        Whether it was compiled now, and the name of its folder: the digest of this recipe, or of another that it
+        serves.
+
+    Raises:
+        ValueError: the model cannot be compiled, or a parameter is invalid.
+        CheckpointError: it cannot be written.
+    """
+    try:
+        program = program_of(recipe, programs)
+        program.program()
+        if program.has_seed(recipe.seed):
+            return False, program.directory.name
+    except ProgramMissingError:
+        pass
+    except ValueError as error:
+        logger.warning("%s is built again: %s", recipe.digest, error)
+    compile_program(recipe, programs, traces=True)
+    return True, recipe.digest
+
+
+def serve(connection: socket.socket, programs: Path, idle_seconds: float = IDLE_SECONDS) -> None:
+    """Answer one request after the other, until the gateway is gone, or there has been no work for a while.
 
     Args:
         connection: socket to the gateway.
         programs: the folder of all programs.
-        idle_seconds: time without work after which it ends.
+        idle_seconds: time without work after which this ends.
     """
+    while wait_for([connection], idle_seconds) and (frame := read(connection)):
+        connection.sendall(_respond(frame, programs))
 
-    def __init__(self, connection: socket.socket, programs: Path, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._connection = connection
-        self._programs = programs
-        self._idle_seconds = idle_seconds
 
-    def run(self) -> None:
-        """Serve until the gateway is gone, or there has been no work for a while."""
-        while wait_for([self._connection], self._idle_seconds):
-            frame = read(self._connection)
-            if frame is None:
-                return
-            self._connection.sendall(self._answer(frame))
+def _respond(frame: Frame, programs: Path) -> bytes:
+    recipe: Recipe | None = None
+    try:
+        recipe = Recipe.from_json(json.loads(frame.body))
+        built, digest = build(recipe, programs)
+        return answer(frame.head, 200, json.dumps({"digest": digest, "built": built}).encode())
+    except Exception as error:  # TensorFlow raises its own errors; none may end the builder
+        return refusal(frame.head, _refused(recipe, error))
 
-    def _answer(self, frame: Frame) -> bytes:
-        recipe: Recipe | None = None
-        status = 200
-        try:
-            recipe = Recipe.from_json(json.loads(frame.body))
-            built, digest = program_builder.build(recipe, self._programs)
-            body: dict[str, Any] = {"digest": digest, "built": built}
-        except Exception as error:  # TensorFlow raises its own errors; none may end the builder
-            refused = program_builder.refusal(recipe, error)
-            status, body = refused.status, refused.to_json()
-        return encode({"id": frame.head.get("id"), "status": status}, json.dumps(body).encode())
+
+def _refused(recipe: Recipe | None, error: Exception) -> RefusedError:
+    match error:
+        case ValueError():
+            names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
+            argument = names.get(error.argument) if isinstance(error, ArgumentError) else None
+            where = "config" if argument is None else f"config.{argument}"
+            return RefusedError("invalid_value", str(error), [(where, str(error))])
+        case CheckpointError() | OSError():
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+                return RefusedError("storage_full", "there is no space left for the program of this agent")
+            logger.error("a program cannot be written", exc_info=error)
+            return RefusedError("unavailable", "the program of this agent cannot be written just now")
+    logger.error("a program cannot be built", exc_info=error)
+    return RefusedError("internal", f"building the program failed: {type(error).__name__}")
 
 
 def main() -> int:
@@ -63,7 +99,7 @@ def main() -> int:
     load_tensorflow()  # now, not when a recipe arrives: it takes as long as compiling a small one
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         connection.setblocking(True)
-        Builder(connection, Path(sys.argv[2])).run()
+        serve(connection, Path(sys.argv[2]))
     return 0
 
 

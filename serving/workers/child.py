@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -34,7 +33,6 @@ class Child(asyncio.Protocol):
         self.name = name
         self.number = number
         self.process: subprocess.Popen[bytes] | None = None
-        self.began = time.monotonic()
         self.waiting: dict[int, asyncio.Future[tuple[Head, bytes]]] = {}
         self.gone = asyncio.Event()
         self.heard = 0
@@ -160,12 +158,10 @@ async def ended(process: subprocess.Popen[bytes] | None, seconds: float) -> None
     """Wait for a process, and kill it if it takes too long."""
     if process is None:
         return
-    deadline = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+    try:
+        await asyncio.to_thread(process.wait, seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
         process.wait()
 
 

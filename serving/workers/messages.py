@@ -1,7 +1,7 @@
 """Frames between a gateway and its processes, as bytes, and their reading from sockets.
 
 A frame is a u32, the length of what follows; a u16, the length of the head; the head, JSON in UTF-8; and the body, raw
-bytes. Numbers are little-endian.
+bytes. Numbers are little-endian. Both ends are of one version, and trust each other.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import from_json, to_json
 
+from ..refusals import RefusedError
+
 Head: TypeAlias = dict[str, Any]
 
-MAX_HEAD: Final = 2**16 - 1
 MAX_BODY: Final = 2**30
 """Maximum bytes of a body: an agent's memory of 512 MiB takes a third more in base64."""
-_LENGTH: Final = struct.Struct("<I")
-_HEAD: Final = struct.Struct("<H")
 _PREFIX: Final = struct.Struct("<IH")
+_LENGTH_BYTES: Final = 4
 
 BEAT: Final = 0
 """The ``id`` of a heartbeat, which answers nothing."""
@@ -37,84 +37,53 @@ class Frame(NamedTuple):
     body: bytes
 
 
-class FrameError(ValueError):
-    """The data received is not a frame: the connection is unusable."""
-
-
 def encode(head: Mapping[str, Any], body: bytes | bytearray | memoryview = b"") -> bytes:
-    """Encode a frame.
-
-    Raises:
-        ValueError: the head is not JSON, or head or body is too long.
-    """
+    """Encode a frame."""
     encoded = to_json(head, inf_nan_mode="null")
-    if len(encoded) > MAX_HEAD or len(body) > MAX_BODY:
-        raise ValueError(
-            f"a frame may have a head of {MAX_HEAD:,} and a body of {MAX_BODY:,} bytes, got {len(encoded):,} and"
-            f" {len(body):,}"
-        )
-    return b"".join((_PREFIX.pack(_HEAD.size + len(encoded) + len(body), len(encoded)), encoded, body))
+    return b"".join(
+        (_PREFIX.pack(_PREFIX.size - _LENGTH_BYTES + len(encoded) + len(body), len(encoded)), encoded, body)
+    )
 
 
-def _decode(view: memoryview, start: int, end: int) -> Frame:
-    if end - start < _HEAD.size:
-        raise FrameError(f"a frame has at least {_HEAD.size} bytes, got {end - start}")
-    (size,) = _HEAD.unpack_from(view, start)
-    begins = start + _HEAD.size
-    ends = begins + size
-    if ends > end:
-        raise FrameError(f"a frame of {end - start:,} bytes cannot have a head of {size:,}")
-    try:
-        head = from_json(bytes(view[begins:ends]), allow_inf_nan=False)
-    except ValueError as error:  # UTF-8's, too
-        raise FrameError(f"the head of a frame is no JSON: {error}") from error
-    if not isinstance(head, dict):
-        raise FrameError(f"the head of a frame must be an object, got {type(head).__name__}")
-    return Frame(head, bytes(view[ends:end]))
+def answer(request: Head, status: int, body: bytes, **more: Any) -> bytes:
+    """The frame that answers a request."""
+    return encode({"id": request["id"], "status": status, **more}, body)
+
+
+def refusal(request: Head, error: RefusedError, **more: Any) -> bytes:
+    """The frame that refuses a request."""
+    if error.retry_after is not None:
+        more["retry_after"] = error.retry_after
+    return answer(request, error.status, to_json(error.to_json()), **more)
 
 
 def cut(buffer: bytearray) -> list[Frame]:
-    """Take the complete frames from the front of a buffer; an incomplete one stays.
-
-    Raises:
-        FrameError: the data is not a frame. Frames before it are already removed.
-    """
+    """Take the complete frames from the front of a buffer; an incomplete one stays."""
     frames, start = list[Frame](), 0
-    try:
-        with memoryview(buffer) as view:
-            while len(view) - start >= _LENGTH.size:
-                (size,) = _LENGTH.unpack_from(view, start)
-                _check_size(size)
-                end = start + _LENGTH.size + size
-                if end > len(view):
-                    break
-                frames.append(_decode(view, start + _LENGTH.size, end))
-                start = end
-    finally:
-        if start == len(buffer):
-            buffer.clear()
-        else:
-            del buffer[:start]
+    with memoryview(buffer) as view:
+        while len(view) - start >= _PREFIX.size:
+            size, head = _PREFIX.unpack_from(view, start)
+            begin, end = start + _PREFIX.size, start + _LENGTH_BYTES + size
+            if end > len(view):
+                break
+            frames.append(Frame(from_json(bytes(view[begin : begin + head])), bytes(view[begin + head : end])))
+            start = end
+    del buffer[:start]
     return frames
 
 
 def read(connection: socket.socket) -> Frame | None:
-    """The next frame of a blocking socket; None at its end, between two frames.
-
-    Raises:
-        FrameError: it ends within a frame, or the data is not a frame.
-        OSError: the socket's errors.
-    """
-    length = _received(connection, _LENGTH.size)
-    if length is None:
-        return None
-    (size,) = _LENGTH.unpack(length)
-    _check_size(size)
-    content = _received(connection, size)
-    if content is None:
-        raise FrameError("the connection ended within a frame")
-    with memoryview(content) as view:
-        return _decode(view, 0, size)
+    """The next frame of a blocking socket; None at its end."""
+    buffer = bytearray()
+    wanted = _PREFIX.size
+    while len(buffer) < wanted:
+        part = connection.recv(min(wanted - len(buffer), 1 << 20))
+        if not part:
+            return None
+        buffer += part
+        if len(buffer) == _PREFIX.size:
+            wanted = _LENGTH_BYTES + _PREFIX.unpack(buffer)[0]
+    return cut(buffer)[0]
 
 
 def wait_for(
@@ -129,21 +98,3 @@ def wait_for(
         poll.register(one, select.POLLIN | (select.POLLOUT if one in writes else 0))
     ready = {descriptor for descriptor, events in poll.poll(max(seconds, 0.0) * 1000) if events & ~select.POLLOUT}
     return [one for one in reads if one.fileno() in ready]
-
-
-def _check_size(size: int) -> None:
-    if not _HEAD.size <= size <= _HEAD.size + MAX_HEAD + MAX_BODY:
-        raise FrameError(f"a frame cannot have {size:,} bytes")
-
-
-def _received(connection: socket.socket, size: int) -> bytes | None:
-    """Read ``size`` bytes; None if the connection ends before the first."""
-    received = bytearray()
-    while len(received) < size:
-        part = connection.recv(min(size - len(received), 1 << 20))
-        if not part:
-            if received:
-                raise FrameError("the connection ended within a frame")
-            return None
-        received += part
-    return bytes(received)

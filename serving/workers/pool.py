@@ -90,26 +90,26 @@ class Pool:
         self._large = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
         """By worker: held while a large body is in transfer."""
         self._waiting: collections.Counter[str] = collections.Counter()
-        self._short_lives: collections.Counter[str] = collections.Counter()
         self._tallies: dict[str, dict[str, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._builder: Child | None = None
         self._building = asyncio.Lock()
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     async def start(self) -> None:
         """Start the workers; and the builder if there is no program anywhere, which the first agent will need."""
         for name in self._names:
-            await self._start_worker(name)
+            self._run_beside(self._watch(name, await self._start_worker(name)))
         folders = [self._data / PROGRAMS, program_folder()]
         if not any(listed(folder, "[!.]*") for folder in folders if folder is not None):
-            await self._start_builder()
+            await self._running_builder()
         self._run_beside(self._count())
         self._run_beside(self._tidy())
 
     async def stop(self, seconds: float) -> None:
         """Save every agent, then end the workers; kill those that take longer than ``seconds``."""
-        self._stopping, end = True, time.monotonic() + seconds
+        self._stopping.set()
+        end = time.monotonic() + seconds
         children = [child for child in self._children.values() if not child.gone.is_set()]
         asked = [child.ask({"do": "stop"}, b"", _OF_STOP * seconds) for child in children]
         await asyncio.gather(*asked, return_exceptions=True)
@@ -135,7 +135,7 @@ class Pool:
 
     async def _count(self) -> None:
         """Poll every worker's counters. A busy one is asked later."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             for name, child in list(self._children.items()):
                 with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
                     _, body = await child.ask({"do": "tally"}, b"", _ASK_SECONDS)
@@ -144,7 +144,7 @@ class Pool:
 
     async def _tidy(self) -> None:
         """Periodically remove unused programs; none is built meanwhile."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             await asyncio.sleep(_TIDY_SECONDS)
             try:
                 async with self._building:
@@ -216,12 +216,12 @@ class Pool:
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
-    async def _start_worker(self, name: str) -> None:
+    async def _start_worker(self, name: str) -> Child:
         settings = json.dumps({**dataclasses.asdict(self._settings), "data": str(self._data)})
         number = self._names.index(name) + 1
         child = await start(name, "axonrl.serving.workers.worker", [settings, str(number)], number)
         self._children[name] = child
-        self._run_beside(self._watch(name, child))
+        return child
 
     def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -229,53 +229,44 @@ class Pool:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch(self, name: str, child: Child) -> None:
-        """Restart a worker that dies, or that is killed because it hangs."""
-        self._hung += await watched(child, self._hung_seconds)
-        if self._stopping:
-            return
-        logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
-        await ended(child.process, 1.0)
-        await asyncio.sleep(self._pause(name, time.monotonic() - child.began))
-        while not self._stopping and not await self._started_again(name):
-            await asyncio.sleep(_RESTART_SECONDS)
-
-    def _pause(self, name: str, lived: float) -> float:
-        """Seconds before a worker is restarted: none, unless it ends repeatedly, as with a full disk."""
-        self._short_lives[name] = self._short_lives[name] + 1 if lived < _LONG_LIFE_SECONDS else 0
-        lives = self._short_lives[name]
-        return min(_RESTART_SECONDS * 2 ** (lives - 1), _LONGEST_PAUSE_SECONDS) if lives > 1 else 0.0
-
-    async def _started_again(self, name: str) -> bool:
-        try:
-            await self._start_worker(name)
-        except OSError:
-            logger.exception("%s cannot be started", name)
-            return False
-        return True
+        """Restart a worker that dies or hangs; with pauses if it ends repeatedly, as on a full disk."""
+        short_lives, began = 0, time.monotonic()
+        while True:
+            self._hung += await watched(child, self._hung_seconds)
+            if self._stopping.is_set():
+                return
+            logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
+            await ended(child.process, 1.0)
+            short_lives = short_lives + 1 if time.monotonic() - began < _LONG_LIFE_SECONDS else 0
+            pause = _RESTART_SECONDS * 2 ** min(short_lives - 1, 10) if short_lives > 1 else 0.0
+            await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
+            if self._stopping.is_set():
+                return
+            began = time.monotonic()
+            try:
+                child = await self._start_worker(name)
+            except OSError:
+                logger.exception("%s cannot be started", name)
 
     async def build(self, recipe: bytes) -> WorkerResponse | None:
         """Make the builder compile a recipe's program; None when it exists, else the failure."""
         async with self._building:
             try:
-                with contextlib.suppress(ConnectionError):  # it may just have ended for lack of work
-                    return await self._ask_builder(recipe)
-                return await self._ask_builder(recipe)
+                for _ in range(2):  # it may just have ended for lack of work
+                    with contextlib.suppress(ConnectionError):
+                        head, content = await (await self._running_builder()).ask({}, recipe, _SLOW_SECONDS)
+                        return None if head["status"] == 200 else _as_answer(head, content)
+                logger.error("the builder has ended twice")
             except (OSError, asyncio.TimeoutError):
                 logger.exception("the builder has failed")
-                return _unavailable("the program of this agent cannot be built just now")
+        return _unavailable("the program of this agent cannot be built just now")
 
-    async def _ask_builder(self, recipe: bytes) -> WorkerResponse | None:
-        builder = self._builder
-        if builder is None or builder.gone.is_set():
-            if builder is not None:
-                await ended(builder.process, 1.0)
-            builder = await self._start_builder()
-        head, content = await builder.ask({}, recipe, _SLOW_SECONDS)
-        return None if head["status"] == 200 else _as_answer(head, content)
-
-    async def _start_builder(self) -> Child:
-        arguments = [str(self._data / PROGRAMS), self._settings.log_level]
-        self._builder = await start("builder", "axonrl.serving.workers.builder", arguments)
+    async def _running_builder(self) -> Child:
+        if self._builder is None or self._builder.gone.is_set():
+            if self._builder is not None:
+                await ended(self._builder.process, 1.0)
+            arguments = [str(self._data / PROGRAMS), self._settings.log_level]
+            self._builder = await start("builder", "axonrl.serving.workers.builder", arguments)
         return self._builder
 
 

@@ -7,47 +7,46 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...core.errors import CheckpointError
 from ..catalogue.recipes import Recipe
-from ..hosting import unloaded_agents
+from ..hosting import agent_files
 from ..hosting.agent import HostedAgent, Reply, to_bytes
 from ..hosting.agent_store import of_checkpoint
 from ..hosting.fencing import OutdatedError
 from ..hosting.programs import ProgramMissingError
 from ..refusals import RefusedError
-from .messages import MAX_BODY, Head, cut, encode
+from .messages import MAX_BODY, Head, answer, refusal
 from .slots import Slot, Slots
 
 logger = logging.getLogger("axonrl.serving")
 
 
-def answer(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
+def respond(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
     """Carry out a request; returns the answering frame. Any error becomes the answer to one request."""
     try:
         if time.time() > head.get("deadline", float("inf")):
             raise RefusedError("unavailable", "the request waited too long, and was not begun", retry_after=1)
         agents.follow(slot, head)
         reply = _carried_out(agents, slot, head, body)
-        more = {"replayed": True} if reply.replayed else {}
         content = reply.value if isinstance(reply.value, bytes) else to_bytes(reply.value)
         if len(content) > MAX_BODY:
             what = f"the answer has {len(content):,} bytes, of which one may have {MAX_BODY:,}"
             raise RefusedError("body_too_large", f"{what}: a state is smaller as a file than as six fields")
-        return _frame(head, 200, content, **more)
+        return answer(head, 200, content, **({"replayed": True} if reply.replayed else {}))
     except ProgramMissingError as error:
-        return _frame(head, 503, to_bytes(error.recipe.to_json()), needs_program=True)
+        return answer(head, 503, to_bytes(error.recipe.to_json()), needs_program=True)
     except RefusedError as error:
-        return _refusal(head, error)
+        return refusal(head, error)
     except OutdatedError as error:
         agents.lose(slot)
-        return _refusal(head, RefusedError("unavailable", str(error), retry_after=1), outdated=True)
+        return refusal(head, RefusedError("unavailable", str(error), retry_after=1), outdated=True)
     except Exception as error:
         refused = RefusedError("internal", "the service failed; its log says why")
         logger.error("request %s of agent %s failed", head["do"], slot.name, exc_info=error)
         agents.reopen(slot)
-        return _refusal(head, of_checkpoint(error) if isinstance(error, CheckpointError) else refused)
+        return refusal(head, of_checkpoint(error) if isinstance(error, CheckpointError) else refused)
 
 
 def _carried_out(agents: Slots, slot: Slot, head: Head, body: bytes) -> Reply:
@@ -58,7 +57,7 @@ def _carried_out(agents: Slots, slot: Slot, head: Head, body: bytes) -> Reply:
     if do == "open":
         return agents.open(slot, head, Recipe.from_json(json.loads(body))).info()
     if slot.agent is None and head.get("wake") is False:
-        return Reply(unloaded_agents.known(agents.folder_of(slot.name)))
+        return Reply(agent_files.known(agents.folder_of(slot.name)))
     agent = agents.open(slot, head)
     if do == "put_state":
         body = Path(head["file"]).read_bytes() if "file" in head else body
@@ -84,21 +83,3 @@ _ASKED: Final[Mapping[str, Callable[[HostedAgent, Head, bytes], Reply]]] = {
 
 def _is_file(head: Head) -> bool:
     return head.get("form") == "safetensors"
-
-
-def not_kept(content: bytes) -> bytes:
-    """The answer to a step that may not be on the disk."""
-    ((head, _),) = cut(bytearray(content))
-    return _refusal(
-        head, RefusedError("unavailable", "the step could not be kept on the disk", retry_after=1), outdated=True
-    )
-
-
-def _frame(head: Head, status: int, body: bytes, **more: Any) -> bytes:
-    return encode({"id": head["id"], "status": status, **more}, body)
-
-
-def _refusal(head: Head, error: RefusedError, **more: Any) -> bytes:
-    if error.retry_after is not None:
-        more["retry_after"] = error.retry_after
-    return _frame(head, error.status, to_bytes(error.to_json()), **more)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from ...estimators.stepper import Stepper
 from ..catalogue.recipes import Recipe
@@ -22,13 +22,15 @@ from ..hosting.fencing import OutdatedError
 from ..hosting.programs import PROGRAMS, open_stepper
 from ..logs import SERVING
 from ..refusals import RefusedError
-from .messages import Head
+from .messages import Head, refusal
 from .settings import WorkerSettings
 
 AGENTS: Final = "agents"
 ACT: Final = "act"
 KEEPS_ORDER: Final = ("step", "steps", "end_episode")
 """Requests that need not wait until accepted records are applied."""
+Answer: TypeAlias = tuple[Head, bytes]
+"""The head of a request, and the frame that answers it."""
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -56,9 +58,9 @@ class Slot:
     """An update in the other thread. Meanwhile nothing uses the agent, except that a relaxed one continues to act."""
     sync: Future[None] | None = None
     """A sync in a separate thread. Meanwhile the agent acts and accepts, but is neither saved nor closed."""
-    syncing: list[bytes] = dataclasses.field(default_factory=list)
+    syncing: list[Answer] = dataclasses.field(default_factory=list)
     """Answers that wait for this sync."""
-    waiting: list[bytes] = dataclasses.field(default_factory=list)
+    waiting: list[Answer] = dataclasses.field(default_factory=list)
     """Answers that wait for the next sync."""
 
     @property
@@ -73,10 +75,15 @@ class Slot:
 
     @property
     def may_answer(self) -> bool:
-        """Whether its next request may be answered, considering updates, and a sync in another thread."""
-        if self.next not in (ACT, *KEEPS_ORDER):
-            return bool(self.queue) and self.update is None and self.sync is None and not self.waiting
-        return self.update is None or (self.agent is not None and self.agent.relaxed)
+        """Whether its next request may be answered now: it waits for updates and syncs that it depends on."""
+        do, agent = self.next, self.agent
+        if not do or agent is None:
+            return bool(do) and self.update is None
+        if do in KEEPS_ORDER:
+            return not agent.is_behind and (self.update is None or agent.relaxed)
+        if do == ACT:
+            return agent.relaxed or (self.update is None and not agent.learning.has_work)
+        return not (self.update or self.sync or self.waiting or agent.learning.has_work)
 
     @property
     def may_work(self) -> bool:
@@ -86,9 +93,7 @@ class Slot:
     @property
     def may_act(self) -> bool:
         """Whether it can act at once, without longer work."""
-        if self.agent is None or self.next != ACT:
-            return False
-        return self.agent.relaxed or not self.agent.learning.has_work
+        return self.next == ACT and self.agent is not None and self.may_answer
 
 
 class Slots:
@@ -97,10 +102,10 @@ class Slots:
     Args:
         settings: the worker's settings.
         beat: sends a heartbeat; called during long operations.
-        wake: called in another thread when a sync is done: :meth:`finish_syncs`.
+        wake: called in another thread, with a slot whose sync or update is done.
     """
 
-    def __init__(self, settings: WorkerSettings, beat: Callable[[], None], wake: Callable[[object], None]) -> None:
+    def __init__(self, settings: WorkerSettings, beat: Callable[[], None], wake: Callable[[Slot], None]) -> None:
         self._settings = settings
         self.tally = Tally()
         self._beat = beat
@@ -108,9 +113,8 @@ class Slots:
         self._syncs = ThreadPoolExecutor(1, "sync")
         self._to_sync: dict[str, Slot] = {}
         """Slots with answers that wait for a sync."""
-        self._in_sync: dict[str, Slot] = {}
-        self.answers: list[tuple[bytes, bool]] = []
-        """Answers ready to be sent, and whether their content is persisted."""
+        self.out = bytearray()
+        """Frames to be sent."""
         self._folder = Path(settings.data)
         self.by_name: collections.OrderedDict[str, Slot] = collections.OrderedDict()
         """Slots by name, the least recently used first."""
@@ -122,7 +126,8 @@ class Slots:
 
     def busy(self) -> bool:
         """Whether anything runs in another thread, or is about to."""
-        return bool(self._to_sync or self._in_sync) or any(slot.update is not None for slot in self.by_name.values())
+        slots = self.by_name.values()
+        return bool(self._to_sync) or any(slot.update is not None or slot.sync is not None for slot in slots)
 
     def shut_down(self) -> None:
         """Start nothing new."""
@@ -167,7 +172,7 @@ class Slots:
 
     def lose(self, slot: Slot) -> None:
         """Drop an agent without saving: another server has it, or its memory cannot be trusted."""
-        self._settle(slot)
+        self.settle(slot)
         self._abandon(slot, drop_unsynced=False)
 
     def _abandon(self, slot: Slot, *, drop_unsynced: bool) -> None:
@@ -175,8 +180,14 @@ class Slots:
         if slot.agent is not None:
             slot.agent.abandon(drop_unsynced=drop_unsynced)
             slot.agent = None
-        self.answers += [(content, False) for content in slot.waiting]
-        slot.waiting.clear()
+        self._release(slot.waiting, kept=False)
+
+    def _release(self, answers: list[Answer], *, kept: bool) -> None:
+        """Send answers that waited for a sync; refusals, if what they acknowledge may not be on the disk."""
+        for request, frame in answers:
+            lost = RefusedError("unavailable", "the step could not be kept on the disk", retry_after=1)
+            self.out += frame if kept else refusal(request, lost, outdated=True)
+        answers.clear()
 
     def reopen(self, slot: Slot) -> None:
         """Make the next request reload the agent from checkpoint and journal, so that no change is partial."""
@@ -208,48 +219,29 @@ class Slots:
 
     # -- persistence ------------------------------------------------------------------------------------------
 
-    def deliver(self, slot: Slot, content: bytes, *, waits: bool) -> None:
-        """Deliver an answer: at once, or once all that it may reveal is on the disk.
-
-        Args:
-            slot: the agent's slot.
-            content: the answer.
-            waits: whether it may reveal accepted records.
-        """
+    def deliver(self, slot: Slot, request: Head, frame: bytes) -> None:
+        """Send an answer: at once, or once all that it may reveal is on the disk."""
         is_unsynced = slot.agent is not None and slot.agent.unsynced
-        if waits and self._settings.syncs and (is_unsynced or slot.waiting or slot.sync is not None):
-            slot.waiting.append(content)
+        may_reveal = request["do"] != ACT and (is_unsynced or slot.waiting or slot.sync is not None)
+        if may_reveal and self._settings.syncs:
+            slot.waiting.append((request, frame))
             self._to_sync[slot.name] = slot
         else:
-            self.answers.append((content, True))
+            self.out += frame
 
-    def begin_syncs(self) -> None:
-        """Start syncs that answers wait for, in a separate thread, an agent at a time."""
-        for name, slot in list(self._to_sync.items()):
+    def begin_syncs(self, *, all_agents: bool = False) -> None:
+        """Start syncs that answers wait for, or of all agents, in a separate thread, an agent at a time."""
+        for name, slot in list((self.by_name if all_agents else self._to_sync).items()):
             if slot.sync is None:
-                del self._to_sync[name]
+                self._to_sync.pop(name, None)
                 self._begin_sync(slot)
-
-    def begin_all_syncs(self) -> None:
-        """Start syncs of all agents with accepted records."""
-        for slot in self.by_name.values():
-            if slot.sync is None:
-                self._begin_sync(slot)
-
-    def finish_syncs(self) -> list[Slot]:
-        """Process completed syncs; returns their slots."""
-        done = [slot for slot in self._in_sync.values() if slot.sync is not None and slot.sync.done()]
-        for slot in done:
-            self._settle(slot)
-        return done
 
     def _begin_sync(self, slot: Slot) -> None:
         if slot.agent is None or not slot.agent.unsynced:
             return
         slot.syncing, slot.waiting = slot.waiting, []
         slot.sync = self._syncs.submit(self._sync, slot.name, slot.agent)
-        self._in_sync[slot.name] = slot
-        slot.sync.add_done_callback(self._wake)
+        slot.sync.add_done_callback(lambda _: self._wake(slot))
 
     def _sync(self, name: str, agent: HostedAgent) -> None:
         SERVING.agent, began = name, time.perf_counter()
@@ -257,18 +249,15 @@ class Slots:
         self.tally.journal_syncs_total += 1
         self.tally.journal_sync_seconds_total += time.perf_counter() - began
 
-    def _settle(self, slot: Slot) -> None:
+    def settle(self, slot: Slot) -> None:
         """Wait for a running sync. If it failed, the agent is unloaded, and waiting answers become failures."""
         if slot.sync is None:
             return
         self._beat()
         error, slot.sync = slot.sync.exception(), None
-        del self._in_sync[slot.name]
-        self.answers += [(content, error is None) for content in slot.syncing]
-        slot.syncing = []
+        self._release(slot.syncing, kept=error is None)
         if slot.agent is not None and not slot.agent.unsynced:  # later records are on the disk as well
-            self.answers += [(content, error is None) for content in slot.waiting]
-            slot.waiting.clear()
+            self._release(slot.waiting, kept=error is None)
         SERVING.agent = slot.name
         match error:
             case None:
@@ -284,11 +273,10 @@ class Slots:
                 raise error
 
     def _sync_now(self, slot: Slot) -> None:
-        """Wait until accepted records are on the disk; on failure like :meth:`_settle`."""
-        self._settle(slot)
-        if slot.agent is not None and slot.agent.unsynced:
-            self._begin_sync(slot)
-            self._settle(slot)
+        """Wait until accepted records are on the disk; on failure like :meth:`settle`."""
+        self.settle(slot)
+        self._begin_sync(slot)
+        self.settle(slot)
 
     # -- all agents --------------------------------------------------------------------------------------------------
 

@@ -26,10 +26,10 @@ from ...run_dir.files import make_folders
 from .. import logs
 from ..hosting.agent import HostedAgent, to_bytes
 from ..logs import SERVING
-from .messages import BEAT, SPIN_SECONDS, Head, cut, encode, wait_for
-from .responses import answer, not_kept
+from .messages import BEAT, SPIN_SECONDS, Head, answer, cut, encode, wait_for
+from .responses import respond
 from .settings import WorkerSettings
-from .slots import ACT, AGENTS, KEEPS_ORDER, Slot, Slots
+from .slots import AGENTS, KEEPS_ORDER, Slot, Slots
 
 _TURN_SECONDS: Final = 0.002
 """Seconds that an agent may apply records before the next agent's turn; an update is never interrupted."""
@@ -65,7 +65,9 @@ class Worker:
         self._ready: collections.deque[Slot] = collections.deque()
         self._acting: collections.deque[Slot] = collections.deque()
         """Ready slots that can act at once."""
-        self._out = bytearray()
+        self._out = self._agents.out
+        self._done: collections.deque[Slot] = collections.deque()
+        """Slots whose sync or update in another thread is done."""
         self._gateway_is_gone = False
         self._spins = False
         """Whether the last request arrived within the time of a spin, as the next may."""
@@ -107,9 +109,8 @@ class Worker:
         readable = self._readable(seconds)
         if self._woken in readable:
             self._woken.recv(1 << 10)
-            self._finish_updates()
-            for synced in self._agents.finish_syncs():
-                self._make_ready(synced)
+            while self._done:
+                self._finish(self._done.popleft())
         if self._connection not in readable:
             return
         try:
@@ -128,7 +129,7 @@ class Worker:
                 self._stopping = head
                 continue
             if head["do"] == "tally":
-                self._out += encode({"id": head["id"], "status": 200}, to_bytes(self._agents.counts()))
+                self._out += answer(head, 200, to_bytes(self._agents.counts()))
                 continue
             slot = self._slots.get(head["agent"]) or self._slots.setdefault(head["agent"], Slot(head["agent"]))
             slot.queue.append((head, body))
@@ -174,9 +175,6 @@ class Worker:
     def _hand_over(self) -> None:
         """Send ready answers, and start the syncs that the others wait for."""
         self._agents.begin_syncs()
-        for content, kept in self._agents.answers:
-            self._out += content if kept else not_kept(content)
-        self._agents.answers.clear()
         self._send()
 
     def _send(self) -> None:
@@ -204,7 +202,7 @@ class Worker:
         self._hand_over()
         self._connection.setblocking(True)
         with contextlib.suppress(OSError):
-            self._connection.sendall(bytes(self._out) + encode({"id": head["id"], "status": 200}, b"{}"))
+            self._connection.sendall(bytes(self._out) + answer(head, 200, b"{}"))
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
@@ -232,7 +230,7 @@ class Worker:
                     agent.bring_up_to_date()
                     agent.updating = True
                     slot.update = self._updates.submit(_update, slot.name, agent)
-                    slot.update.add_done_callback(self._wake)
+                    slot.update.add_done_callback(lambda _: self._wake(slot))
                     break
                 agent.work()
                 now = time.monotonic()
@@ -241,37 +239,32 @@ class Worker:
                     looked = now = time.monotonic()
         self._make_ready(slot)
 
-    def _wake(self, _: object) -> None:
+    def _wake(self, slot: Slot) -> None:
+        """Have the loop finish what another thread has done for a slot; called there."""
+        self._done.append(slot)
         with contextlib.suppress(OSError):  # the gateway is gone
             self._wakes.send(b".")
 
-    def _finish_updates(self) -> None:
-        """Resume the agents whose updates in the other thread are done."""
-        for name, slot in self._slots.items():
-            if slot.update is None or not slot.update.done():
-                continue
-            SERVING.agent = name
+    def _finish(self, slot: Slot) -> None:
+        if slot.sync is not None and slot.sync.done():
+            self._agents.settle(slot)
+        if slot.update is not None and slot.update.done():
+            SERVING.agent = slot.name
             error, slot.update = slot.update.exception(), None
             if slot.agent is not None:
                 slot.agent.updating = False
             if error is not None:
-                logger.error("an update of agent %s failed: it is opened again", name, exc_info=error)
+                logger.error("an update of agent %s failed: it is opened again", slot.name, exc_info=error)
                 self._agents.lose(slot)
-            self._make_ready(slot)
+        self._make_ready(slot)
 
     def _serve(self, slot: Slot) -> None:
         for _ in range(_STEPS_AT_ONCE):
             if not slot.may_answer:
                 return
-            head, body = slot.queue[0]
-            do, agent = slot.next, slot.agent
-            if agent is not None and do in KEEPS_ORDER:
-                if agent.is_behind:
-                    return
-            elif agent is not None and agent.learning.has_work and not (do == ACT and agent.relaxed):
-                return
-            slot.queue.popleft()
-            self._agents.deliver(slot, answer(self._agents, slot, head, body), waits=do != ACT)
+            do = slot.next
+            head, body = slot.queue.popleft()
+            self._agents.deliver(slot, head, respond(self._agents, slot, head, body))
             if do not in KEEPS_ORDER:
                 return
             self._let_act()
@@ -285,7 +278,7 @@ class Worker:
             self._housekept = now
             self._beat()
             if not self._settings.syncs:
-                self._agents.begin_all_syncs()
+                self._agents.begin_syncs(all_agents=True)
             self._agents.keep_house(now)
 
 

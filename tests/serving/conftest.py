@@ -13,7 +13,7 @@ from axonrl.serving import RemoteAgent, catalogue
 from axonrl.serving.accounts import Accounts, Database, passwords
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.hosting.agent import HostedAgent
-from axonrl.serving.workers import program_builder
+from axonrl.serving.workers.builder import build
 
 from .client_stub import Stub, agent_of
 from .client_stub import running as stub_running
@@ -41,7 +41,7 @@ def built(programs: Path) -> Callable[..., Recipe]:
     def make(model: str, config: Mapping[str, Any]) -> Recipe:
         made = catalogue.recipe(model, {"seed": 0, **config})
         with FileLock(programs / f"{made.family}.lock"):
-            program_builder.build(made, programs)
+            build(made, programs)
         return made
 
     return make

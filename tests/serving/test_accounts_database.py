@@ -2,11 +2,12 @@ import os
 import shutil
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from axonrl.serving.accounts import (
     Accounts,
@@ -25,24 +26,18 @@ from axonrl.tests.raising import raised
 from .for_accounts import PASSWORD, at_once, on_both, with_alice
 from .postgresql import PostgreSQL
 
+Migrations = list[Callable[[Connection], None]]
 pytestmark = pytest.mark.usefixtures("quick_hashes")
 
-NEXT = """
-from alembic import op
-import sqlalchemy as sa
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
-def upgrade():
-    op.add_column("users", sa.Column("colour", sa.Text(), nullable=True))
-"""
+
+def coloured(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE users ADD COLUMN colour TEXT"))
 
 
 @pytest.fixture
-def newer(tmp_path: Path) -> Path:
+def newer() -> Migrations:
     """Migrations of a version that has one more."""
-    target = tmp_path / "migrations"
-    shutil.copytree(schema.MIGRATIONS, target, ignore=shutil.ignore_patterns("__pycache__"))
-    (target / "versions" / "v0002.py").write_text(NEXT)
-    return target
+    return [*schema.MIGRATIONS, coloured]
 
 
 def columns(opened: Database) -> set[str]:
@@ -61,7 +56,7 @@ def test_sqlite_is_set_to_lose_nothing(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_an_older_sqlite_is_copied_and_migrated(tmp_path: Path, newer: Path) -> None:
+def test_an_older_sqlite_is_copied_and_migrated(tmp_path: Path, newer: Migrations) -> None:
     path = tmp_path / "service.db"
     first = Database.open(path)
     with_alice(first)
@@ -80,7 +75,7 @@ def test_an_older_sqlite_is_copied_and_migrated(tmp_path: Path, newer: Path) -> 
     restored.close()
 
 
-def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, newer: Path) -> None:
+def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, newer: Migrations) -> None:
     url = postgresql.new()
     Database.open(url).close()
     with mock.patch.object(schema, "MIGRATIONS", newer):
@@ -91,10 +86,14 @@ def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, ne
 
 
 @on_both
-def test_a_migration_that_fails_changes_nothing(url: str, newer: Path) -> None:
+def test_a_migration_that_fails_changes_nothing(url: str, newer: Migrations) -> None:
     Database.open(url).close()
-    file = newer / "versions" / "v0002.py"
-    file.write_text(NEXT + '    op.execute("SELECT * FROM nosuch")\n')
+
+    def failing(connection: Connection) -> None:
+        coloured(connection)
+        connection.execute(text("SELECT * FROM nosuch"))
+
+    newer[-1] = failing
     with mock.patch.object(schema, "MIGRATIONS", newer):
         raised(UnusableError, Database.open, url, migrate=True, match="nosuch")
     opened = Database.open(url)
@@ -227,7 +226,7 @@ def test_asking_who_has_a_folder_keeps_nobody_out(tmp_path: Path) -> None:
     at_once(ask_or_hold, 4)
 
 
-def test_an_older_database_is_not_migrated_under_a_running_server(tmp_path: Path, newer: Path) -> None:
+def test_an_older_database_is_not_migrated_under_a_running_server(tmp_path: Path, newer: Migrations) -> None:
     open_service(tmp_path / "a").close()
     with folder.holding(tmp_path / "a"), mock.patch.object(schema, "MIGRATIONS", newer):
         raised(UnusableError, open_service, tmp_path / "a", match="stop all servers")

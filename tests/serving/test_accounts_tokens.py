@@ -5,6 +5,7 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, tokens
+from axonrl.serving.accounts.grants import LOGIN
 from axonrl.serving.accounts.tokens import to_json
 from axonrl.tests.raising import raised
 
@@ -157,7 +158,7 @@ def test_an_account_has_a_hundred_tokens(accounts: Accounts) -> None:
 def test_a_login_too_many_is_refused_and_ends_no_other(
     accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "_MOST_LOGINS", 2)
+    monkeypatch.setitem(tokens._MOST, LOGIN, (2, tokens._MOST[LOGIN][1]))
     first, second = (tokens.digest(accounts.login("alice", PASSWORD, "")) for _ in range(2))
     refused = raised(RefusedError, accounts.login, "alice", PASSWORD, "")
     assert refused.code == "quota_exceeded"

@@ -20,8 +20,7 @@ from axonrl.estimators.stepper import Stepper
 from axonrl.run_dir import programs
 from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.hosting.programs import ProgramMissingError, open_stepper, program_of
-from axonrl.serving.workers import program_builder
-from axonrl.serving.workers.builder import Builder
+from axonrl.serving.workers.builder import build, serve
 from axonrl.serving.workers.messages import encode, read
 
 from .hosted import learn
@@ -36,7 +35,7 @@ class Connection:
         self.programs = programs
         self.socket, self._theirs = socket.socketpair()
         self.socket.settimeout(120)
-        self.thread = threading.Thread(target=Builder(self._theirs, programs, **more).run)
+        self.thread = threading.Thread(target=serve, args=(self._theirs, programs), kwargs=more)
         self.thread.start()
 
     def ask(self, value: Any, **head: Any) -> tuple[int, dict[str, Any]]:
@@ -77,7 +76,7 @@ def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_p
         program_of(small(lr=0), builder.programs)  # which may mean that a part is switched off
     status, body = builder.ask(other.to_json())
     assert (status, body["built"], body["digest"]) == (200, False, small().digest)
-    assert program_builder.build(other, tmp_path) == (True, other.digest)
+    assert build(other, tmp_path) == (True, other.digest)
     learned = [
         _learned(open_stepper(recipe, folder))
         for recipe, folder in ((other, builder.programs), (other, tmp_path), (small(), builder.programs))
@@ -90,12 +89,12 @@ def test_another_learning_rate_needs_no_other_program(builder: Connection, tmp_p
 def test_a_program_of_the_cache_is_taken_without_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by a service with another folder, for any seed; agents learn the same, bit for bit."""
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
-    assert program_builder.build(small(), tmp_path / "first") == (True, small().digest)
+    assert build(small(), tmp_path / "first") == (True, small().digest)
     monkeypatch.setattr(compilation, "load_tensorflow", None)
     first, second = (_learned(open_stepper(small(seed=7), tmp_path / folder)) for folder in ("first", "second"))
     for name, value in first.items():
         np.testing.assert_array_equal(value, second[name])
-    assert program_builder.build(small(seed=8), tmp_path / "second") == (False, small().digest)
+    assert build(small(seed=8), tmp_path / "second") == (False, small().digest)
     with pytest.raises(ProgramMissingError):
         open_stepper(small(hidden_layers=[5]), tmp_path / "second")
     for file in tmp_path.glob("cache/programs/*/program.tflite"):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from axonrl import Agent, RunConfig
 from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.serving.catalogue import Recipe
-from axonrl.serving.hosting import durable, unloaded_agents
+from axonrl.serving.hosting import agent_files, durable
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError
 from axonrl.serving.hosting.requests import RequestReader
@@ -229,6 +229,59 @@ def test_an_action_of_numbers_has_its_shape_and_its_bounds(action: Any, where: s
     assert refused(lambda: bodies.steps(json.dumps(steps).encode())).errors[0][0] == f"steps[1].{where}"
 
 
+SPACE = Dict(
+    {
+        "box": Box(-1, 1, (2, 2)),
+        "pair": Tuple((Discrete(3, start=2), MultiDiscrete([2, 3]))),
+        "mask": Box(0, 1, (2,), np.bool_),
+        "pixels": Box(0, 255, (2, 1), np.uint8),
+    }
+)
+SEEN: dict[str, Any] = {"box": [[1, 2], [3, 4.5]], "pair": [2, [1, 2]], "mask": [True, 0], "pixels": [[1], [2.0]]}
+
+
+def test_an_observation_has_an_array_for_each_part_of_its_space() -> None:
+    read = RequestReader(SPACE, Discrete(2)).act(json.dumps(SEEN).encode()).observations
+    assert isinstance(read, dict)
+    assert {name: (array.dtype.name, array[0].tolist()) for name, array in read.items()} == {
+        "box": ("float32", [[1, 2], [3, 4.5]]),
+        "pair/0": ("int32", 2),
+        "pair/1": ("int32", [1, 2]),
+        "mask": ("bool", [True, False]),
+        "pixels": ("uint8", [[1], [2]]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"box": [[1, 2], [3]]}, "box[1]"),
+        ({"box": [[1, 1e39], [3, 4]]}, "box[0][1]"),
+        ({"box": [["1", 2], [3, 4]]}, "box[0][0]"),
+        ({"pair": [5, [1, 2]]}, "pair[0]"),
+        ({"pair": [2, [2, 2]]}, "pair[1][0]"),
+        ({"pair": [2]}, "pair"),
+        ({"mask": [True, 2]}, "mask[1]"),
+        ({"pixels": [[1], [256]]}, "pixels[1][0]"),
+        ({"pixels": [[1.5], [2]]}, "pixels[0][0]"),
+        ({"pixels": [[True], [2]]}, "pixels[0][0]"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_a_value_that_is_none_of_its_space_is_named(change: dict[str, Any], where: str) -> None:
+    bodies = RequestReader(SPACE, Discrete(2))
+    body = json.dumps({"observations": [SEEN, {**SEEN, **change}]}).encode()
+    assert refused(lambda: bodies.act(body)).errors[0][0] == f"observations[1].{where}"
+
+
+def test_of_many_wrong_places_a_few_are_named() -> None:
+    bodies = RequestReader(Box(-np.inf, np.inf, (10_000,)), Discrete(2))
+    for wrong in (["x"] * 10_000, {f"x{k}": 1 for k in range(10_000)}):
+        assert len(refused(lambda: bodies.act(json.dumps({"observation": wrong}).encode())).errors) == 1  # noqa: B023
+    many = json.dumps({"step_data": {f"x{k}": 1 for k in range(10_000)}}).encode()
+    assert len(refused(lambda: bodies.step(many)).errors) == 1
+
+
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
 def test_a_batch_of_as_many_environments_with_as_long_names_as_there_may_be(
     built: Built, host: Host, character: str
@@ -238,7 +291,7 @@ def test_a_batch_of_as_many_environments_with_as_long_names_as_there_may_be(
     batch = json.dumps({"steps": [data(k, name, done=False) for k, name in enumerate(names)]}).encode()
     assert agent.step(batch, "key", several=True).value == {"accepted": 1000, "seq": 1000}
     agent.sync()
-    assert unloaded_agents.known(host.folder / "a")["counters"]["global_timestep"] == 1000  # by its records' heads
+    assert agent_files.known(host.folder / "a")["counters"]["global_timestep"] == 1000  # by its records' heads
     agent = host.again(agent, "a")
     assert agent.step(batch, "key", several=True).replayed
     config = json.loads(base64.b64decode(agent.get_state().value["encoded_config"]))

@@ -17,8 +17,8 @@ from axonrl.serving import RemoteAgent, ServiceUnavailable
 from axonrl.serving.accounts import AgentRows, Database, RefusedError, UnusableError, folder, open_service
 from axonrl.serving.gateway.leases import LeasedPool
 from axonrl.serving.hosting.agent import HostedAgent
+from axonrl.serving.hosting.agent_files import check
 from axonrl.serving.hosting.fencing import OutdatedError
-from axonrl.serving.hosting.integrity import check
 from axonrl.tests.raising import raised
 
 from .experience import step

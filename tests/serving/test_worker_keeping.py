@@ -15,7 +15,7 @@ from filelock import FileLock
 from axonrl.estimators.stepper import Stepper
 from axonrl.hooks.events import UpdateFacts
 from axonrl.run_dir.checkpoints import CheckpointStore
-from axonrl.serving.hosting import accepted_steps, durable, unloaded_agents
+from axonrl.serving.hosting import accepted_steps, agent_files, durable
 from axonrl.serving.hosting.accepted_steps import AcceptedSteps
 from axonrl.serving.hosting.agent_store import JOURNAL
 from axonrl.serving.hosting.journal import segments_of
@@ -181,7 +181,7 @@ def test_where_a_process_is_to_be_survived_steps_are_written_at_once_and_synced_
     asked.ask("a", "open", recipe)
     for number in range(1, 6):
         assert json.loads(asked.ask("a", "step", STEP).body) == {"accepted": 1, "seq": number}
-        known = unloaded_agents.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
+        known = agent_files.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
         assert known["counters"]["global_timestep"] == number
     assert asked.tally()["journal_syncs_total"] == 0
     monkeypatch.setattr(worker, "_HOUSEKEEPING_SECONDS", 0.01)

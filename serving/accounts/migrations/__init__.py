@@ -1,1 +1,0 @@
-"""Migrations of the database from one version to the next."""

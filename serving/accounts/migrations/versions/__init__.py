@@ -1,1 +1,0 @@
-"""One module per revision: ``v0001``, ``v0002``, ..."""
