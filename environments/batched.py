@@ -40,6 +40,19 @@ class Step(NamedTuple):
     acted: Array | None
     normalized_reward: Array | None = None
 
+    def outcome(self) -> tuple[Array, Array, Array]:
+        """Rewards, terminated and truncated, [N] each."""
+        return self.reward, self.terminated, self.truncated
+
+    def is_end(self) -> bool:
+        """Whether an episode ended. Searching bytes is many times faster than operations on tiny boolean arrays."""
+        return 1 in self.terminated.tobytes() or 1 in self.truncated.tobytes()
+
+    def ends(self) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
+        """The rows whose episodes ended, and how: terminated and truncated."""
+        ended = np.flatnonzero(self.terminated | self.truncated)
+        return ended.tolist(), self.terminated[ended].tolist(), self.truncated[ended].tolist()
+
 
 class BatchedEnvironment(abc.ABC):
     """N environments that are reset and stepped together. Returned arrays are never changed afterwards.

@@ -22,7 +22,6 @@ from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
 from .limits import Goal, Limits
 from .live_evaluation import LiveEvaluations
 from .loop import Loop
-from .monitor import Monitor
 from .run import Run
 from .state import TrainingState
 from .update_schedule import why_no_update
@@ -54,16 +53,15 @@ class MonitoredSession:
         offline: bool = False,
     ) -> None:
         self.env = env
-        self.monitor = Monitor(state, hooks, self)
+        self.loop = Loop(state, None if offline else env, hooks, self)
         self._run = run
         self._state = state
         self._stepper = state.stepper
         self._hooks = hooks
         self._evaluations = evaluations
         self._offline = offline
-        self._loop = None if env is None or offline else Loop(state, env, self.monitor)
-        self._cuts = self._loop is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
-        self._interrupts = self.monitor.interrupts
+        self._cuts = env is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
+        self._interrupts = self.loop.interrupts
         self._stop_reason: str | None = None
         self._failed = False
         self._unsaved = False
@@ -98,7 +96,7 @@ class MonitoredSession:
     @property
     def timings(self) -> Timings:
         """Time spent in this session."""
-        return self.monitor.timings
+        return self.loop.timings
 
     @property
     def model_dir(self) -> Path:
@@ -271,7 +269,7 @@ class MonitoredSession:
 
     def run(self) -> None:
         """Run timesteps, or offline updates, until a limit is reached or a hook stops the run."""
-        timestep = self.monitor.learn_offline if self._offline else self._timesteps()
+        timestep = self.loop.learn_offline if self._offline else self._timesteps()
         stepper, counters, limits = self._stepper, self._stepper.counters, self._stepper.limits
         while self._stop_reason is None and (
             limits.reached(counters) is None or (not self._offline and stepper.has_pending_updates(limits))
@@ -300,9 +298,9 @@ class MonitoredSession:
         return finished[0]
 
     def _timesteps(self) -> Callable[[], Sequence[EpisodeStats]]:
-        if self._loop is None:
+        if self.env is None:
             raise ValueError("this session has no environment: its caller owns the loop")
-        return self._loop.timestep
+        return self.loop.timestep
 
     def guarded(self, timestep: Callable[[], _T]) -> _T:
         """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result."""
@@ -323,7 +321,7 @@ class MonitoredSession:
             interrupts.phase = RUNNING
             if asked == WAITING:  # the policy that was evaluated is saved
                 self._unsaved = self._stepper.has_pending_updates(self._stepper.limits)
-                self.monitor.learn()
+                self.loop.learn()
         interrupts.phase = IDLE
         if interrupts.noted:
             interrupts.release()
