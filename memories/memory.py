@@ -235,7 +235,7 @@ class Memory(abc.ABC):
         index = np.asarray(index, np.intp)
         if index.size and (index.min() < 0 or index.max() >= len(self)):
             raise IndexError(f"index must be in 0 .. {len(self) - 1}, got {index.min()} .. {index.max()}")
-        places = self._ring.places(index)
+        places = self._ring.places(index, 0)
         return self._with_discount(self._ring.gather(places, places))
 
     def get_by_index(self, index: int) -> dict[str, ArrayTree]:
@@ -276,7 +276,7 @@ class Memory(abc.ABC):
         self._ring.clear()
 
     def __len__(self) -> int:
-        return len(self._ring) if self.num_envs else 0
+        return self._ring.stored if self.num_envs else 0
 
     @property
     def nbytes(self) -> int:
