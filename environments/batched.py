@@ -15,7 +15,7 @@ from ..core.checks import FLOAT32_MAX, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..core.protocols import Array, ArrayTree, State
 from .actions import actions_for
-from .observations import Observations, keep_rows
+from .observations import keep_rows, non_finite_row, observations_for
 from .spaces import AnySpace
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
@@ -94,7 +94,7 @@ class BatchedEnvironment(abc.ABC):
         self.action_space = action_space
         self.not_exact = not_exact
         self._owned = owned
-        self._observations = Observations(observation_space, num_envs)
+        self._observations = observations_for(observation_space, num_envs)
         self._actions = actions_for(action_space, num_envs)
         self._last: ArrayTree | None = None
 
@@ -208,7 +208,7 @@ class BatchedEnvironment(abc.ABC):
 
     def _not_finite(self, method: str, batch: ArrayTree) -> NonFiniteError:
         """The error for a batch with NaN or infinity."""
-        row, values = self._observations.non_finite_row(batch)
+        row, values = non_finite_row(batch)
         returned = (
             f"returned an observation that is NaN or infinite in environment {row}, as float32: {shortened(values)}"
         )

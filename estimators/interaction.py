@@ -14,7 +14,7 @@ from ..core.protocols import Array, ArrayTree
 from ..core.trees import map_tree
 from ..environments.actions import Actions, actions_for
 from ..environments.batched import why_not_held
-from ..environments.observations import MismatchError, Observations
+from ..environments.observations import MismatchError, Observations, non_finite_row, observations_for
 from ..hooks.events import EpisodeStats, TimestepFacts
 from .session import MonitoredSession
 from .state import TrainingState
@@ -93,7 +93,7 @@ class Interaction:
         mask[chosen] = ~self._state.episodes.running[chosen]
         self.session.loop.begin(mask)
         began = time.perf_counter()
-        actions, recorded = self._stepper.act_for(batch, np.array(chosen))
+        actions, recorded = self._stepper.act(batch, np.array(chosen))
         codec = self._codecs(len(chosen))[1]
         try:
             taken = codec.batch(actions) if many else codec.single(actions)
@@ -205,7 +205,7 @@ class Interaction:
 
     def _codecs(self, size: int) -> tuple[Observations, Actions]:
         if size not in self._by_size:
-            self._by_size[size] = Observations(self._observation_space, size), actions_for(self._action_space, size)
+            self._by_size[size] = observations_for(self._observation_space, size), actions_for(self._action_space, size)
         return self._by_size[size]
 
     def _rewards(self, reward: Any, chosen: list[int], many: bool) -> Array:
@@ -229,7 +229,7 @@ class Interaction:
         except MismatchError as error:
             raise ArgumentError(f"{method} was given {error}", "observation", value) from error
         if not observations.all_finite(batch):
-            row, values = observations.non_finite_row(batch)
+            row, values = non_finite_row(batch)
             where = f" in row {row}" if many else ""
             what = f"an observation that is NaN or infinite{where}, as float32: {shortened(values)}"
             raise NonFiniteError(f"{method} was given {what}")
