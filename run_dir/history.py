@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -156,7 +156,9 @@ def _read(path: Path, kind: type[_Row]) -> list[_Row]:
         lines = path.read_text(encoding="utf-8").split("\n")[1:-1]
     except FileNotFoundError:
         return []
-    parsers = [_parser(hint) for hint in get_type_hints(kind).values()]
+    defaults: Mapping[str, Any] = vars(kind)["_field_defaults"]
+    hints = get_type_hints(kind).items()
+    parsers = [_parser(hint, *([defaults[name]] if name in defaults else [])) for name, hint in hints]
     rows: list[_Row] = []
     try:
         rows.extend(
@@ -167,12 +169,10 @@ def _read(path: Path, kind: type[_Row]) -> list[_Row]:
     return rows
 
 
-def _parser(hint: Any) -> Callable[[str], Any]:
-    """Reads a column of this type, which is empty for None."""
-    if not (kinds := get_args(hint)):
-        kind: Callable[[str], Any] = hint
-        return kind
-    return lambda text: kinds[0](text) if text else None
+def _parser(hint: Any, *default: Any) -> Callable[[str], Any]:
+    """Reads a column of this type, which may be empty if it has a default."""
+    kind: Callable[[str], Any] = next(iter(get_args(hint) or (hint,)))
+    return (lambda text: kind(text) if text else default[0]) if default else kind
 
 
 def rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:

@@ -182,7 +182,7 @@ def test_evaluations_of_updates_without_timesteps_are_told_apart(session: Any, t
 
 
 def test_empty_columns_and_names_with_commas(tmp_path: Path) -> None:
-    (tmp_path / EVALUATIONS).write_text('header\n4,4.0,0.5,2.0,3,1.0,,0,,,,,"a,b"\n')
+    (tmp_path / EVALUATIONS).write_text('header\n4,4.0,0.5,2.0,3,1.0,,,,,,,"a,b"\n')
     assert read_evaluations(tmp_path) == [Evaluation(4, 4.0, 0.5, 2.0, 3, 1.0, environment="a,b")]
     (tmp_path / EVAL).write_text('header\n4,"eval/q, 7",3.0,0\n6,eval_loss,nan,9\n')
     first, second = read_eval(tmp_path)
