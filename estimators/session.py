@@ -9,13 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import gymnasium
-
-from ..core.protocols import Array, RunConfig
 from ..core.trees import equal
 from ..environments.batched import BatchedEnvironment
 from ..environments.spaces import both_of
-from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
+from ..hooks.events import BeginFacts, EndFacts, EpisodeStats
 from ..hooks.hook import Hooks
 from .failures import FAILURES, described
 from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
@@ -54,6 +51,10 @@ class MonitoredSession:
     ) -> None:
         self.env = env
         self.loop = Loop(state, None if offline else env, hooks, self)
+        self.timings, self.weights, self.num_envs = self.loop.timings, state.stepper.weights, state.stepper.lanes
+        self.model_dir, self.config = run.model_dir, run.config
+        self.spaces = both_of(run.config)
+        """Observation and action space of one environment."""
         self._run = run
         self._state = state
         self._stepper = state.stepper
@@ -94,21 +95,6 @@ class MonitoredSession:
         return self._state.position
 
     @property
-    def timings(self) -> Timings:
-        """Time spent in this session."""
-        return self.loop.timings
-
-    @property
-    def model_dir(self) -> Path:
-        """The run's directory."""
-        return self._run.model_dir
-
-    @property
-    def config(self) -> RunConfig:
-        """The run's configuration, with its seed and spaces."""
-        return self._run.config
-
-    @property
     def exploration(self) -> float:
         """The behaviour policy's current level (epsilon, standard deviation); NaN if it has none."""
         return self._stepper.level() if self.explores_by is None else self.explores_by
@@ -118,18 +104,9 @@ class MonitoredSession:
         """Why the run will stop, a request or a reached limit; None if it will not."""
         return self._stop_reason or self._stepper.limits.reached(self._stepper.counters)
 
-    def weights(self) -> Mapping[str, Array]:
-        """Every variable by name, copied: network, target network, optimizer."""
-        return self._stepper.weights()
-
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason is kept."""
         self._stop_reason = self._stop_reason or reason or "a hook asked for it"
-
-    @property
-    def num_envs(self) -> int:
-        """Number of environments, or of lanes if the caller owns the loop."""
-        return self._stepper.lanes
 
     def set_difficulty(self, environment: int, level: Any) -> None:
         """Call ``env.unwrapped.set_difficulty(level)`` of an environment, before an episode begins there."""
@@ -201,18 +178,13 @@ class MonitoredSession:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    @property
-    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-        """Observation and action space of one environment."""
-        return both_of(self._run.config)
-
     def limits_of(self, goal: Goal) -> Limits | None:
         """The totals at which the goal is reached; None, said in the log, if nothing is left to do.
 
         Updates may be pending at a limit, from a run killed at an evaluation's checkpoint.
         """
-        limits = goal.limits(self)
-        reason = limits.reached(self)
+        limits = goal.limits(self._stepper.counters)
+        reason = limits.reached(self._stepper.counters)
         if reason is None or (not self._offline and self._stepper.has_pending_updates(limits)):
             return limits
         logger.info("nothing to %s: %s", "learn" if self._offline else "train", reason)
