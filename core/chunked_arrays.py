@@ -1,7 +1,8 @@
 """Streams: arrays that are saved and loaded piece by piece, so that a checkpoint writes only new items.
 
-A memory with a large state returns streams instead of arrays (:func:`as_views`, :func:`kept`). A series' name and an
-item's number never come to mean another item, so that a checkpoint need not repeat items of the one before.
+A memory with a large state returns streams instead of arrays (:func:`as_views`, :func:`kept`). In the states that
+continue one another, a series' name and an item's number never come to mean another item, so that a checkpoint need
+not repeat items of the one before.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Piece(NamedTuple):
     """The items ``begin`` .. ``end - 1`` of a series.
 
     ``read(a, b)`` returns the items a .. b - 1, [b - a, ...]; a view or a copy. A series with a name never holds
-    another item under the same number, in any process; one without a name (``""``) gives no such promise.
+    another item under the same number, in a state and in those that continue it; one without a name (``""``) gives no
+    such promise.
     """
 
     series: str

@@ -93,7 +93,7 @@ class FromRollouts:
     def due(self) -> Iterator[Callable[[], None]]:
         """Yield a batch while there are enough unrolls that are not stale."""
         if self._stepper.pending_updates:
-            yield self._session.monitor.learn
+            yield self._session.loop.learn
         while True:
             self._drop_stale()
             if len(self._waiting) < self._batch:
@@ -113,7 +113,7 @@ class FromRollouts:
             self._waiting = fresh
 
     def _learn(self, unrolls: list[Unroll]) -> None:
-        stepper, monitor = self._stepper, self._session.monitor
+        stepper, loop = self._stepper, self._session.loop
         for one in unrolls:
             self._measures.used(one.head, stepper.counters.global_step - one.head.version)
         rows = side_by_side(unrolls)
@@ -121,7 +121,7 @@ class FromRollouts:
             stepper.store(map_tree(operator.itemgetter(t), rows))
         facts = TimestepFacts(*(rows[name] for name in TimestepFacts._fields))
         _report_timestep(self._session, facts)
-        monitor.learn()
+        loop.learn()
         for unroll in unrolls:
             self._episodes.report(unroll.head)
 
@@ -187,7 +187,7 @@ class FromReplay:
 
     def _learn_pending(self) -> None:
         with contextlib.suppress(NoBatchError):  # skip updates until shards can fill a batch again
-            self._session.monitor.learn()
+            self._session.loop.learn()
 
 
 class Episodes:
@@ -205,31 +205,31 @@ class Episodes:
 
     def report(self, head: Head) -> None:
         """Report the episodes that ended in an unroll."""
-        monitor = self._session.monitor
+        loop = self._session.loop
         for one in head.episodes:
             number = head.id.actor * self._width + one.environment
             updates, losses = self._marks.get(number, (0, 0.0))
-            self._marks[number] = monitor.updates, monitor.loss_sum
-            made = monitor.updates - updates
+            self._marks[number] = loop.updates, loop.loss_sum
+            made = loop.updates - updates
             stats = EpisodeStats(
                 one.episode_return,
                 one.length,
                 one.terminated,
                 one.truncated,
-                (monitor.loss_sum - losses) / made if made else float("nan"),
+                (loop.loss_sum - losses) / made if made else float("nan"),
                 float(head.exploration[one.environment]),
                 one.seconds,
                 number,
                 self._index[number],
             )
             self._index[number] += 1
-            monitor.counted(stats)
+            loop.counted(stats)
 
 
 def _report_timestep(session: MonitoredSession, facts: TimestepFacts | None) -> None:
     """Call hooks of timesteps once for each batch or unroll; without arrays if shards have them."""
     now = time.perf_counter()
-    if listeners := session.monitor.listeners(now, now, now):
+    if listeners := session.loop.listeners(now, now, now):
         nothing = np.zeros(0)
         facts = TimestepFacts(nothing, nothing, nothing, nothing, nothing, nothing) if facts is None else facts
-        session.monitor.tell(listeners, facts.observation, facts.action, facts[2:5], facts.next_observation)
+        session.loop.tell(listeners, facts)

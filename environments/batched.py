@@ -15,7 +15,7 @@ from ..core.checks import FLOAT32_MAX, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..core.protocols import Array, ArrayTree, State
 from .actions import actions_for
-from .observations import Observations, keep_rows
+from .observations import keep_rows, non_finite_row, observations_for
 from .spaces import AnySpace
 
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
@@ -39,6 +39,19 @@ class Step(NamedTuple):
     truncated: Array
     acted: Array | None
     normalized_reward: Array | None = None
+
+    def outcome(self) -> tuple[Array, Array, Array]:
+        """Rewards, terminated and truncated, [N] each."""
+        return self.reward, self.terminated, self.truncated
+
+    def is_end(self) -> bool:
+        """Whether an episode ended. Searching bytes is many times faster than operations on tiny boolean arrays."""
+        return 1 in self.terminated.tobytes() or 1 in self.truncated.tobytes()
+
+    def ends(self) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
+        """The rows whose episodes ended, and how: terminated and truncated."""
+        ended = np.flatnonzero(self.terminated | self.truncated)
+        return ended.tolist(), self.terminated[ended].tolist(), self.truncated[ended].tolist()
 
 
 class BatchedEnvironment(abc.ABC):
@@ -81,7 +94,7 @@ class BatchedEnvironment(abc.ABC):
         self.action_space = action_space
         self.not_exact = not_exact
         self._owned = owned
-        self._observations = Observations(observation_space, num_envs)
+        self._observations = observations_for(observation_space, num_envs)
         self._actions = actions_for(action_space, num_envs)
         self._last: ArrayTree | None = None
 
@@ -195,7 +208,7 @@ class BatchedEnvironment(abc.ABC):
 
     def _not_finite(self, method: str, batch: ArrayTree) -> NonFiniteError:
         """The error for a batch with NaN or infinity."""
-        row, values = self._observations.non_finite_row(batch)
+        row, values = non_finite_row(batch)
         returned = (
             f"returned an observation that is NaN or infinite in environment {row}, as float32: {shortened(values)}"
         )

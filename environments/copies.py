@@ -86,17 +86,25 @@ class Copies(BatchedEnvironment):
 
 
 class SingleStep(NamedTuple):
-    """Results of one step of one environment: the observation [1, ...], the rest without a batch axis."""
+    """A :class:`Step` of one environment: the observation [1, ...], the rest without a batch axis."""
 
     observation: ArrayTree
     reward: float
     terminated: bool
     truncated: bool
+    acted: None = None
 
-    def batched(self) -> Step:
-        """These results as a :class:`Step` with N = 1."""
-        terminated, truncated = np.array([self.terminated]), np.array([self.truncated])
-        return Step(self.observation, np.array([self.reward]), terminated, truncated, None)
+    def outcome(self) -> tuple[Array, Array, Array]:
+        """Rewards, terminated and truncated, [1] each."""
+        return np.array([self.reward]), np.array([self.terminated]), np.array([self.truncated])
+
+    def is_end(self) -> bool:
+        """Whether the episode ended."""
+        return self.terminated or self.truncated
+
+    def ends(self) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
+        """The only row, and how its episode ended."""
+        return (0,), (self.terminated,), (self.truncated,)
 
 
 class Single(Copies):
@@ -108,7 +116,8 @@ class Single(Copies):
 
     def step(self, actions: ArrayTree) -> Step:
         """Take one action."""
-        return self.step_single(actions).batched()
+        one = self.step_single(actions)
+        return Step(one.observation, *one.outcome(), None)
 
     def step_single(self, actions: ArrayTree) -> SingleStep:
         """Take one action, up to a third faster than :meth:`step`; here, too, ``actions`` are [1, ...]."""

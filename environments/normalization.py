@@ -19,7 +19,7 @@ from ..core.protocols import Array, ArrayTree, State
 from .actions import nested
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
 from .normalizers import NormalizeObservation, Normalizers
-from .observations import Observations, as_mapping, copied, from_mapping, keep_rows
+from .observations import as_mapping, copied, from_mapping, keep_rows, observations_for
 
 
 class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -44,7 +44,7 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.normalizers = normalizers
         self.row = row
         if normalizers.observation is not None:
-            self._observations = Observations(env.observation_space, 1)
+            self._observations = observations_for(env.observation_space, 1)
             self.observation_space = normalizers.observation.space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -99,7 +99,7 @@ class WrappedVector(_VectorWrapper):
         self.given = given
         self.normalizers = normalizers
         if normalizers.observation is not None:
-            self._observations = Observations(env.single_observation_space, env.num_envs)
+            self._observations = observations_for(env.single_observation_space, env.num_envs)
             self.single_observation_space = normalizers.observation.space
             self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self._last: Any = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Dict, Tuple
@@ -18,8 +18,82 @@ class MismatchError(ValueError):
     """An observation does not fit its space. The message completes "the environment returned ..."."""
 
 
-class Observations:
-    """Copies observations into its own batches [N, ...].
+class ArrayObservations:
+    """Copies observations of a space that is neither a Dict nor a Tuple into new batches [N, ...].
+
+    Args:
+        leaf: the space's array.
+        num_envs: N.
+    """
+
+    def __init__(self, leaf: spaces.Leaf, num_envs: int) -> None:
+        self._is_float = leaf.spec.dtype.kind == "f"
+        self._space = leaf.space
+        self._shape, self._dtype = leaf.spec.shape, leaf.spec.dtype
+        self._batch_shape = (num_envs, *self._shape)
+        self._limits = spaces.limits(leaf.space)
+        self._what = f"observation[{leaf.name!r}]" if leaf.name else "observation"
+
+    def empty(self) -> Array:
+        """A new batch, for :meth:`put`."""
+        return np.empty(self._batch_shape, self._dtype)
+
+    def all_finite(self, batch: Any) -> bool:
+        """Whether all numbers are finite."""
+        return not self._is_float or all_finite(batch)
+
+    def put(self, batch: Any, row: int, observation: Any) -> None:
+        """Write one observation into a row of ``batch``; ``MismatchError`` if it does not fit the space."""
+        batch[row] = observation if self._fits(observation) else self._converted(observation, self._shape)
+
+    def single(self, observation: Any) -> Array:
+        """A new batch [1, ...]; errors as for :meth:`put`."""
+        fitting = observation if self._fits(observation) else self._converted(observation, self._shape)
+        array: Array = fitting[None].copy()
+        return array
+
+    def _fits(self, value: Any) -> bool:
+        """Whether a value can be stored without conversion or check."""
+        return (
+            type(value) is np.ndarray
+            and value.dtype is self._dtype
+            and value.shape == self._shape
+            and self._limits is None
+        )
+
+    def batch(self, observations: Any) -> Array:
+        """A copy of a vector environment's observations; ``MismatchError`` if they do not fit the space."""
+        return np.array(self._converted(observations, self._batch_shape))
+
+    def trusted(self, observations: Any) -> Array:
+        """:meth:`batch` without checks and copies, for arrays known to fit the space and to have no other owner."""
+        array: Array = observations.astype(self._dtype, copy=False)
+        return array
+
+    def _converted(self, value: Any, shape: tuple[int, ...]) -> Array:
+        """``value`` in the stored dtype; only floats may lose precision."""
+        try:
+            given = np.asarray(value)
+        except ValueError as error:  # rows of different lengths
+            raise MismatchError(f"an {self._what} that is not an array: {error}") from error
+        if given.shape != shape or given.dtype.kind not in "biuf":
+            found = f"of shape {given.shape} and dtype {given.dtype}"
+            raise MismatchError(f"an {self._what} {found}; {self._space} asks for shape {shape}")
+        if given.dtype == self._dtype:
+            array = given
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):  # overflow is detected below, or by the caller
+                array = given.astype(self._dtype)
+            if not self._is_float and not np.array_equal(array, given):
+                found = f"with values that {self._dtype} cannot hold"
+                raise MismatchError(f"an {self._what} of dtype {given.dtype} {found}; its space is {self._space}")
+        if self._limits is not None and bool(((array < self._limits[0]) | (array > self._limits[1])).any()):
+            raise MismatchError(f"the {self._what} {given.tolist()}, which is not in {self._space}")
+        return array
+
+
+class CompositeObservations:
+    """:class:`ArrayObservations` for a Dict or a Tuple space: batches are a flat dictionary of arrays [N, ...].
 
     Args:
         space: one environment's observation space; ArgumentError if unsupported.
@@ -28,53 +102,50 @@ class Observations:
 
     def __init__(self, space: spaces.AnySpace, num_envs: int) -> None:
         self._space = space
-        self._num_envs = num_envs
-        self._rows = [_Rows(leaf, num_envs) for leaf in spaces.leaves(space)]
-        self._plain = None if isinstance(space, Dict | Tuple) else self._rows[0]
-        # These run at every timestep: for a single array its own methods are called directly.
-        self.empty: Callable[[], ArrayTree] = self._empty if self._plain is None else self._plain.empty
-        """``empty()``: a new batch, for ``put``."""
-        self.put: Callable[[ArrayTree, int, Any], None] = self._put if self._plain is None else self._plain.put
-        """``put(batch, row, observation)`` writes one observation into a row of ``batch``; ``MismatchError`` if it does
-        not fit the space."""
-        self.single: Callable[[Any], ArrayTree] = self._single if self._plain is None else self._plain.single
-        """``single(observation)``: a new batch [1, ...]; errors as ``put``."""
-        self.all_finite: Callable[[ArrayTree], bool] = (
-            self._all_finite if self._plain is None else self._plain.all_finite
-        )
-        """``all_finite(batch)``: whether all numbers are finite."""
+        self._leaves = {leaf.name: ArrayObservations(leaf, num_envs) for leaf in spaces.leaves(space)}
 
-    def _empty(self) -> ArrayTree:
-        return {rows.name: rows.empty() for rows in self._rows}
+    def empty(self) -> dict[str, Array]:
+        """A new batch, for :meth:`put`."""
+        return {name: leaf.empty() for name, leaf in self._leaves.items()}
 
-    def _all_finite(self, batch: Any) -> bool:
-        return all(rows.all_finite(batch[rows.name]) for rows in self._rows)
+    def all_finite(self, batch: Any) -> bool:
+        """Whether all numbers are finite."""
+        return all(leaf.all_finite(batch[name]) for name, leaf in self._leaves.items())
 
-    def _put(self, batch: Any, row: int, observation: Any) -> None:
-        for rows, value in zip(self._rows, _flat(self._space, observation, "an observation"), strict=True):
-            rows.put(batch[rows.name], row, value)
+    def put(self, batch: Any, row: int, observation: Any) -> None:
+        """Write one observation into a row of ``batch``; ``MismatchError`` if it does not fit the space."""
+        for (name, leaf), value in self._flat(observation, "an observation"):
+            leaf.put(batch[name], row, value)
 
-    def _single(self, observation: Any) -> ArrayTree:
-        batch = self._empty()
-        self._put(batch, 0, observation)
-        return batch
+    def single(self, observation: Any) -> dict[str, Array]:
+        """A new batch [1, ...]; errors as for :meth:`put`."""
+        return {name: leaf.single(value) for (name, leaf), value in self._flat(observation, "an observation")}
 
-    def batch(self, observations: Any) -> ArrayTree:
+    def batch(self, observations: Any) -> dict[str, Array]:
         """A copy of a vector environment's observations; ``MismatchError`` if they do not fit the space."""
-        if self._plain is not None:
-            return self._plain.batch(observations)
-        values = _flat(self._space, observations, "observations")
-        return {rows.name: rows.batch(value) for rows, value in zip(self._rows, values, strict=True)}
+        return {name: leaf.batch(value) for (name, leaf), value in self._flat(observations, "observations")}
 
-    def trusted(self, observations: Any) -> ArrayTree:
-        """:meth:`batch` without checks and copies, for arrays known to fit the space and to have no other owner."""
-        return self.batch(observations) if self._plain is None else self._plain.trusted(observations)
+    trusted = batch
 
-    def non_finite_row(self, batch: ArrayTree) -> tuple[int, Array]:
-        """The first row with NaN or infinity, in a batch that has one, and its values in that array."""
-        array = next(array for array in leaves(batch) if array.dtype.kind == "f" and not all_finite(array))
-        row = int(np.argmin(np.isfinite(array).reshape(self._num_envs, -1).all(axis=1)))
-        return row, array[row]
+    def _flat(self, value: Any, what: str) -> Iterable[tuple[tuple[str, ArrayObservations], Any]]:
+        return zip(self._leaves.items(), _flat(self._space, value, what), strict=True)
+
+
+Observations: TypeAlias = ArrayObservations | CompositeObservations
+
+
+def observations_for(space: spaces.AnySpace, num_envs: int) -> Observations:
+    """Converter of a space's observations to batches [N, ...]; ArgumentError if unsupported."""
+    if isinstance(space, Dict | Tuple):
+        return CompositeObservations(space, num_envs)
+    return ArrayObservations(spaces.leaves(space)[0], num_envs)
+
+
+def non_finite_row(batch: ArrayTree) -> tuple[int, Array]:
+    """The first row with NaN or infinity, in a batch that has one, and its values in that array."""
+    array = next(array for array in leaves(batch) if array.dtype.kind == "f" and not all_finite(array))
+    row = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
+    return row, array[row]
 
 
 def copied(batch: ArrayTree) -> ArrayTree:
@@ -114,66 +185,3 @@ def _flat(space: spaces.AnySpace, value: Any, what: str) -> list[Any]:
         items = zip(space.spaces, value, strict=True)
         return [flat for key, (item, one) in enumerate(items) for flat in _flat(item, one, f"{what}[{key}]")]
     return [value]
-
-
-class _Rows:
-    """The batches of one array of the observation."""
-
-    def __init__(self, leaf: spaces.Leaf, num_envs: int) -> None:
-        self.name = leaf.name
-        self.is_float = leaf.spec.dtype.kind == "f"
-        self._space = leaf.space
-        self._shape, self._dtype = leaf.spec.shape, leaf.spec.dtype
-        self._batch_shape = (num_envs, *self._shape)
-        self._limits = spaces.limits(leaf.space)
-        self._what = f"observation[{leaf.name!r}]" if leaf.name else "observation"
-
-    def empty(self) -> Array:
-        return np.empty(self._batch_shape, self._dtype)
-
-    def all_finite(self, array: Any) -> bool:
-        return not self.is_float or all_finite(array)
-
-    def put(self, array: Any, row: int, value: Any) -> None:
-        array[row] = value if self._fits(value) else self._converted(value, self._shape)
-
-    def single(self, value: Any) -> Array:
-        array: Array = (value if self._fits(value) else self._converted(value, self._shape))[None].copy()
-        return array
-
-    def _fits(self, value: Any) -> bool:
-        """Whether a value can be stored without conversion or check."""
-        return (
-            type(value) is np.ndarray
-            and value.dtype is self._dtype
-            and value.shape == self._shape
-            and self._limits is None
-        )
-
-    def batch(self, value: Any) -> Array:
-        return np.array(self._converted(value, self._batch_shape))
-
-    def trusted(self, value: Any) -> Array:
-        array: Array = value.astype(self._dtype, copy=False)
-        return array
-
-    def _converted(self, value: Any, shape: tuple[int, ...]) -> Array:
-        """``value`` in the stored dtype; only floats may lose precision."""
-        try:
-            given = np.asarray(value)
-        except ValueError as error:  # rows of different lengths
-            raise MismatchError(f"an {self._what} that is not an array: {error}") from error
-        if given.shape != shape or given.dtype.kind not in "biuf":
-            found = f"of shape {given.shape} and dtype {given.dtype}"
-            raise MismatchError(f"an {self._what} {found}; {self._space} asks for shape {shape}")
-        if given.dtype == self._dtype:
-            array = given
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):  # overflow is detected below, or by the caller
-                array = given.astype(self._dtype)
-            if not self.is_float and not np.array_equal(array, given):
-                found = f"with values that {self._dtype} cannot hold"
-                raise MismatchError(f"an {self._what} of dtype {given.dtype} {found}; its space is {self._space}")
-        if self._limits is not None and bool(((array < self._limits[0]) | (array > self._limits[1])).any()):
-            raise MismatchError(f"the {self._what} {given.tolist()}, which is not in {self._space}")
-        return array

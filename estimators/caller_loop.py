@@ -6,16 +6,17 @@ import copy
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Tuple
 
 from ..core.protocols import Array
 from ..core.schedules import follows_run
+from ..core.trees import leaves
 from ..environments import spaces
 from ..explorations import Greedy
 from ..policies import description
-from ..policies.boundary import ObservationsIn, actions_out
+from ..policies.boundary import actions_out
 from ..run_dir.snapshot import PolicySnapshot
-from .export import normalization_of, parts_of
+from .evaluator import observations_in
+from .export import normalization_of
 from .model import Model
 
 _STREAM = 7
@@ -34,8 +35,7 @@ class CallerLoop:
 
     def __init__(self, model: Model, observation_space: Any, action_space: Any, seed: int) -> None:
         self._model = model
-        self._parts = description.parts(parts_of(observation_space))
-        self._is_dict = isinstance(observation_space, Dict | Tuple)
+        self._observation_space = observation_space
         predict = model.program.predict
         self._exploration = copy.deepcopy(Greedy() if predict.exploration is None else predict.exploration)
         self._noise = predict.noise
@@ -52,11 +52,9 @@ class CallerLoop:
                 f"act(explore=True): {type(self._exploration).__name__} follows the run (over: run), whose length is"
                 " known only while it trains"
             )
-        take_in = ObservationsIn(self._parts, self._is_dict, description.normalization_from(normalization))
-        arrays, single = take_in(observation)
-        names = sorted(part.name for part in self._parts)
-        features: Any = dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0]
-        state = self._state_for(len(arrays[0]), first)
+        features: Any
+        features, single = observations_in(self._observation_space, normalization).features(observation)
+        state = self._state_for(len(leaves(features)[0]), first)
         if state is not None:
             features = {"observation": features, "state": state}
         with self._model.acting(policy) as act:

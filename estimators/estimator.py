@@ -118,7 +118,7 @@ class Estimator:
         Args:
             observations: as the model sees them, already normalised if wrappers of the training normalise: an array [B,
                 ...], or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by
-                ``/``.
+                ``/``; or one observation, which is a batch of one.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:

@@ -12,11 +12,14 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import gymnasium
 import numpy as np
+from gymnasium.spaces import Dict, Tuple
 
 from ..core.checks import count, integer
-from ..core.errors import ArgumentError, NonFiniteError
-from ..core.protocols import Array, ArrayTree, Episode, SpecTree, State
+from ..core.errors import ArgumentError
+from ..core.protocols import Array, Episode, State
+from ..core.trees import leaves
 from ..environments import spaces
 from ..environments.adapters import innermost
 from ..environments.batched import BatchedEnvironment
@@ -25,6 +28,8 @@ from ..environments.statistics import frozen, refuse_others, statistics_of, take
 from ..hooks.events import EpisodeStats
 from ..hooks.hook import Hooks
 from ..policies.behaviour import Behaviour
+from ..policies.boundary import ObservationsIn
+from ..policies.description import Part, normalization_from
 from ..policies.modes import PredictMode
 from ..run_dir.generators import evaluation_seed
 from ..run_dir.history import REPEAT, Evaluation, evaluations_of_policies
@@ -116,9 +121,8 @@ class Evaluator:
         space = self._run.config.observation_space
         if space is None:
             raise ValueError(f"predict needs a trained run, but {self._run.model_dir} holds none")
-        features: Any = _as_batch(spaces.observation_spec(space), observations, "observations")
-        size = len(next(iter(features.values())) if isinstance(features, dict) else features)
-        state = self._model.fresh_state(size)
+        features: Any = observations_in(space).features(observations)[0]
+        state = self._model.fresh_state(len(leaves(features)[0]))
         if state is not None:
             features = {"observation": features, "state": state}
         with self._model.acting(policy) as act:
@@ -300,21 +304,7 @@ def _compare(results: Mapping[str, float], then: Evaluation) -> None:
     )
 
 
-def _as_batch(spec: SpecTree, value: Any, what: str) -> ArrayTree:
-    """Convert ``value`` to arrays [B, ...] of the spec's dtypes, if that is lossless."""
-    if not isinstance(spec, Mapping):
-        array = np.asarray(value)
-        if array.ndim == 0 or array.shape[1:] != spec.shape or len(array) == 0:
-            raise ValueError(f"{what} must have shape [B, {', '.join(map(str, spec.shape))}], got {list(array.shape)}")
-        if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
-            raise ValueError(f"{what} must be {spec.dtype}, got {array.dtype}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise NonFiniteError(f"{what} contain NaN or infinity")
-        return np.ascontiguousarray(array, spec.dtype)
-    if not isinstance(value, Mapping) or value.keys() != spec.keys():
-        given = sorted(value) if isinstance(value, Mapping) else type(value).__name__
-        raise ValueError(f"{what} must be a dict with the keys {sorted(spec)}, got {given}")
-    batch = {key: np.asarray(_as_batch(leaf, value[key], f"{what}[{key!r}]")) for key, leaf in spec.items()}
-    if len({len(array) for array in batch.values()}) > 1:
-        raise ValueError(f"{what} differ in batch size: { {key: len(array) for key, array in batch.items()} }")
-    return batch
+def observations_in(space: gymnasium.Space[Any], normalization: Mapping[str, Any] | None = None) -> ObservationsIn:
+    """Converter of a space's observations; ``normalization`` as in ``policy.json``."""
+    parts = [Part(leaf.name, leaf.spec, *(spaces.limits(leaf.space) or ())) for leaf in spaces.leaves(space)]
+    return ObservationsIn(parts, isinstance(space, Dict | Tuple), normalization_from(normalization))

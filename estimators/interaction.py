@@ -14,8 +14,8 @@ from ..core.protocols import Array, ArrayTree
 from ..core.trees import map_tree
 from ..environments.actions import Actions, actions_for
 from ..environments.batched import why_not_held
-from ..environments.observations import MismatchError, Observations
-from ..hooks.events import EpisodeStats
+from ..environments.observations import MismatchError, Observations, non_finite_row, observations_for
+from ..hooks.events import EpisodeStats, TimestepFacts
 from .session import MonitoredSession
 from .state import TrainingState
 
@@ -88,10 +88,12 @@ class Interaction:
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
         if self._stepper.pending_updates:
-            self.session.monitor.learn()  # remaining from an earlier session that reached a limit
-        self._begin_episodes(chosen)
+            self.session.loop.learn()  # remaining from an earlier session that reached a limit
+        mask: Array = np.zeros(self._lanes, np.bool_)
+        mask[chosen] = ~self._state.episodes.running[chosen]
+        self.session.loop.begin(mask)
         began = time.perf_counter()
-        actions, recorded = self._stepper.act_for(batch, np.array(chosen))
+        actions, recorded = self._stepper.act(batch, np.array(chosen))
         codec = self._codecs(len(chosen))[1]
         try:
             taken = codec.batch(actions) if many else codec.single(actions)
@@ -108,15 +110,6 @@ class Interaction:
         self._left = time.perf_counter()
         self._acting += self._left - began
         return taken
-
-    def _begin_episodes(self, chosen: list[int]) -> None:
-        episodes = self._state.episodes
-        mask: Array = np.zeros(self._lanes, np.bool_)
-        mask[chosen] = ~episodes.running[chosen]
-        if mask.any():
-            seeds = episodes.begin(mask)
-            self._stepper.behaviour.begin(mask)
-            self.session.monitor.announce(mask, seeds)
 
     def observe(
         self,
@@ -164,7 +157,7 @@ class Interaction:
     def _observe(
         self, lanes: list[int], results: tuple[Array, Array, Array], following: ArrayTree, stepped: float
     ) -> Sequence[EpisodeStats]:
-        state, monitor = self._state, self.session.monitor
+        state, loop = self._state, self.session.loop
         rewards, terminated, truncated = results
         taken = [self._rows[one] for one in lanes]
         rows = [
@@ -187,15 +180,15 @@ class Interaction:
         else:
             self._stepper.store(batch, acted)
         state.episodes.record(batch["action"], batch["reward"], acted)
-        listeners = monitor.listeners(self._left - self._acting, self._left, stepped)
+        listeners = loop.listeners(self._left - self._acting, self._left, stepped)
         self._acting = 0.0
         if listeners:
             seen = {key: _rows(batch[key], np.array(lanes)) for key in ("observation", "action")}
-            monitor.tell(listeners, seen["observation"], seen["action"], results, following)
+            loop.tell(listeners, TimestepFacts(seen["observation"], seen["action"], *results, following))
         if self._stepper.pending_updates:
-            monitor.learn()
+            loop.learn()
         ended = [k for k in range(len(lanes)) if terminated[k] or truncated[k]]
-        finished = monitor.finish([lanes[k] for k in ended], terminated[ended].tolist(), truncated[ended].tolist())
+        finished = loop.finish([lanes[k] for k in ended], terminated[ended].tolist(), truncated[ended].tolist())
         self._left = time.perf_counter()
         return finished
 
@@ -212,7 +205,7 @@ class Interaction:
 
     def _codecs(self, size: int) -> tuple[Observations, Actions]:
         if size not in self._by_size:
-            self._by_size[size] = Observations(self._observation_space, size), actions_for(self._action_space, size)
+            self._by_size[size] = observations_for(self._observation_space, size), actions_for(self._action_space, size)
         return self._by_size[size]
 
     def _rewards(self, reward: Any, chosen: list[int], many: bool) -> Array:
@@ -236,7 +229,7 @@ class Interaction:
         except MismatchError as error:
             raise ArgumentError(f"{method} was given {error}", "observation", value) from error
         if not observations.all_finite(batch):
-            row, values = observations.non_finite_row(batch)
+            row, values = non_finite_row(batch)
             where = f" in row {row}" if many else ""
             what = f"an observation that is NaN or infinite{where}, as float32: {shortened(values)}"
             raise NonFiniteError(f"{method} was given {what}")

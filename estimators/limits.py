@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ..core.checks import count
+
+if TYPE_CHECKING:
+    from ..run_dir.snapshot import Counters
 
 KINDS: Final = ("steps", "episodes", "timesteps")
 SCHEDULE: Final = ("first_update", "update_frequency")
@@ -20,22 +23,6 @@ FIRST_UPDATE: Final = Default(35)
 UPDATE_FREQUENCY: Final = Default(10)
 
 
-class Counts(Protocol):
-    """The three counters, as in a session or a checkpoint."""
-
-    @property
-    def global_step(self) -> int:
-        """Updates run so far."""
-
-    @property
-    def global_episode(self) -> int:
-        """Episodes finished so far."""
-
-    @property
-    def global_timestep(self) -> int:
-        """Actions taken so far."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """Totals at which training ends; ``None`` for no limit. The first one reached wins."""
@@ -44,7 +31,7 @@ class Limits:
     episodes: int | None = None
     timesteps: int | None = None
 
-    def reached(self, counts: Counts) -> str | None:
+    def reached(self, counts: Counters) -> str | None:
         """Describe the limit that is reached; None if none is."""
         if self.steps is not None and counts.global_step >= self.steps:
             return f"global_step reached {self.steps}"
@@ -54,7 +41,7 @@ class Limits:
             return f"global_timestep reached {self.timesteps}"
         return None
 
-    def progress(self, counts: Counts) -> float:
+    def progress(self, counts: Counters) -> float:
         """Reached share of the nearest limit, 0 .. 1; needs at least one limit."""
         done = {"steps": counts.global_step, "episodes": counts.global_episode, "timesteps": counts.global_timestep}
         return min(1.0, max(done[kind] / total for kind, total in self.given().items()))
@@ -98,7 +85,7 @@ class Goal:
         """Whether any limit is given."""
         return any(value is not None for value in vars(self).values())
 
-    def limits(self, counts: Counts) -> Limits:
+    def limits(self, counts: Counters) -> Limits:
         """Totals at which a run at ``counts`` ends."""
         return Limits(
             steps=self.max_steps if self.steps is None else counts.global_step + self.steps,

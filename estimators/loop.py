@@ -1,8 +1,8 @@
-"""The run loop: a stepper acts in an environment and learns; hooks are called."""
+"""The run loop: acts, stores, learns, calls hooks, counts episodes and measures time."""
 
 from __future__ import annotations
 
-import operator
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -10,39 +10,54 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
-from ..core.protocols import Array, ArraySpec, ArrayTree
+from ..core.protocols import Array, ArrayTree
 from ..core.trees import first_row
-from ..environments.batched import BatchedEnvironment, Step
-from ..environments.copies import Single, SingleStep
-from ..environments.spaces import observation_spec
-from ..hooks.events import EpisodeStats
-from .failures import FAILURES
-from .interrupts import UNDONE
-from .monitor import Monitor
+from ..environments.batched import BatchedEnvironment
+from ..environments.copies import Single
+from ..hooks.events import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, TrainingSession
+from ..hooks.hook import LOOK_SECS, Event, Hooks
+from .failures import FAILURES, EnvironmentFailure, located
+from .interrupts import UNDONE, WAITING, Interrupts
 from .state import TrainingState
 
 _BREAKS: Final = (*FAILURES, KeyboardInterrupt)
+logger = logging.getLogger("axonrl")
 
 
 class Loop:
-    """Runs timesteps of all environments together.
+    """Runs timesteps of all environments together; or is called by the owner of another loop, at each of these steps.
 
     Args:
         state: everything the run's future depends on; changed in place.
-        env: the environments.
-        monitor: calls hooks, counts episodes, runs updates.
+        env: the environments; None if the caller owns the loop, or learns without timesteps.
+        hooks: the hooks to call.
+        session: argument for the hooks.
     """
 
-    def __init__(self, state: TrainingState, env: BatchedEnvironment, monitor: Monitor) -> None:
+    def __init__(
+        self, state: TrainingState, env: BatchedEnvironment | None, hooks: Hooks, session: TrainingSession
+    ) -> None:
+        self.timings = Timings()
+        self.interrupts = Interrupts()
+        """Phase of the timestep in progress."""
+        self.updates = 0
+        """Updates in this session."""
+        self.loss_sum = 0.0
+        """Sum of their losses."""
         self._state = state
         self._stepper = state.stepper
         self._env = env
-        self._monitor = monitor
-        self._is_single = isinstance(env, Single)
-        self._lanes = _One(env) if isinstance(env, Single) else _Many(env)
+        self._hooks = hooks
+        self._session = session
+        self._is_single = isinstance(env, Single)  # numbers instead of arrays, which are much slower
+        if env is not None:
+            self._step: Callable[[ArrayTree], Any] = env.step_single if isinstance(env, Single) else env.step
+        self._row: ArrayTree | None = None  # the object last passed to the memory, which compares by identity
         self._all_running = False  # as far as known here
         # Ctrl-C also reaches the environments' processes in the middle of a timestep, which is then undone.
-        self._in_processes = isinstance(getattr(env.env, "unwrapped", None), AsyncVectorEnv)
+        self._in_processes = env is not None and isinstance(getattr(env.env, "unwrapped", None), AsyncVectorEnv)
+        self._look_at = 0.0  # next call of hooks that depend on time
+        self._said_cannot_sample = False
 
     def timestep(self) -> Sequence[EpisodeStats]:
         """Take one action in every environment, run the updates that are due, and end episodes.
@@ -53,121 +68,59 @@ class Loop:
         Returns:
             The episodes that finished.
         """
-        state, stepper, lanes = self._state, self._stepper, self._lanes
+        state, stepper = self._state, self._stepper
         if stepper.pending_updates:
-            self._monitor.learn()
+            self.learn()
             return ()
         if not self._all_running:
-            self._begin_episodes()
+            self._all_running, self._row = True, None
+            self.begin(~state.episodes.running)
         observation = state.observation
         began = time.perf_counter()
         drawn = stepper.behaviour.drawn() if self._in_processes else None
         action, recorded = stepper.act(observation)
         acted = time.perf_counter()
         try:
-            step = lanes.step(action)
+            step = self._step(action)
         except _BREAKS as error:
             if drawn is not None:
                 stepper.behaviour.put_back(drawn)
-                self._monitor.interrupts.phase = UNDONE
+                self.interrupts.phase = UNDONE
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise self._monitor.located(error) from error
+            raise self._located(error) from error
         stepped = time.perf_counter()
-        mask = lanes.mask(step)
-        transition = lanes.transition(observation, action, step, recorded)
-        if self._is_single:
-            stepper.store_one(transition)
-        else:
-            stepper.store(transition, mask)
+        (self._store_one if self._is_single else self._store)(observation, action, step, recorded)
         state.observation = step.observation
-        state.episodes.record(action, step.reward, mask)
-        if mask is not None:
-            stepper.behaviour.begin(~mask)  # after a reset, episodes begin with the current observations
-        if listeners := self._monitor.listeners(began, acted, stepped):
-            outcome = lanes.outcome(step)
-            self._monitor.tell(listeners, observation, action, outcome, step.observation)
-        if self._stepper.pending_updates:
-            self._monitor.learn()
-        return self._finish_episodes(step) if lanes.ended(step) else ()
-
-    def _begin_episodes(self) -> None:
-        state, episodes = self._state, self._state.episodes
-        mask = ~episodes.running
-        self._all_running = True
-        if not mask.any():
-            return
-        began = time.perf_counter()
-        seeds = episodes.begin(mask)
-        try:
-            state.observation = self._env.reset(mask, seeds)
-        except FAILURES as error:
-            raise self._monitor.located(error) from error
-        self._lanes.begin()
-        self._stepper.behaviour.begin(mask)
-        self._monitor.timings.environment += time.perf_counter() - began
-        self._monitor.announce(mask, seeds)
-
-    def _finish_episodes(self, step: Any) -> list[EpisodeStats]:
+        state.episodes.record(action, step.reward, step.acted)
+        if step.acted is not None:
+            stepper.behaviour.begin(~step.acted)  # after a reset, episodes begin with the current observations
+        if listeners := self.listeners(began, acted, stepped):
+            self.tell(listeners, TimestepFacts(observation, action, *step.outcome(), step.observation))
+        if stepper.pending_updates:
+            self.learn()
+        if not step.is_end():
+            return ()
         self._all_running = False
-        return self._monitor.finish(*self._lanes.ends(step))
+        return self.finish(*step.ends())
 
-
-class _One:
-    """A single environment: numbers instead of arrays, which are much slower."""
-
-    def __init__(self, env: Single) -> None:
-        self.step: Callable[[ArrayTree], SingleStep] = env.step_single
-        is_array = isinstance(observation_spec(env.observation_space), ArraySpec)
-        self._first: Callable[[ArrayTree], ArrayTree] = operator.itemgetter(0) if is_array else first_row
-        self._row: ArrayTree | None = None  # the object last passed to the memory, which compares by identity
-
-    def begin(self) -> None:
-        self._row = None
-
-    def transition(
-        self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]
-    ) -> dict[str, Any]:
-        row = self._first(observation) if self._row is None else self._row
-        self._row = following = self._first(step.observation)
-        return {
+    def _store_one(self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]) -> None:
+        row = first_row(observation) if self._row is None else self._row
+        self._row = following = first_row(step.observation)
+        transition = {
             "observation": row,
-            "action": action[0] if type(action) is np.ndarray else first_row(action),
+            "action": first_row(action),
             "reward": step.reward,
             "terminated": step.terminated,
             "truncated": step.truncated,
             "next_observation": following,
-            **(first_row(recorded) if recorded else recorded),
         }
+        if recorded:
+            transition.update(first_row(recorded))
+        self._stepper.store_one(transition)
 
-    def mask(self, step: Any) -> Array | None:
-        return None
-
-    def ended(self, step: Any) -> bool:
-        ended: bool = step.terminated or step.truncated
-        return ended
-
-    def ends(self, step: Any) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
-        return (0,), (step.terminated,), (step.truncated,)
-
-    def outcome(self, step: Any) -> tuple[Array, Array, Array]:
-        return np.array([step.reward]), np.array([step.terminated]), np.array([step.truncated])
-
-
-class _Many:
-    """Several environments: arrays [N, ...]."""
-
-    def __init__(self, env: BatchedEnvironment) -> None:
-        self.step: Callable[[ArrayTree], Step] = env.step
-        self._none = np.zeros(env.num_envs, np.bool_).tobytes()
-
-    def begin(self) -> None:
-        pass
-
-    def transition(
-        self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]
-    ) -> dict[str, Any]:
-        return {
+    def _store(self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]) -> None:
+        transition = {
             "observation": observation,
             "action": action,
             "reward": step.reward if step.normalized_reward is None else step.normalized_reward,
@@ -176,19 +129,105 @@ class _Many:
             "next_observation": step.observation,
             **recorded,
         }
+        self._stepper.store(transition, step.acted)
 
-    def mask(self, step: Any) -> Array | None:
-        acted: Array | None = step.acted
-        return acted
+    # -- at each of its steps -----------------------------------------------------------------------------------------
 
-    def ended(self, step: Any) -> bool:
-        # Comparing bytes is many times faster than operations on tiny boolean arrays.
-        return not step.terminated.tobytes() == step.truncated.tobytes() == self._none
+    def begin(self, mask: Array) -> None:
+        """Begin episodes where ``mask`` [N], and report them."""
+        if not mask.any():
+            return
+        episodes = self._state.episodes
+        began = time.perf_counter()
+        seeds = episodes.begin(mask)
+        if self._env is not None:
+            try:
+                self._state.observation = self._env.reset(mask, seeds)
+            except FAILURES as error:
+                raise self._located(error) from error
+        self._stepper.behaviour.begin(mask)
+        self.timings.environment += time.perf_counter() - began
+        if self._hooks.before_episode:
+            for i in np.flatnonzero(mask).tolist():
+                facts = EpisodeFacts(i, int(episodes.index[i]) - 1, seeds[i])
+                for call in self._hooks.before_episode:
+                    call(self._session, facts)
 
-    def ends(self, step: Any) -> tuple[Sequence[int], Sequence[bool], Sequence[bool]]:
-        """The lanes whose episodes have ended, and how."""
-        ended = np.flatnonzero(step.terminated | step.truncated)
-        return ended.tolist(), step.terminated[ended].tolist(), step.truncated[ended].tolist()
+    def listeners(self, began: float, acted: float, stepped: float) -> Sequence[Event]:
+        """Record the times of a timestep; returns the hooks that need it.
 
-    def outcome(self, step: Any) -> tuple[Array, Array, Array]:
-        return step.reward, step.terminated, step.truncated
+        Args:
+            began: start, in seconds of ``time.perf_counter``.
+            acted: when the actions were chosen.
+            stepped: when the environment step was done.
+        """
+        now = time.perf_counter()
+        timings = self.timings
+        timings.acting += acted - began + now - stepped
+        timings.environment += stepped - acted
+        if now < self._look_at:
+            return self._hooks.every_timestep
+        self._look_at = now + LOOK_SECS
+        return self._hooks.after_timestep
+
+    def tell(self, listeners: Sequence[Event], facts: TimestepFacts) -> None:
+        """Report a timestep to :meth:`listeners`."""
+        for call in listeners:
+            call(self._session, facts)
+
+    def learn(self) -> None:
+        """Run pending updates, as far as a limit on steps allows, until they must wait."""
+        stepper, interrupts, limit = self._stepper, self.interrupts, self._stepper.limits.steps
+        began = time.perf_counter()
+        while stepper.pending_updates and stepper.counters.global_step != limit and interrupts.phase != WAITING:
+            if not stepper.memory.can_sample():
+                self._skip_updates()
+                break
+            facts = stepper.learn()
+            self._state.episodes.add_loss(facts.loss)
+            self.updates += 1
+            self.loss_sum += facts.loss
+            for call in self._hooks.after_update:
+                call(self._session, facts)
+            stepper.pending_updates -= 1
+        self.timings.learning += time.perf_counter() - began
+
+    def learn_offline(self) -> None:
+        """Run an update without a timestep; it belongs to no episode."""
+        began = time.perf_counter()
+        facts = self._stepper.learn()
+        self._state.offline_steps += 1
+        for call in self._hooks.after_update:
+            call(self._session, facts)
+        self.timings.learning += time.perf_counter() - began
+
+    def _skip_updates(self) -> None:
+        self._stepper.pending_updates = 0
+        if not self._said_cannot_sample:
+            logger.warning("skipping due updates: the memory cannot fill a batch yet")
+            self._said_cannot_sample = True
+
+    def finish(self, lanes: Sequence[int], terminated: Sequence[bool], truncated: Sequence[bool]) -> list[EpisodeStats]:
+        """End episodes in these lanes; returns the statistics of those that count."""
+        finished = []
+        for i, terminal, cut in zip(lanes, terminated, truncated, strict=True):
+            stats = self._state.episodes.finish(i, terminal, cut, self._session.exploration)
+            if self.counted(stats):
+                finished.append(stats)
+        return finished
+
+    def counted(self, stats: EpisodeStats) -> bool:
+        """Count a finished episode and report it; False for a surplus one, which is discarded."""
+        counters = self._stepper.counters
+        if counters.global_episode == self._stepper.limits.episodes:
+            return False
+        counters.global_episode += 1
+        for call in self._hooks.after_episode:
+            call(self._session, stats)
+        return True
+
+    def _located(self, error: EnvironmentFailure) -> EnvironmentFailure:
+        """Add the running episodes to an error."""
+        episodes = self._state.episodes
+        when = f"global_timestep {self._stepper.counters.global_timestep}"
+        return located(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)

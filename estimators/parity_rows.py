@@ -69,9 +69,7 @@ class Reference:
 
     def _predictions(self, rows: Rows) -> tuple[dict[str, Array], dict[str, Array]]:
         observation: Any = rows.observation if self._is_dict else rows.observation[""]
-        arrays, _ = self._observations(observation)
-        names = sorted(rows.observation)
-        features: Any = dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0]
+        features: Any = self._observations.features(observation)[0]
         predictions, state = self._act({"observation": features, "state": rows.state} if self.state else features)
         found = {name: np.asarray(array) for name, array in flat(predictions)}
         return found, {name: np.asarray(array) for name, array in (state or {}).items()}

@@ -24,7 +24,6 @@ from ..policies.reasons import Choice
 from ..run_dir import initial_values, record
 from ..run_dir.checkpoints import CheckpointStore
 from ..run_dir.generators import draw_seed
-from ..run_dir.programs import FOLDER, ProgramCache
 from ..run_dir.provenance import differences, provenance
 from ..run_dir.record import RunRecord
 from ..runtimes.tracing.signature import check_signature, describe
@@ -94,7 +93,6 @@ class Run:
         hours = self.config.keep_checkpoint_every_n_hours
         self.store = CheckpointStore(self.model_dir, self.config.keep_checkpoint_max, keep_every_hours=hours)
         self.policies = PolicyStore(self.store, self.load)
-        self.programs = ProgramCache(self.model_dir / FOLDER)
         self.is_checked = False
         self.current: int | None = None
         """Index of the checkpoint that the state in training equals or continues; None if the state is unusable."""

@@ -9,20 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import gymnasium
-
-from ..core.protocols import Array, RunConfig
 from ..core.trees import equal
 from ..environments.batched import BatchedEnvironment
 from ..environments.spaces import both_of
-from ..hooks.events import BeginFacts, EndFacts, EpisodeStats, Timings
+from ..hooks.events import BeginFacts, EndFacts, EpisodeStats
 from ..hooks.hook import Hooks
 from .failures import FAILURES, described
 from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
 from .limits import Goal, Limits
 from .live_evaluation import LiveEvaluations
 from .loop import Loop
-from .monitor import Monitor
 from .run import Run
 from .state import TrainingState
 from .update_schedule import why_no_update
@@ -54,16 +50,19 @@ class MonitoredSession:
         offline: bool = False,
     ) -> None:
         self.env = env
-        self.monitor = Monitor(state, hooks, self)
+        self.loop = Loop(state, None if offline else env, hooks, self)
+        self.timings, self.weights, self.num_envs = self.loop.timings, state.stepper.weights, state.stepper.lanes
+        self.model_dir, self.config = run.model_dir, run.config
+        self.spaces = both_of(run.config)
+        """Observation and action space of one environment."""
         self._run = run
         self._state = state
         self._stepper = state.stepper
         self._hooks = hooks
         self._evaluations = evaluations
         self._offline = offline
-        self._loop = None if env is None or offline else Loop(state, env, self.monitor)
-        self._cuts = self._loop is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
-        self._interrupts = self.monitor.interrupts
+        self._cuts = env is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
+        self._interrupts = self.loop.interrupts
         self._stop_reason: str | None = None
         self._failed = False
         self._unsaved = False
@@ -96,21 +95,6 @@ class MonitoredSession:
         return self._state.position
 
     @property
-    def timings(self) -> Timings:
-        """Time spent in this session."""
-        return self.monitor.timings
-
-    @property
-    def model_dir(self) -> Path:
-        """The run's directory."""
-        return self._run.model_dir
-
-    @property
-    def config(self) -> RunConfig:
-        """The run's configuration, with its seed and spaces."""
-        return self._run.config
-
-    @property
     def exploration(self) -> float:
         """The behaviour policy's current level (epsilon, standard deviation); NaN if it has none."""
         return self._stepper.level() if self.explores_by is None else self.explores_by
@@ -120,18 +104,9 @@ class MonitoredSession:
         """Why the run will stop, a request or a reached limit; None if it will not."""
         return self._stop_reason or self._stepper.limits.reached(self._stepper.counters)
 
-    def weights(self) -> Mapping[str, Array]:
-        """Every variable by name, copied: network, target network, optimizer."""
-        return self._stepper.weights()
-
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason is kept."""
         self._stop_reason = self._stop_reason or reason or "a hook asked for it"
-
-    @property
-    def num_envs(self) -> int:
-        """Number of environments, or of lanes if the caller owns the loop."""
-        return self._stepper.lanes
 
     def set_difficulty(self, environment: int, level: Any) -> None:
         """Call ``env.unwrapped.set_difficulty(level)`` of an environment, before an episode begins there."""
@@ -203,18 +178,13 @@ class MonitoredSession:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    @property
-    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-        """Observation and action space of one environment."""
-        return both_of(self._run.config)
-
     def limits_of(self, goal: Goal) -> Limits | None:
         """The totals at which the goal is reached; None, said in the log, if nothing is left to do.
 
         Updates may be pending at a limit, from a run killed at an evaluation's checkpoint.
         """
-        limits = goal.limits(self)
-        reason = limits.reached(self)
+        limits = goal.limits(self._stepper.counters)
+        reason = limits.reached(self._stepper.counters)
         if reason is None or (not self._offline and self._stepper.has_pending_updates(limits)):
             return limits
         logger.info("nothing to %s: %s", "learn" if self._offline else "train", reason)
@@ -271,7 +241,7 @@ class MonitoredSession:
 
     def run(self) -> None:
         """Run timesteps, or offline updates, until a limit is reached or a hook stops the run."""
-        timestep = self.monitor.learn_offline if self._offline else self._timesteps()
+        timestep = self.loop.learn_offline if self._offline else self._timesteps()
         stepper, counters, limits = self._stepper, self._stepper.counters, self._stepper.limits
         while self._stop_reason is None and (
             limits.reached(counters) is None or (not self._offline and stepper.has_pending_updates(limits))
@@ -300,9 +270,9 @@ class MonitoredSession:
         return finished[0]
 
     def _timesteps(self) -> Callable[[], Sequence[EpisodeStats]]:
-        if self._loop is None:
+        if self.env is None:
             raise ValueError("this session has no environment: its caller owns the loop")
-        return self._loop.timestep
+        return self.loop.timestep
 
     def guarded(self, timestep: Callable[[], _T]) -> _T:
         """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result."""
@@ -323,7 +293,7 @@ class MonitoredSession:
             interrupts.phase = RUNNING
             if asked == WAITING:  # the policy that was evaluated is saved
                 self._unsaved = self._stepper.has_pending_updates(self._stepper.limits)
-                self.monitor.learn()
+                self.loop.learn()
         interrupts.phase = IDLE
         if interrupts.noted:
             interrupts.release()

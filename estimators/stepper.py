@@ -124,24 +124,12 @@ class Stepper:
     def act(self, observation: ArrayTree, lanes: Array | None = None) -> tuple[ArrayTree, dict[str, Any]]:
         """Choose the behaviour policy's actions [N, ...]; returns them, and what to store with them.
 
-        See :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>` for arguments.
+        See :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>` for arguments and errors.
         """
         with self.lock:
             if self._tell_progress is not None:
                 self._tell_progress(self.progress)
             action, recorded, _ = self.behaviour.act(observation, self.counters.global_timestep, lanes)
-            return action, recorded
-
-    def act_for(self, observation: ArrayTree, lanes: Array) -> tuple[ArrayTree, dict[str, Any]]:
-        """Act for some of the lanes: row k belongs to ``lanes[k]``; otherwise like :meth:`act`.
-
-        Raises:
-            ValueError: the exploration has a state per lane, but no ``act_for``.
-        """
-        with self.lock:
-            if self._tell_progress is not None:
-                self._tell_progress(self.progress)
-            action, recorded, _ = self.behaviour.act_for(observation, self.counters.global_timestep, lanes)
             return action, recorded
 
     # -- learning -----------------------------------------------------------------------------------------------------

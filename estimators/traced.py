@@ -15,6 +15,7 @@ from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
 from ..policies.reasons import Choice
 from ..policies.weight_patches import FrozenActor, FrozenProgram
+from ..run_dir.programs import shared
 from ..runtimes.tracing.signature import BoundModelFn
 from .run import Run
 
@@ -30,7 +31,7 @@ class TracedModel:
     """Tracing, conversion and execution in TensorFlow.
 
     Args:
-        run: provides the function, its params, the spaces and the seed; stores converted programs.
+        run: provides the function, its params, the spaces and the seed.
 
     Raises:
         ValueError: the function is invalid.
@@ -62,7 +63,7 @@ class TracedModel:
         """Choose the executor of PREDICT, and of TRAIN once traced; ``kept`` are the recorded executors."""
         from ..runtimes.executor_choice import choose
 
-        return choose(self.program, self._train, self._run.config.runtime, kept, self._run.programs)
+        return choose(self.program, self._train, self._run.config.runtime, kept, shared)
 
     def eval_mode(self) -> EvalMode:
         """EVAL on batches of the memory."""
@@ -74,7 +75,7 @@ class TracedModel:
         """PREDICT alone in LiteRT, with or without the noise of training; ``ValueError`` if LiteRT cannot run it."""
         from ..runtimes.frozen import acting_program
 
-        return acting_program(self.program, self._run.programs, noise=noise)
+        return acting_program(self.program, shared, noise=noise)
 
     def onnx_model(
         self,
@@ -107,7 +108,7 @@ class TracedModel:
         if started and started.runtime_why.get("actor", {}).get("code") != "large":
             return None
         try:
-            content = freeze(self.program, self._run.programs)
+            content = freeze(self.program, shared)
         except ConversionError as error:
             logger.info("Evaluation uses TensorFlow: %s", error)
             return None

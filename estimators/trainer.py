@@ -309,7 +309,6 @@ class Trainer:
                 f"model_fn uses TensorFlow's stateful random ops ({ops}); axonrl.noise would be exact"
             )
         self.run.save(parts.state.content())
-        self.run.programs.keep()
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Replace the run's weights, PREDICT's or all, in training and in a new checkpoint."""

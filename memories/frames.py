@@ -150,7 +150,7 @@ class Frames:
         end = first + np.asarray(state["num_frames"])
         stretches = list(zip(first.tolist(), end.tolist(), strict=True))
         self._names = Names()
-        self._names.restore("frames", self._circles, stretches, Stream.of(state["frames"]))
+        self._names.restore(self._circles, stretches, Stream.of(state["frames"]))
         self._start = end - self.stack.size
         self._newest[...] = self._at(self._start * self._num_envs + self._lanes)
 

@@ -20,7 +20,7 @@ from ..core.protocols import Array, ArrayTree, SpecTree, State
 from ..core.trees import map_tree
 from . import columns
 from .frames import FrameRing, Stack
-from .mapped import Mapped, checked_path, sparse
+from .mapped import checked_path, files_in, sparse
 from .ring import Ring
 
 _ONE = np.ones((), np.float32)  # an array takes half the time of a Python number in arithmetic on a small batch
@@ -60,7 +60,7 @@ class Memory(abc.ABC):
         discount: gamma, in 0 .. 1.
         frame_stack: frames in an observation, along its first or last axis: the one of this size. If both are, the last
             of an image's three axes (channels), else the first. None: observations are stored whole.
-        path: a folder for the arrays, as files mapped into the process, for memories larger than the RAM. A relative
+        path: a folder for the arrays, in files mapped into the process, for memories larger than the RAM. A relative
             path is below the run folder of the Agent that trains with the memory, else below the current folder. None:
             the arrays are in RAM.
 
@@ -106,13 +106,12 @@ class Memory(abc.ABC):
         Raises:
             ArgumentError: the specs cannot be stored, ``size`` is not a multiple of ``num_envs``, observations are not
                 stacks of ``frame_stack`` frames, the machine has less memory (or the disk less space) than this needs,
-                or the folder ``path`` is in use, holds something else or is damaged.
+                or the folder ``path`` cannot be used.
             RuntimeError: the memory is already built.
         """
         if self.num_envs:
             raise RuntimeError("this memory is already built; every Agent needs its own memory")
-        arrays: dict[str, Any] = {}
-        needed, plan = self.nbytes_for(specs, num_envs), self._plan(specs, num_envs, arrays)
+        needed, plan = self.nbytes_for(specs, num_envs), self._plan(specs, num_envs)
         needed -= 0 if self.path is None else plan.nbytes
         if (available := checks.physical_memory()) is not None and needed > available:
             raise self._too_large(
@@ -121,8 +120,7 @@ class Memory(abc.ABC):
             )
         zeros: columns.Zeros = columns.in_memory
         if self.path is not None:
-            self._mapped = None if self._is_trial else Mapped((self._folder / self.path).absolute(), arrays)
-            zeros = sparse if self._mapped is None else self._mapped.zeros
+            zeros = sparse if self._is_trial else files_in((self._folder / self.path).absolute(), plan.nbytes)
         self._ring = self._allocate(columns.checked_specs(specs), self.size // num_envs, num_envs, zeros)
         self.rng = rng
         self.num_envs = num_envs
@@ -133,7 +131,7 @@ class Memory(abc.ABC):
         Raises:
             ArgumentError: as for :meth:`build`, but not for too little memory or space, or the folder.
         """
-        return self._plan(specs, num_envs, {}).nbytes
+        return self._plan(specs, num_envs).nbytes
 
     def place_in(self, folder: str | os.PathLike[str]) -> None:
         """Set the folder of a relative ``path``; call before :meth:`build`."""
@@ -235,7 +233,7 @@ class Memory(abc.ABC):
         index = np.asarray(index, np.intp)
         if index.size and (index.min() < 0 or index.max() >= len(self)):
             raise IndexError(f"index must be in 0 .. {len(self) - 1}, got {index.min()} .. {index.max()}")
-        places = self._ring.places(index)
+        places = self._ring.places(index, 0)
         return self._with_discount(self._ring.gather(places, places))
 
     def get_by_index(self, index: int) -> dict[str, ArrayTree]:
@@ -276,7 +274,7 @@ class Memory(abc.ABC):
         self._ring.clear()
 
     def __len__(self) -> int:
-        return len(self._ring) if self.num_envs else 0
+        return self._ring.stored if self.num_envs else 0
 
     @property
     def nbytes(self) -> int:
@@ -304,15 +302,14 @@ class Memory(abc.ABC):
                 raise ValueError(f"the saved memory has {name}={saved}, this one has {name}={mine}")
         self._ring.load_state_dict(state)
 
-    def _plan(self, specs: Mapping[str, SpecTree], num_envs: int, arrays: dict[str, Any]) -> Ring:
-        """The ring that :meth:`build` would make, without memory; ``arrays`` gets shapes and dtypes by name."""
+    def _plan(self, specs: Mapping[str, SpecTree], num_envs: int) -> Ring:
+        """The ring that :meth:`build` would make, without memory."""
         stored = columns.checked_specs(specs)
         self._check_num_envs(num_envs)
 
         def nowhere(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
             if (nbytes := math.prod(shape) * dtype.itemsize) > checks.INT64_MAX:
                 raise self._too_large(f"needs {nbytes:,} bytes for its {name} alone: choose a smaller size")
-            arrays[name] = shape, dtype
             return np.broadcast_to(np.zeros((), dtype), shape)
 
         return self._allocate(stored, self.size // num_envs, num_envs, nowhere)

@@ -12,7 +12,6 @@ import numpy as np
 from ..core.checks import count
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, SpecTree, State
-from .candidates import Candidates
 from .columns import FLAGS, take
 from .memory import Memory
 from .sampler_kinds import SamplerLike, make_sampler
@@ -183,7 +182,7 @@ class ReplayMemory(Memory):
         """
         errors = checked_td_error(td_error, len(tickets))
         self._tell_sampler()
-        stored = self._candidates.holds(tickets)
+        stored = self._ring.holds(tickets)
         self.sampler.put(self._ring.places_of(tickets[stored]), errors[stored])
         return int(len(tickets) - np.count_nonzero(stored))
 
@@ -231,7 +230,7 @@ class ReplayMemory(Memory):
             by_place = np.zeros(self.size, np.float64)
             kept = np.asarray(state["priorities"])
             by_place[: len(kept)] = kept
-            found[PRIORITY] = by_place[self._ring.places(np.arange(len(self)))]
+            found[PRIORITY] = by_place[self._ring.places(np.arange(len(self)), 0)]
             drawing = {"maximum": float(state["maximum"]), "num_batches": int(state["num_batches"])}
         return found, drawing
 
@@ -248,7 +247,6 @@ class ReplayMemory(Memory):
     def clear(self) -> None:
         """Forget every transition."""
         super().clear()
-        self._candidates.clear()
         self.sampler.clear()
 
     def state_dict(self) -> State:
@@ -261,7 +259,6 @@ class ReplayMemory(Memory):
     def load_state_dict(self, state: State) -> None:
         """Restore a state; draws continue exactly. See :meth:`Memory.load_state_dict`."""
         super().load_state_dict(state)
-        self._candidates.clear()
         self._candidates.changes()  # the sampler's state includes them
         self.sampler.load_state_dict(state["sampler"])
 
@@ -275,7 +272,8 @@ class ReplayMemory(Memory):
         return copied
 
     def _make_candidates(self) -> Any:
-        return Candidates(self._ring, self.n_step)
+        self._ring.waiting = self.n_step - 1
+        return self._ring
 
     def _num_places(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
         """Number of places that the sampler will draw from."""

@@ -12,13 +12,14 @@ from ..core.protocols import Array, ArrayTree, SpecTree
 from ..core.trees import map_tree
 from . import columns
 from .columns import FLAGS, Layout, take
-from .lane_index import layered, spans
+from .lane_index import Limits, changes, layered, spans
 from .ring_state import Names, Saving
 
 _SPARE_BYTES = 64 * 2**20
 INDEX = np.dtype(np.intp)
 """Dtype of places and rows."""
 _NOTHING = object()
+_NO_PLACES = np.zeros(0, np.intp)
 
 
 class Ring(Saving):
@@ -35,7 +36,8 @@ class Ring(Saving):
     two. Spare rows are for these; twice the timesteps always suffice. With fewer, the oldest timesteps are dropped when
     the rows run out.
 
-    A place is an index into the flat columns [timesteps * N, ...]: timestep * N + lane.
+    A place is an index into the flat columns [timesteps * N, ...]: timestep * N + lane. A sampler draws from all
+    timesteps but the newest ``waiting`` of each lane: those are the items of the ring.
     """
 
     def __init__(
@@ -48,6 +50,10 @@ class Ring(Saving):
     ) -> None:
         stored = {key: spec for key, spec in specs.items() if key not in columns.OBSERVATIONS}
         self.timesteps, self.num_envs, self.num_rows = timesteps, num_envs, num_rows
+        self.capacity = timesteps * num_envs
+        """Places: 0 .. ``capacity`` - 1."""
+        self.waiting = 0
+        """Newest timesteps of each lane that are not drawn yet."""
         self.trusts_identity = False
         """Whether an observation that is the last next observation's object counts as unchanged."""
         self._rows_may_run_out = num_rows < 2 * timesteps
@@ -86,9 +92,18 @@ class Ring(Saving):
         self._names = Names()
         self._handed: Any = _NOTHING  # the last next_observation object
         self._ended = False  # whether any lane's episode ended with it
+        self._seen: Limits = (0, 0)  # the first item and the one after the last, at the last call of `changes`
+
+    @property
+    def stored(self) -> int:
+        """Timesteps in all lanes."""
+        return (self.end - self.begin) * self.num_envs if self.lockstep else int((self.end - self.begin).sum())
 
     def __len__(self) -> int:
-        return (self.end - self.begin) * self.num_envs if self.lockstep else int((self.end - self.begin).sum())
+        items = self.end - self.begin - self.waiting
+        if self.lockstep:
+            return items * self.num_envs if items > 0 else 0
+        return int(np.maximum(items, 0).sum())
 
     @property
     def nbytes(self) -> int:
@@ -153,7 +168,7 @@ class Ring(Saving):
 
     def places_of(self, numbers: Array) -> Array:
         """Places of timesteps by the numbers of :meth:`numbers` [...]."""
-        return numbers % (self.timesteps * self.num_envs)
+        return numbers % self.capacity
 
     def reached(self, places: Array, part: str) -> Array:
         """Copy one part of the next Dict observations of the timesteps at these places [...]."""
@@ -161,25 +176,51 @@ class Ring(Saving):
         reached: Array = take(rows[part], take(self._flat_start, places) + self._num_envs)
         return reached
 
-    def places(self, index: Array, waiting: int = 0) -> Array:
-        """Places of transitions by index, without the newest ``waiting`` timesteps of each lane.
+    def places(self, index: Array, waiting: int | None = None) -> Array:
+        """Places of the items by index, or of all timesteps but the newest ``waiting`` of each lane.
 
         Index 0 is the oldest. First come the oldest timesteps of all lanes, then the second oldest, and so on; within
         each, shorter lanes first.
         """
         if self.lockstep:
             low = self.begin % self.timesteps * self.num_envs
-            return (index + low) % (self.timesteps * self.num_envs) if low else index
+            return (index + low) % self.capacity if low else index
+        waiting = self.waiting if waiting is None else waiting
         timestep, lane = layered(index, np.maximum(self.end - self.begin - waiting, 0))
         places: Array = (self.begin[lane] + timestep) % self.timesteps * self._num_envs + lane
         return places
 
-    def between(self, begin: Any, end: Any) -> Array:
+    def holds(self, numbers: Array) -> Array:
+        """Mask bool [...] of the timesteps, by the numbers of :meth:`numbers` [...], that are items."""
+        n, lane = np.divmod(numbers, self.num_envs)
+        begin, end = (self.begin, self.end) if self.lockstep else (self.begin[lane], self.end[lane])
+        held: Array = (n >= begin) & (n < end - self.waiting)
+        return held
+
+    def changes(self) -> tuple[Array, Array] | None:
+        """Places emptied since the last call, and places that got another item; None if there are neither."""
+        seen: Any = self._seen
+        if self.lockstep:
+            now: Limits = self.begin, max(self.begin, self.end - self.waiting)
+            if now == seen:
+                return None
+        else:
+            now = self.begin.copy(), np.maximum(self.begin, self.end - self.waiting)
+            seen = self._lanes * 0 + seen[0], self._lanes * 0 + seen[1]
+            if all(np.array_equal(*both) for both in zip(now, seen, strict=True)):
+                return None
+        self._seen = now
+        first, second, added = (self._between(*limits) for limits in changes(seen, now, self.timesteps))
+        return np.concatenate([first, second]) if first.size else second, added
+
+    def _between(self, begin: Any, end: Any) -> Array:
         """Places of the timesteps ``begin`` .. ``end - 1`` of every lane (numbers, or arrays [N])."""
-        if isinstance(end, int) and begin // self.timesteps == (end - 1) // self.timesteps:  # it does not wrap around
+        if self.lockstep and begin >= end:
+            return _NO_PLACES
+        if self.lockstep and begin // self.timesteps == (end - 1) // self.timesteps:  # it does not wrap around
             turn = begin // self.timesteps * self.timesteps
             return spans(begin - turn, end - turn, self.num_envs)
-        places: Array = spans(begin, end, self.num_envs) % (self.timesteps * self.num_envs)
+        places: Array = spans(begin, end, self.num_envs) % self.capacity
         return places
 
     def _store(self, layout: Layout, values: Mapping[str, Any]) -> None:

@@ -101,40 +101,27 @@ class Names:
 
     def __init__(self) -> None:
         self._own = uuid.uuid4().hex
-        self._loaded: dict[str, list[tuple[str, int, int]]] = {}
 
     def stream(self, name: str, circles: Sequence[Circle | Starts], spans: Spans) -> Stream:
         """Stream of these items, circle by circle."""
-        pieces: list[Piece] = []
-        for number, (circle, (begin, end)) in enumerate(zip(circles, spans, strict=True)):
-            at, key = begin, f"{name}/{number}"
-            for series, first, last in self._loaded.get(key, ()):
-                pieces.append(Piece(series, max(first, begin), min(last, end), circle.read))
-                at = max(at, min(last, end))
-            pieces.append(Piece(f"{self._own}/{key}", at, end, circle.read))
+        pieces = [
+            Piece(f"{self._own}/{name}/{number}", begin, end, circle.read)
+            for number, (circle, (begin, end)) in enumerate(zip(circles, spans, strict=True))
+        ]
         array = circles[0].array
         return Stream(ArraySpec(array.shape[1:], array.dtype), pieces)
 
-    def restore(self, name: str, circles: Sequence[Circle | Starts], spans: Spans, saved: Stream) -> None:
-        """Put saved items back; they keep their names."""
+    def restore(self, circles: Sequence[Circle | Starts], spans: Spans, saved: Stream) -> None:
+        """Put saved items back, and go on under their name."""
+        if saved.pieces and saved.pieces[0].series:
+            self._own = saved.pieces[0].series.partition("/")[0]
         offset = 0
-        for number, (circle, (begin, end)) in enumerate(zip(circles, spans, strict=True)):
-            part = saved.part(offset, offset + end - begin)
-            offset, at = offset + end - begin, begin
-            for chunk in part.chunks():
+        for circle, (begin, end) in zip(circles, spans, strict=True):
+            at = begin
+            for chunk in saved.part(offset, offset + end - begin).chunks():
                 circle.write(at, chunk)
                 at += len(chunk)
-            self._loaded[f"{name}/{number}"] = _names_in(part, begin)
-
-
-def _names_in(part: Stream, begin: int) -> list[tuple[str, int, int]]:
-    """Series of a stream, if they have names and its items are numbered from ``begin``; else none."""
-    at = begin
-    for series, first, last in part.series:
-        if not series or first != at:
-            return []
-        at = last
-    return part.series
+            offset += end - begin
 
 
 class Saving:
@@ -215,17 +202,17 @@ class Saving:
             begin, end, used, first = (int(number[0]) for number in (begin, end, used, first))
         newest = first + used - 1
         self.begin, self.end, self._begun, self._row = begin, end, newest - end, newest % self.num_rows
-        self._restore("columns", self._columns, self._spans(begin, self._settled(begin, end)), state["columns"])
-        self._restore("rows", self._rows, self._spans(first, newest + 1), state["rows"])
-        self._names.restore("start", self._starts(newest), self._spans(begin, end), Stream.of(state["start"]))
+        self._restore(self._columns, self._spans(begin, self._settled(begin, end)), state["columns"])
+        self._restore(self._rows, self._spans(first, newest + 1), state["rows"])
+        self._names.restore(self._starts(newest), self._spans(begin, end), Stream.of(state["start"]))
         at = ((end - 1) % self.timesteps if self.lockstep else (end[lanes] - 1) % self.timesteps), lanes
         columns.restore(state["newest"], self._columns, at)
 
-    def _restore(self, name: str, tree: Any, spans: Spans, saved: Any) -> None:
+    def _restore(self, tree: Any, spans: Spans, saved: Any) -> None:
         for key, value in saved.items() if isinstance(saved, Mapping) else ():
-            self._restore(f"{name}[{key!r}]", tree[key], spans, value)
+            self._restore(tree[key], spans, value)
         if not isinstance(saved, Mapping):
-            self._names.restore(name, self._circles(tree), spans, Stream.of(saved))
+            self._names.restore(self._circles(tree), spans, Stream.of(saved))
 
     def _settled(self, begin: Any, end: Any) -> Any:
         """End of the timesteps that cannot change any more: all but the newest of each lane."""

@@ -141,7 +141,6 @@ class Prioritized(Sampler):
     _drawn: Array | None  # places of the batch drawn last; -1 where the transition is forgotten
     _forgot: bool  # whether one of them is forgotten
     _awaits_update: bool
-    _updated: Array | None  # the priorities of that batch, if they are not in the tree yet
 
     def __init__(self, alpha: float = 0.6, beta: ScheduleLike = 0.4, epsilon: float = 1e-6) -> None:
         self.alpha = number("Prioritized.alpha", alpha, at_least=0, at_most=1)
@@ -160,17 +159,14 @@ class Prioritized(Sampler):
 
     def added(self, places: Array) -> None:
         """Give new transitions the maximum of all priorities so far."""
-        self._apply_update()
         self._replace(places, self._maximum**self.alpha)
 
     def removed(self, places: Array) -> None:
         """Stop drawing and updating forgotten transitions."""
-        self._apply_update()
         self._replace(places, 0.0)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw the places [n] of a batch, one from each of n equal parts of the sum of priorities."""
-        self._apply_update()
         if len(self._parts) != n:
             self._parts = np.arange(n)
         sums = rng.random(n)
@@ -196,16 +192,18 @@ class Prioritized(Sampler):
             ArgumentError: there is not one number for each transition.
             NonFiniteError: one is NaN or infinite.
         """
-        errors = checked_td_error(td_error, len(self._drawn_places()))
+        places = self._drawn_places()
+        errors = checked_td_error(td_error, len(places))
         priorities = np.add(np.abs(errors), self.epsilon, dtype=np.float64)
-        maximum = float(np.maximum.reduce(priorities))
-        # Stored only when needed: the next draw sums up all changes at once.
-        self._updated, self._awaits_update = priorities, False
-        self._maximum = max(self._maximum, maximum)
+        self._maximum = max(self._maximum, float(np.maximum.reduce(priorities)))
+        self._awaits_update = False
+        if self._forgot:
+            stored = places >= 0
+            priorities, places = priorities[stored], places[stored]
+        self._tree.put(places, priorities**self.alpha)
 
     def put(self, places: Array, td_error: Array) -> None:
         """Give the transitions at these places new priorities; for duplicates the last counts."""
-        self._apply_update()
         priorities = np.add(np.abs(td_error), self.epsilon, dtype=np.float64)
         if len(priorities):
             self._maximum = max(self._maximum, float(priorities.max()))
@@ -213,7 +211,6 @@ class Prioritized(Sampler):
 
     def priorities(self, places: Array) -> Array:
         """See :meth:`Sampler.priorities`; NaN with alpha = 0, which does not keep them."""
-        self._apply_update()
         values = self._tree.values[places]
         if self.alpha == 0:
             return np.full(len(values), np.nan)
@@ -221,14 +218,12 @@ class Prioritized(Sampler):
 
     def follow(self, others: Sequence[Sampler]) -> None:
         """Take over the largest maximum, and the position of ``beta``'s schedule that is furthest."""
-        self._apply_update()
         for state in [other.state_dict() for other in others]:
             self._maximum = max(self._maximum, float(state["maximum"]))
             self._num_batches = max(self._num_batches, int(state["num_batches"]))
 
     def total(self) -> float:
         """The sum of all priorities to the power of alpha."""
-        self._apply_update()
         return self._tree.total()
 
     def clear(self) -> None:
@@ -248,7 +243,6 @@ class Prioritized(Sampler):
 
     def state_dict(self) -> State:
         """Priorities (to the power of alpha) up to the last that is not 0, the maximum, and the batch drawn last."""
-        self._apply_update()
         unused = int((self._tree.values != 0)[::-1].argmax()) if self._tree.values.any() else len(self._tree.values)
         return {
             "priorities": kept(self._tree.values[: len(self._tree.values) - unused]),
@@ -284,14 +278,13 @@ class Prioritized(Sampler):
         copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         if self.candidates is not None:
-            self._apply_update()
             copied._tree = copy.copy(self._tree)
         return copied
 
     def _reset(self) -> None:
         self._maximum = 1.0
         self._num_batches = 0
-        self._drawn = self._updated = None
+        self._drawn = None
         self._awaits_update = self._forgot = False
 
     def _replace(self, places: Array, value: float) -> None:
@@ -302,16 +295,6 @@ class Prioritized(Sampler):
             self._forgot = True
         else:
             self._drawn = None
-
-    def _apply_update(self) -> None:
-        if self._updated is None:
-            return
-        priorities, places = self._updated, self._drawn_places()
-        if self._forgot:
-            stored = places >= 0
-            priorities, places = priorities[stored], places[stored]
-        self._tree.put(places, priorities**self.alpha)
-        self._updated = None
 
     def _drawn_places(self) -> Array:
         if self._drawn is None:

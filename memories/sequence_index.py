@@ -251,7 +251,7 @@ class Sequences:
         self.clear()
         complete = list(zip(begin.tolist(), end.tolist(), strict=True))
         for name, array in arrays.items():
-            self._names.restore(name, self._circles(array), complete, Stream.of(state["complete"][name]))
+            self._names.restore(self._circles(array), complete, Stream.of(state["complete"][name]))
         columns.restore(state["opened"], arrays, (end[opened] % self._rows, opened))
         columns.restore(state["recent"], self._recent, slice(None))
         self._begin, self._end, self._episode, self._due, self._open = begin, end, episode, due, is_open

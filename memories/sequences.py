@@ -173,6 +173,7 @@ class SequenceMemory(ReplayMemory):
     def clear(self) -> None:
         """Forget every timestep."""
         super().clear()
+        self._candidates.clear()
         self._counts = None
 
     @property

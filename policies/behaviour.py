@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class Behaviour:
         Args:
             observation: [N, ...], in the layout of ``environments.spaces``. Not changed, and not kept.
             timestep: ``global_timestep``, for schedules.
-            lanes: lanes to act for, if the exploration has a state per lane; None for all.
+            lanes: act for these lanes only: row k belongs to ``lanes[k]``; None for all.
 
         Returns:
             Actions [N, ...] (a flat dictionary of arrays for a Dict or Tuple space), the values that the spec records
@@ -59,56 +59,46 @@ class Behaviour:
 
         Raises:
             ArgumentError: a user's exploration returns an invalid value.
+            ValueError: some lanes act, and the exploration has a state per lane, but no ``act_for``.
         """
+        if lanes is not None and len(lanes) == self.lanes and (lanes == np.arange(self.lanes)).all():
+            lanes = None
+        explore = self.exploration if lanes is None or self._begin_exploration is None else self._for_lanes(lanes)
         recurrent, requests = self.recurrent, self._noise
         draws = [request.draw(self._rng) for request in requests] if requests else ()
         if recurrent is None:
-            predictions, _ = self.executor.act(observation, draws)
+            predictions, following = self.executor.act(observation, draws)
         else:
+            if lanes is not None:
+                recurrent = {name: values[lanes] for name, values in recurrent.items()}
             features = {"observation": observation, "state": recurrent}
-            predictions, self.recurrent = self.executor.act(features, draws)
-        if lanes is None:
-            returned = self.exploration(predictions, timestep, self._rng)
-        else:
-            exploration: Any = self.exploration
-            returned = exploration.act_for(predictions, timestep, self._rng, lanes)
+            predictions, following = self.executor.act(features, draws)
+        returned = explore(predictions, timestep, self._rng)
         action, extras = returned if self._trusted else checked(self.exploration, returned, predictions, self._record)
         recorded: dict[str, Any] = {}
         for name in self._record:
             recorded[name] = extras[name] if name in extras else predictions[name]
-        if recurrent is not None:
+        if recurrent is not None and following is not None:
             recorded["state"] = recurrent
+            self._take_over(following, lanes)
         return action, recorded, predictions
 
-    def act_for(
-        self, observation: ArrayTree, timestep: int, lanes: Array
-    ) -> tuple[ArrayTree, dict[str, Any], dict[str, Any]]:
-        """Act for some of the lanes: row k belongs to ``lanes[k]``; otherwise like :meth:`act`.
-
-        Raises:
-            ValueError: the exploration has a state per lane, but no ``act_for``; or as for :meth:`act`.
-        """
-        if len(lanes) == self.lanes and (lanes == np.arange(self.lanes)).all():
-            return self.act(observation, timestep)
-        if self._begin_exploration is None:
-            exploring = None
-        elif hasattr(self.exploration, "act_for"):
-            exploring = lanes
-        else:
+    def _for_lanes(self, lanes: Array) -> Callable[..., Any]:
+        """The exploration of some lanes."""
+        exploration: Any = self.exploration
+        if not hasattr(exploration, "act_for"):
             raise ValueError(
-                f"{type(self.exploration).__name__} has a state per lane but no act_for: act for all"
+                f"{type(exploration).__name__} has a state per lane but no act_for: act for all"
                 f" {self.lanes} lanes in one call and in order, or use lanes=1"
             )
-        every = self.recurrent
-        if every is None:
-            return self.act(observation, timestep, exploring)
-        self.recurrent = {name: values[lanes] for name, values in every.items()}
-        try:
-            acted = self.act(observation, timestep, exploring)
-        finally:
-            following, self.recurrent = self.recurrent, every
-        self.recurrent = {name: _with_rows(values, lanes, following[name]) for name, values in every.items()}
-        return acted
+        act_for = exploration.act_for
+        return lambda predictions, timestep, rng: act_for(predictions, timestep, rng, lanes)
+
+    def _take_over(self, following: dict[str, Array], lanes: Array | None) -> None:
+        """Set the recurrent state of these lanes."""
+        if lanes is not None and self.recurrent is not None:
+            following = {name: _with_rows(values, lanes, following[name]) for name, values in self.recurrent.items()}
+        self.recurrent = following
 
     def begin(self, mask: Array) -> None:
         """Begin episodes where ``mask`` [N]: reset the recurrent state and the exploration there."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import all_finite, shortened
-from ..core.protocols import NO_LEGAL_ACTION, Array, ArraySpec
+from ..core.protocols import NO_LEGAL_ACTION, Array, ArraySpec, ArrayTree
 from .description import Normalization, Part
 
 
@@ -65,6 +65,12 @@ class ObservationsIn:
         if len(set(sizes.values())) > 1:
             raise ValueError(f"the entries of observation differ in batch size (None is a single one): {sizes}")
         return [array for array, _ in converted], converted[0][1]
+
+    def features(self, observation: Any) -> tuple[ArrayTree, bool]:
+        """Convert to a model's features, [B, ...]; otherwise like a call."""
+        arrays, single = self(observation)
+        names = [part.name for part in self._parts]
+        return dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0], single
 
     def _converted(self, part: Part, value: Any, what: str) -> tuple[Array, bool]:
         """Convert ``value`` to [B, ...] in the part's dtype; also returns whether it was a single one."""

@@ -34,8 +34,9 @@ class CheckpointStore:
     each file.
 
     Chunked arrays (see :mod:`axonrl.core.chunked_arrays`) are in further files, the parts (see
-    :mod:`.checkpoint_parts`). A new checkpoint links the parts that this store last wrote or read, and writes only new
-    items. Each folder is complete: it may be copied or removed independently of the others.
+    :mod:`.checkpoint_parts`). A new checkpoint links the parts of the one that this store last wrote or read, whose
+    state it must continue, and writes only new items. Each folder is complete: it may be copied or removed
+    independently of the others.
 
     Args:
         model_dir: the run's directory; created by the first writer.

@@ -1,4 +1,4 @@
-"""Cache of converted programs, in the run folder and in a folder shared by all runs."""
+"""Cache of converted programs, in a folder shared by all runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ import numpy as np
 from ..core.errors import CheckpointError
 from .arrays import load_arrays, save_arrays
 from .files import make_folders
-from .record import FILE
 
-FOLDER = "litert"
 PROGRAMS = "programs"
 VARIABLE = "AXONRL_CACHE"
 """Environment variable: the shared folder; empty for none."""
@@ -50,38 +48,6 @@ def program_folder() -> Path | None:
     return None if folder is None else folder / PROGRAMS
 
 
-class ProgramCache:
-    """Caches bytes by name, each with a key of its source.
-
-    Args:
-        folder: the run folder, used once it holds a run.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._made: dict[str, tuple[str, bytes]] = {}
-
-    def __call__(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
-        """Content of this name and key, from the run folder or the shared one; otherwise made by ``make``."""
-        path = self._path(name)
-        content = _read(path, key) if _is_there(path) else None
-        if content is None:
-            content = shared(name, key, make)
-            self._made[name] = key, content
-            self.keep()
-        return content
-
-    def keep(self) -> None:
-        """Write new content; without a run, later, so that a failed or untrained model leaves nothing behind."""
-        if (self._folder.parent / FILE).exists():
-            for name, (key, content) in self._made.items():
-                _write(self._path(name), key, content, logging.WARNING)
-            self._made.clear()
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.safetensors"
-
-
 def shared(name: str, key: str, make: Callable[[], bytes]) -> bytes:
     """Content of this name and key from the shared folder; otherwise made by ``make``, and stored there."""
     folder = shared_folder()
@@ -91,7 +57,7 @@ def shared(name: str, key: str, make: Callable[[], bytes]) -> bytes:
     content = _read(path, key) if _is_there(path) else None
     if content is None:
         content = make()
-        _write(path, key, content, logging.INFO)
+        _write(path, key, content)
         remove_oldest()
     else:
         with contextlib.suppress(OSError):
@@ -198,10 +164,10 @@ def _read(path: Path, key: str) -> bytes | None:
     return content
 
 
-def _write(path: Path, key: str, content: bytes, level: int) -> None:
+def _write(path: Path, key: str, content: bytes) -> None:
     about = {"key": key, "sha256": hashlib.sha256(content).hexdigest()}
     try:
         make_folders(path.parent)
         save_arrays(path, {"program": np.frombuffer(content, np.uint8)}, about)
     except (CheckpointError, OSError) as error:  # only a cache
-        logger.log(level, "the converted program cannot be cached in %s: %s", path.parent, error)
+        logger.info("the converted program cannot be cached in %s: %s", path.parent, error)

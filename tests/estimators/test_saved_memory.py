@@ -1,6 +1,5 @@
 """What a run's memory leaves in its folder: parts of checkpoints, and files that are mapped."""
 
-import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from axonrl import Agent
-from axonrl.errors import ArgumentError
 from axonrl.memories import ReplayMemory
 from axonrl.run_dir import checkpoint_folder
 from axonrl.tests.estimators.fakes import Counting, agent, differences, linear_model, snapshot
@@ -32,24 +30,20 @@ def test_a_run_with_parts_and_files_resumes_exactly(tmp_path: Path) -> None:
     trained(tmp_path / "whole", 120)
     for timesteps in (30, 50, 40):  # another memory each time: in RAM, in files, in files again
         trained(tmp_path / "run", timesteps, None if timesteps == 30 else "memory")
-        gc.collect()
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "run")) == []
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     assert len(list(newest.glob("part-*"))) > 1
-    assert (tmp_path / "run" / "memory" / "layout.json").exists()
+    assert list((tmp_path / "run" / "memory").iterdir()) == []
 
 
 def test_a_memory_in_files_is_recorded_and_loaded(tmp_path: Path) -> None:
     run = tmp_path / "run"
     trained(run, 30, "memory")
-    gc.collect()
     assert json.loads((run / "run.json").read_text())["memory"]["path"] == "memory"
     run.rename(tmp_path / "moved")  # a relative path moves along
     loaded = Agent.load(tmp_path / "moved", model_fn=linear_model)
     loaded.train(Counting(), 8, 2, timesteps=30)
-    with pytest.raises(ArgumentError, match="in use by another memory of this process") as caught:
-        trained(tmp_path / "other", 30, str(tmp_path / "moved" / "memory"))
-    assert caught.value.argument == "path"
+    assert (tmp_path / "moved" / "memory").is_dir()
     assert loaded.global_timestep == 60
 
 

@@ -14,7 +14,7 @@ from gymnasium.spaces import Discrete
 
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.errors import ArgumentError
-from axonrl.estimators import monitor
+from axonrl.estimators import loop
 from axonrl.explorations import EpsilonGreedy, Linear
 from axonrl.hooks import EvaluationHook, Hook, LoggingHook, NaNGuard, SummaryHook
 from axonrl.hooks.events import BeginFacts, EpisodeFacts
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("traced_once")
 def test_a_hook_that_goes_by_the_clock_is_called_now_and_then(
     look_secs: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor, "LOOK_SECS", look_secs)
+    monkeypatch.setattr(loop, "LOOK_SECS", look_secs)
     looked, notes = [], Notes()
 
     class Waiting(Hook):

@@ -17,6 +17,7 @@ from axonrl.estimators.limits import Goal, UpdateSchedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.hooks import Hooks
 from axonrl.hooks.events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, TimestepFacts
+from axonrl.run_dir.snapshot import Counters
 from axonrl.tests.hooks.conftest import FakeSession as OfHooks
 
 EXPERIMENT = """
@@ -118,7 +119,7 @@ class FakeAgent:
     def train(self, env: Any, *, hooks: Sequence[Any], cluster: Any = None, **given: Any) -> FakeAgent:
         self.envs.append(env)
         goal = Goal(**{name: given.pop(name, None) for name in vars(Goal())})
-        self.train_arguments = {**given, **goal.limits(self).given()}
+        self.train_arguments = {**given, **goal.limits(Counters(global_timestep=self.global_timestep)).given()}
         max_timesteps = goal.max_timesteps or 0
         if self.failures:
             raise self.failures.pop()

@@ -157,7 +157,7 @@ def test_what_eval_found_has_a_file_of_its_own(session: Any, tmp_path: Path) -> 
     hook.end(session, END)
     assert (tmp_path / EVAL).read_text() == (
         "global_timestep,name,value,offline_steps\n"
-        "4,eval_loss,0.5,0\n4,eval/q, mean,3.0,0\n6,eval_loss,0.25,0\n6,eval/q, mean,3.0,0\n"
+        '4,eval_loss,0.5,0\n4,"eval/q, mean",3.0,0\n6,eval_loss,0.25,0\n6,"eval/q, mean",3.0,0\n'
     )
     resumed = type(session)(tmp_path, timestep=4, episode=1)
     hook, _ = begin(resumed)
@@ -182,9 +182,9 @@ def test_evaluations_of_updates_without_timesteps_are_told_apart(session: Any, t
 
 
 def test_empty_columns_and_names_with_commas(tmp_path: Path) -> None:
-    (tmp_path / EVALUATIONS).write_text("header\n4,4.0,0.5,2.0,3,1.0,,,,,,,a,b\n")
+    (tmp_path / EVALUATIONS).write_text('header\n4,4.0,0.5,2.0,3,1.0,,,,,,,"a,b"\n')
     assert read_evaluations(tmp_path) == [Evaluation(4, 4.0, 0.5, 2.0, 3, 1.0, environment="a,b")]
-    (tmp_path / EVAL).write_text("header\n4,eval/q, 7,3.0,0\n6,eval_loss,nan,9\n")
+    (tmp_path / EVAL).write_text('header\n4,"eval/q, 7",3.0,0\n6,eval_loss,nan,9\n')
     first, second = read_eval(tmp_path)
     assert first == Found(4, "eval/q, 7", 3.0)
     assert (*second[:2], second.offline_steps) == (6, "eval_loss", 9)

@@ -1,4 +1,4 @@
-"""Converted programs in the run folder, kept and found again or made again; and digests of a user's code."""
+"""Converted programs, kept and found again or made again; and digests of a user's code."""
 
 import importlib
 import logging
@@ -18,7 +18,7 @@ from axonrl.estimators import program_cache
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.run_dir import programs
-from axonrl.run_dir.programs import ProgramCache
+from axonrl.run_dir.programs import shared
 from axonrl.run_dir.sources import digest_of, recorded
 from axonrl.runtimes import executor_choice
 from axonrl.runtimes.litert.conversion import convert
@@ -27,7 +27,6 @@ from axonrl.tests.estimators.fakes import Counting, agent, differences, snapshot
 from axonrl.tests.run_dir.states import truncate
 
 CONTENT = bytes(range(200))
-BOTH, ACTOR = "litert/actor-and-learner.safetensors", "litert/actor.safetensors"
 
 
 def never() -> bytes:
@@ -38,66 +37,36 @@ def returning(content: bytes) -> Callable[[], bytes]:
     return lambda: content
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A folder that holds a run, as far as the cache looks."""
-    (tmp_path / "run.json").write_text("{}")
-    return tmp_path
-
-
 @pytest.fixture(autouse=True)
-def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that other tests converted is found."""
-    monkeypatch.setenv(programs.VARIABLE, "")
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shared folder: nothing that other tests converted is found."""
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "shared"))
+    return tmp_path / "shared"
 
 
 def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno >= level]
 
 
-def test_what_was_made_is_found_again_by_name_and_key(run: Path) -> None:
-    assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
-    assert ProgramCache(run / "litert")("actor", "k", never) == CONTENT
-    assert ProgramCache(run / "litert")("learner", "k", returning(b"other")) == b"other"
-    assert ProgramCache(run / "litert")("actor", "k", never) == CONTENT
-    assert sorted(path.name for path in (run / "litert").iterdir()) == ["actor.safetensors", "learner.safetensors"]
-
-
-def test_another_key_is_said_and_made_again(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "axonrl")
-    cache = ProgramCache(run / "litert")
-    cache("actor", "old", returning(CONTENT))
-    assert caplog.messages == []
-    assert cache("actor", "new", returning(b"new one")) == b"new one"
-    path = run / "litert" / "actor.safetensors"
-    assert caplog.messages == [f"{path} is for another model or other versions and will be converted again"]
-    assert cache("actor", "new", never) == b"new one"
-
-
-def test_without_a_run_nothing_is_written_until_there_is_one(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    cache = ProgramCache(folder / "litert")
-    assert cache("actor", "k", returning(CONTENT)) == CONTENT
-    cache.keep()
-    assert list(tmp_path.rglob("*")) == []
-    folder.mkdir()
-    cache.keep()
-    assert list(folder.rglob("*")) == []
-    (folder / "run.json").write_text("{}")
-    cache.keep()
-    assert ProgramCache(folder / "litert")("actor", "k", never) == CONTENT
-    (folder / "litert" / "actor.safetensors").unlink()
-    cache.keep()  # once is enough
-    assert list((folder / "litert").iterdir()) == []
+def test_what_was_made_is_found_again_by_name_and_key(folder: Path) -> None:
+    assert shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert shared("actor", "k", never) == CONTENT
+    assert shared("learner", "k", returning(b"other")) == b"other"
+    assert shared("actor", "l", returning(b"another")) == b"another"
+    assert shared("actor", "k", never) == CONTENT
+    assert len([*folder.iterdir()]) == 3
+    truncate(folder / "actor-k.safetensors")
+    assert shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert shared("actor", "k", never) == CONTENT  # it was replaced
 
 
 def test_no_flipped_bit_gives_another_program(
-    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is read is what was written; whatever else there is made again, and said."""
     caplog.set_level(logging.INFO, "axonrl")
-    cache, path = ProgramCache(run / "litert"), run / "litert" / "actor.safetensors"
-    cache("actor", "k", returning(CONTENT))
+    path = folder / "actor-k.safetensors"
+    shared("actor", "k", returning(CONTENT))
     whole = path.read_bytes()
     monkeypatch.setattr(programs, "save_arrays", lambda *args: None)  # waiting for the disk would take seconds
     for place in range(0, 8 * len(whole), 11):
@@ -111,7 +80,7 @@ def test_no_flipped_bit_gives_another_program(
             made.append(1)
             return b"made again"
 
-        found = cache("actor", "k", make)
+        found = shared("actor", "k", make)
         assert found == (b"made again" if made else CONTENT)
         assert len(caplog.messages) == len(made)
         if place // 8 >= len(whole) - len(CONTENT):
@@ -120,18 +89,19 @@ def test_no_flipped_bit_gives_another_program(
 
 @pytest.mark.parametrize("obstacle", ["a file for the folder", "a folder for the file", "disk full"])
 def test_a_cache_that_cannot_be_written_costs_only_time(
-    obstacle: str, run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    obstacle: str, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "axonrl")
     if obstacle == "a file for the folder":
-        (run / "litert").write_text("mine")
+        folder.write_text("mine")
     elif obstacle == "a folder for the file":
-        (run / "litert" / "actor.safetensors" / "mine").mkdir(parents=True)
+        (folder / "actor-k.safetensors" / "mine").mkdir(parents=True)
     else:
         monkeypatch.setattr(programs, "save_arrays", raising(CheckpointError("the disk is full")))
     for _ in range(2):
         caplog.clear()
-        assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
-        assert said(caplog, logging.WARNING)[-1].startswith("the converted program cannot be cached in ")
+        assert shared("actor", "k", returning(CONTENT)) == CONTENT
+        assert said(caplog, logging.INFO)[-1].startswith("the converted program cannot be cached in ")
 
 
 def raising(error: Exception) -> Any:
@@ -144,20 +114,18 @@ def raising(error: Exception) -> Any:
 CRASHING = (
     DYING
     + """
-import pathlib, sys
-from axonrl.run_dir.programs import ProgramCache
-folder = pathlib.Path(sys.argv[1])
+from axonrl.run_dir.programs import shared
 for k in range(1, 100):
     child = os.fork()
     if child == 0:
         die_before_call(k)
-        ProgramCache(folder)("actor", str(k), lambda: bytes([k]) * 1000)
+        shared("actor", str(k), lambda: bytes([k]) * 1000)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     def make():
         print("made", flush=True)
         return bytes([k]) * 1000
-    assert ProgramCache(folder)("actor", str(k), make) == bytes([k]) * 1000
+    assert shared("actor", str(k), make) == bytes([k]) * 1000
     print(status, flush=True)
     if status == 0:
         break
@@ -165,41 +133,21 @@ for k in range(1, 100):
 )
 
 
-def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(run: Path) -> None:
-    lines = run_dying(CRASHING, str(run / "litert"))
+def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(folder: Path) -> None:
+    lines = run_dying(CRASHING)
     assert lines[0] == "made"  # killed before anything was there
     assert lines[-2:] == ["9", "0"]  # killed after it was in place; not killed
-    assert [path.name for path in (run / "litert").iterdir()] == ["actor.safetensors"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "shared"))
-    return tmp_path / "shared"
-
-
-def test_another_run_finds_the_program(run: Path, folder: Path) -> None:
-    assert ProgramCache(run / "litert")("actor", "k", returning(CONTENT)) == CONTENT
-    other = run / "other"
-    other.mkdir()
-    (other / "run.json").write_text("{}")
-    assert ProgramCache(other / "litert")("actor", "k", never) == CONTENT
-    assert (other / "litert/actor.safetensors").read_bytes() == (folder / "actor-k.safetensors").read_bytes()
-    truncate(folder / "actor-k.safetensors")
-    assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
-    assert programs.shared("actor", "k", never) == CONTENT  # it was replaced
-    assert ProgramCache(run / "none")("actor", "other", returning(b"new")) == b"new"
-    assert ProgramCache(run / "none")("learner", "k", returning(b"its own")) == b"its own"
+    assert len([*folder.glob("[!.]*")]) == len([line for line in lines if line != "made"])
 
 
 def test_the_programs_used_longest_ago_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for second, key in enumerate("abc"):
-        programs.shared("actor", key, returning(CONTENT))
+        shared("actor", key, returning(CONTENT))
         os.utime(folder / f"actor-{key}.safetensors", (second, second))
     size = (folder / "actor-a.safetensors").stat().st_size
     monkeypatch.setattr(programs, "MAX_BYTES", 3 * size)
-    programs.shared("actor", "a", never)  # used now
-    programs.shared("actor", "d", returning(CONTENT))
+    shared("actor", "a", never)  # used now
+    shared("actor", "d", returning(CONTENT))
     assert sorted(path.stem for path in folder.iterdir()) == ["actor-a", "actor-c", "actor-d"]
 
 
@@ -208,11 +156,12 @@ def test_without_a_folder_that_can_be_written_nothing_is_shared(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "file"))
-    assert programs.shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert shared("actor", "k", returning(CONTENT)) == CONTENT
     assert said(caplog, logging.WARNING) == []
 
 
 def test_where_the_shared_folder_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(programs.VARIABLE, "")
     assert programs.shared_folder() is None
     monkeypatch.setenv(programs.VARIABLE, "/x/programs")
     assert programs.shared_folder() == Path("/x/programs")
@@ -237,9 +186,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[tuple[str
     return found
 
 
-def test_a_new_agent_goes_on_without_converting(
-    conversions: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_agent_goes_on_without_converting(conversions: list[tuple[str, ...]], tmp_path: Path) -> None:
     """For training, for evaluation and for predictions; and to the same weights."""
 
     def train(name: str, timesteps: int, **model: Any) -> Agent:
@@ -256,29 +203,10 @@ def test_a_new_agent_goes_on_without_converting(
     expected = acts()
     # Equal models convert once; acting alone is another program.
     assert conversions == [("act", "train"), ("act",)]
-    assert {str(path.relative_to(tmp_path / "parts")) for path in tmp_path.glob("parts/litert/*")} == {BOTH, ACTOR}
-    assert (tmp_path / "whole" / BOTH).read_bytes() == (tmp_path / "parts" / BOTH).read_bytes()  # both keep it
-    files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")}
-    monkeypatch.setenv(programs.VARIABLE, "")  # what is in the run folder is enough
     assert acts() == expected
     train("parts", 60, model=None)
     assert len(conversions) == 2
     assert differences(snapshot(tmp_path / "whole"), snapshot(tmp_path / "parts")) == []
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("parts/litert/*")} == files
-
-
-def test_a_run_folder_that_cannot_be_written_is_evaluated_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    trained = agent(tmp_path).train(Counting(), 8, timesteps=8)
-    expected = trained.evaluate(Counting(), 2)
-    before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(programs, "save_arrays", raising(PermissionError(30, "Read-only file system")))
-    assert agent(tmp_path).evaluate(Counting(), 2) == expected
-    assert [message for message in said(caplog, logging.WARNING) if "cannot be cached" in message] == [
-        f"the converted program cannot be cached in {tmp_path / 'litert'}: [Errno 30] Read-only file system"
-    ]
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_an_untrained_model_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -288,9 +216,7 @@ def test_an_untrained_model_leaves_nothing_behind(tmp_path: Path) -> None:
         one.predict(np.zeros((1, 2), np.float32))
     assert one.evaluate(Counting(), 1)["episodes"] == 1
     assert one.predict(np.zeros((1, 2), np.float32))["action"].shape == (1,)
-    assert list(tmp_path.rglob("*")) == []
-    one.train(Counting(), 8, timesteps=8)  # now there is a run to keep them in
-    assert {path.name for path in (folder / "litert").iterdir()} == {Path(BOTH).name, Path(ACTOR).name}
+    assert not folder.exists()
 
 
 PROGRAM = """\
