@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ....hooks.progress import error_console, shown_above
-from .loop import Record, Settings
+from .loop import Record
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -23,17 +23,12 @@ class Bar:
 
     Args:
         record: what is shown.
-        settings: the limit (of episodes, else of timesteps, else of updates), and over how many episodes means are.
+        limits: by unit; the first finite one counts.
+        horizon: over how many episodes means are.
     """
 
-    def __init__(self, record: Record, settings: Settings) -> None:
-        self._record = record
-        self._horizon = settings.mean_horizon
-        limits = {
-            "episodes": settings.num_episodes,
-            "timesteps": settings.num_timesteps,
-            "updates": settings.num_updates,
-        }
+    def __init__(self, record: Record, limits: Mapping[str, float], horizon: int) -> None:
+        self._record, self._horizon = record, horizon
         self.unit = next((name for name, limit in limits.items() if limit < math.inf), "episodes")
         self.total = limits[self.unit] if limits[self.unit] < math.inf else None
         self._bar: Progress | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from axonrl.compat.tensorforce import run as command
 from axonrl.compat.tensorforce.execution.bar import Bar
-from axonrl.compat.tensorforce.execution.loop import Record, Settings
+from axonrl.compat.tensorforce.execution.loop import Record
 from axonrl.compat.tensorforce.execution.runner import Runner
 from axonrl.compat.tensorforce.spaces.errors import TensorforceError
 
@@ -188,7 +188,7 @@ def test_batched_calls_take_all_lanes_at_once() -> None:
         ("abort", [None, 2], [0, 1]),
     ]
     runner.run(num_episodes=1, batch_agent_calls=True)
-    assert agent.calls[-2:] == [("observe", [1], [0]), "reset"]  # the second lane's end is not observed any more
+    assert agent.calls[-2:] == [("observe", 1, 0), "reset"]  # the second lane's end is not observed any more
     assert runner.episodes == 1
 
 
@@ -330,10 +330,10 @@ def test_the_bar_shows_the_first_limit() -> None:
     record.episodes, record.timesteps = 2, 1500
     record.episode_rewards, record.episode_timesteps = [1.0, 4.0, 5.0], [10, 20, 30]
     record.episode_seconds, record.episode_agent_seconds = [1.0, 2.0, 2.0], [1.0, 0.5, 0.5]
-    bar = Bar(record, Settings(num_timesteps=3000, num_updates=5, mean_horizon=2))
+    bar = Bar(record, {"episodes": math.inf, "timesteps": 3000, "updates": 5}, 2)
     assert (bar.unit, bar.total) == ("timesteps", 3000)
     assert bar.text() == "1,500/3,000 timesteps | return 4.5 | 25 timesteps an episode | agent 25%"
-    bar = Bar(Record(), Settings())
+    bar = Bar(Record(), {"episodes": math.inf}, 1)
     assert (bar.unit, bar.total) == ("episodes", None)
     assert bar.text() == "0 episodes"
 
