@@ -31,7 +31,7 @@ from ..spaces import readers
 from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, read_values
 from . import interaction
-from .acting import Chooser
+from .acting import Acted, Chooser
 
 if TYPE_CHECKING:
     from .companions import Agent
@@ -160,7 +160,7 @@ class ActOnly:
 
         def acting(features: Any, held: Any, *_: Any) -> tuple[dict[str, Array], dict[str, Array] | None]:
             predictions, following = program({"observation": features, "state": held} if held else features)
-            return choose(predictions, features, choose.greedy, nothing), following
+            return choose(Acted(predictions, features, choose.greedy), nothing), following
 
         self.acting = acting
         self._closed = False
