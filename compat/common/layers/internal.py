@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from ..refusals import choice, refuse
 from ..value_specs import ValueSpec
 from .layer import Layer, Step, Tensor, Transform, projected
 
@@ -33,7 +32,7 @@ class Cell:
 
     def __init__(self, layer: Layer, kind: str, features: int, units: int) -> None:
         self.units = units
-        self._kind = choice(f"{layer.place}: cell", kind, ("gru", "lstm"))
+        self._kind = kind
         gates = units * {"gru": 3, "lstm": 4}[kind]
         orthogonal = keras.initializers.Orthogonal
         self._kernel = layer.variable("kernel", (features, gates), orthogonal())
@@ -104,8 +103,6 @@ class Recurrent(Transform):
         super().__init__(place, inputs, size, **ends)
         self._length, features = self.require(2)
         self._final, self._joined = return_final_state, return_final_state and cell == "lstm"
-        if self._joined and (size % 2 or size == 0):
-            refuse(f"{place}: size", f"must be even, for the final state of an LSTM has two parts; got {size}", size)
         self._cell = Cell(self, cell, features, self.units // 2 if self._joined else self.units)
         self.ends(*([] if return_final_state else [self._length]), bias="output_bias")
 

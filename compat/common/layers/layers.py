@@ -9,7 +9,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from ..refusals import choice, refuse
+from ..refusals import refuse
 from ..value_specs import ValueSpec
 from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
 
@@ -56,10 +56,8 @@ class Embedding(Transform):
         values = 2 if inputs.type == "bool" else inputs.num_values
         self._count, self._max_norm = num_embeddings or values or 0, max_norm
         if self._count < (values or 1):
-            argument = f"{place}: num_embeddings"
-            refuse(
-                argument, f"must be the number of values, at least {values or 1}; got {num_embeddings}", num_embeddings
-            )
+            problem = f"must be the number of values, at least {values or 1}; got {num_embeddings}"
+            refuse(f"{place}: num_embeddings", problem, num_embeddings)
         stddev = min(0.1, math.sqrt(2.0 / (self._count + self.units)))
         initial = keras.initializers.TruncatedNormal(stddev=stddev)
         self._kernel = self.variable("kernel", (self._count, self.units), initial)
@@ -76,7 +74,7 @@ class Embedding(Transform):
 
 
 class Convolution(Transform):
-    """A convolution over one axis, or two; the last one has the channels."""
+    """A convolution over all axes but the last one, which has the channels."""
 
     ACTIVATION = "relu"
     AXES = 1
@@ -94,20 +92,17 @@ class Convolution(Transform):
     ) -> None:
         super().__init__(place, inputs, size, **ends)
         *axes, channels = self.require(self.AXES + 1)
-        windows = _each(f"{place}: window", window, self.AXES)
-        self._strides = _each(f"{place}: stride", stride, self.AXES)
-        self._dilations = _each(f"{place}: dilation", dilation, self.AXES)
+        windows, self._strides, self._dilations = (_each(self.AXES, one) for one in (window, stride, dilation))
         if max(self._strides) > 1 and max(self._dilations) > 1:
             refuse(f"{place}: dilation", f"must be 1 where the stride is not, got {dilation!r}", dilation)
-        spans = [(size - 1) * holes + 1 for size, holes in zip(windows, self._dilations, strict=True)]
-        self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
+        spans = [(one - 1) * holes + 1 for one, holes in zip(windows, self._dilations, strict=True)]
+        self._padding = padding.upper()
         self._kernel = self.kernel(*windows, channels, self.units)
         self.ends(*_windowed(place, axes, spans, self._strides, padding))
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        x = tf.nn.convolution(
-            x, tf.convert_to_tensor(self._kernel), self._strides, self._padding, dilations=self._dilations
-        )
+        kernel = tf.convert_to_tensor(self._kernel)
+        x = tf.nn.convolution(x, kernel, self._strides, self._padding, dilations=self._dilations)
         return self.finish(x, step)
 
 
@@ -118,7 +113,7 @@ class Convolution2d(Convolution):
 
 
 class WindowPooling(Layer):
-    """The mean or the maximum of windows over one axis, or two."""
+    """The mean or the maximum of windows over all axes but the last one."""
 
     AXES = 1
 
@@ -133,10 +128,8 @@ class WindowPooling(Layer):
     ) -> None:
         super().__init__(place, inputs)
         *axes, channels = self.require(self.AXES + 1)
-        self._kind = {"average": "AVG", "max": "MAX"}[choice(f"{place}: reduction", reduction, ("average", "max"))]
-        self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
-        self._windows = _each(f"{place}: window", window, self.AXES)
-        self._strides = _each(f"{place}: stride", stride, self.AXES)
+        self._windows, self._strides = _each(self.AXES, window), _each(self.AXES, stride)
+        self._kind, self._padding = {"average": "AVG", "max": "MAX"}[reduction], padding.upper()
         self.returns(*_windowed(place, axes, self._windows, self._strides, padding), channels)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
@@ -161,15 +154,14 @@ class Pooling(Layer):
 
     def __init__(self, place: str, inputs: ValueSpec, reduction: str) -> None:
         super().__init__(place, inputs)
-        shape = self.require(1, 2, 3, 4, 5)
-        self._reduction = choice(f"{place}: reduction", reduction, ("concat", *self.REDUCTIONS))
-        self.returns(math.prod(shape) if reduction == "concat" else shape[-1])
+        *self._axes, last = self.require(1, 2, 3, 4, 5)
+        self._reduce = self.REDUCTIONS.get(reduction)
+        self.returns(last if self._reduce else math.prod(inputs.shape))
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        if self._reduction == "concat":
+        if self._reduce is None:
             return tf.reshape(x, [-1, *self.output.shape])
-        axes = list(range(1, len(self.inputs.shape)))
-        return self.REDUCTIONS[self._reduction](x, axis=axes) if axes else x
+        return self._reduce(x, axis=list(range(1, len(self._axes) + 1))) if self._axes else x
 
 
 class Reshape(Layer):
@@ -198,15 +190,13 @@ class Activation(Layer):
 
     def __init__(self, place: str, inputs: ValueSpec, nonlinearity: str) -> None:
         super().__init__(place, inputs)
-        self._name = choice(f"{place}: nonlinearity", nonlinearity, ACTIVATIONS)
-        if self._name in ("crelu", "softmax"):  # over the last axis, which must not be the batch's
-            *axes, last = self.require(*range(1, 6))
-            self.returns(*axes, 2 * last if self._name == "crelu" else last)
-        else:
-            self.returns(*self.require(*range(6)))
+        self._function = ACTIVATIONS[nonlinearity]
+        # Over the last axis, which must not be the batch's.
+        shape = self.require(*range(nonlinearity in ("crelu", "softmax"), 6))
+        self.returns(*shape[:-1], 2 * shape[-1]) if nonlinearity == "crelu" else self.returns(*shape)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        return ACTIVATIONS[self._name](x)
+        return self._function(x)
 
 
 class Dropout(Layer):
@@ -221,12 +211,8 @@ class Dropout(Layer):
         return dropped(x, self._rate, step)
 
 
-def _each(argument: str, value: int | Sequence[int], axes: int) -> list[int]:
-    """One number for each axis."""
-    numbers = [value] * axes if isinstance(value, int) else list(value)
-    if len(numbers) != axes or min(numbers) < 1:
-        refuse(argument, f"must be a number of at least 1, or {axes} of them; got {value!r}", value)
-    return numbers
+def _each(axes: int, value: int | Sequence[int]) -> list[int]:
+    return [value] * axes if isinstance(value, int) else list(value)
 
 
 def _windowed(

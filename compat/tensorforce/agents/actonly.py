@@ -34,7 +34,7 @@ from . import interaction
 from .acting import Acted, Chooser
 
 if TYPE_CHECKING:
-    from .companions import Agent
+    from .companions import AgentCore
     from .learner import Learner
 
 WHY: Final = "act_only_why_not"
@@ -48,7 +48,7 @@ _MADE: weakref.WeakKeyDictionary[Any, FrozenProgram | bytes | str] = weakref.Wea
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(agent: Agent, directory: Path) -> str | None:
+def write(agent: AgentCore, directory: Path) -> str | None:
     """Write the folder, in the place of an earlier one; where it cannot be made, there is none.
 
     Returns:
@@ -81,7 +81,7 @@ def write(agent: Agent, directory: Path) -> str | None:
     return None
 
 
-def _described(agent: Agent, learning: Learner) -> dict[str, Any]:
+def _described(agent: AgentCore, learning: Learner) -> dict[str, Any]:
     """The JSON contents besides the other files' names and hashes."""
     predict = learning.program.predict
     return {

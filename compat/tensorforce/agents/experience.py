@@ -15,20 +15,19 @@ from ..spaces import readers
 from ..spaces.errors import TensorforceError, as_array, integer, refuse
 from ..spaces.specs import MASK
 from . import interaction
-from .companions import Agent, read_path
-from .parallel import Timestep
-from .saved_files import read_arrays
+from .companions import AgentCore, Timestep
+from .files import read_arrays, read_path
 
 Row: TypeAlias = "tuple[Timestep, int]"
 """A timestep and its terminal."""
 _WHERE = "Agent.experience"
 
 
-def check_idle(agent: Agent, method: str) -> None:
+def check_idle(agent: AgentCore, method: str) -> None:
     """Refuse a call while an episode is running, that of ``experience`` among them for ``pretrain``."""
     agent.check_open(method)
     for index, lane in enumerate(agent.lanes):
-        if lane.running:
+        if lane.pending is not None or lane.steps:
             problem = f"an episode of parallel index {index} is running: finish it, or call reset()"
             raise TensorforceError(f"Agent.{method}: {problem}", "parallel", index)
     if method == "pretrain" and agent.fed.steps:
@@ -37,7 +36,7 @@ def check_idle(agent: Agent, method: str) -> None:
 
 
 def read(
-    agent: Agent, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any, where: str = _WHERE
+    agent: AgentCore, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any, where: str = _WHERE
 ) -> list[Row]:
     """Timesteps from the arguments of :meth:`.agents.TensorforceAgent.experience`, checked; nothing is stored."""
     terminals = as_array(f"{where}: terminal", terminal)
@@ -76,7 +75,7 @@ def _each(where: str, what: str, given: Any, count: int) -> list[Any]:
     return list(given)
 
 
-def _row(where: str, agent: Agent, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any) -> Row:
+def _row(where: str, agent: AgentCore, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any) -> Row:
     features = agent.read_states(where, states)
     action = readers.read_actions(where, actions, agent.actions_values)
     for name, spec in agent.actions_values.flat.items():
@@ -91,7 +90,7 @@ def _allows(mask: Array, action: Array) -> bool:
     return bool(np.take_along_axis(mask, action[..., None], -1).all())
 
 
-def feed(agent: Agent, rows: Iterable[Row]) -> None:
+def feed(agent: AgentCore, rows: Iterable[Row]) -> None:
     """Store timesteps; those of an episode that has not ended wait for its end."""
     fed, index, learning = agent.fed, agent.parallel_interactions, agent.learning
     if learning is None:
@@ -109,7 +108,7 @@ def feed(agent: Agent, rows: Iterable[Row]) -> None:
             agent.preprocessing.reset(index)
 
 
-def update(agent: Agent, overrides: Mapping[str, float]) -> None:
+def update(agent: AgentCore, overrides: Mapping[str, float]) -> None:
     """One update, if there is enough for it; else random parameters stay as they are.
 
     Raises:
@@ -131,7 +130,7 @@ def update(agent: Agent, overrides: Mapping[str, float]) -> None:
 # -- recorded traces --------------------------------------------------------------------------------------------------
 
 
-def pretrain(agent: Agent, directory: Any, num_iterations: Any, num_traces: Any, num_updates: Any) -> None:
+def pretrain(agent: AgentCore, directory: Any, num_iterations: Any, num_traces: Any, num_updates: Any) -> None:
     """See :meth:`.agents.TensorforceAgent.pretrain`; all traces are read before any is fed."""
     where = "Agent.pretrain"
     iterations = integer(f"{where}: num_iterations", num_iterations, at_least=1)
@@ -154,7 +153,7 @@ def pretrain(agent: Agent, directory: Any, num_iterations: Any, num_traces: Any,
             update(agent, {})
 
 
-def _read_trace(where: str, path: Path, agent: Agent) -> Sequence[Row]:
+def _read_trace(where: str, path: Path, agent: AgentCore) -> Sequence[Row]:
     arrays = read_arrays(where, path)
     states, actions = agent.states_values.flat, agent.actions_values.flat
     masks = [f"{name}{MASK}" for name, spec in actions.items() if spec.type == "int"]

@@ -12,17 +12,17 @@ from ....core.protocols import Array
 from ..spaces import readers
 from ..spaces.errors import refuse
 from ..spaces.specs import Values
-from .parallel import Parallel, Timestep
+from .companions import Parallel, Timestep
 
 if TYPE_CHECKING:
-    from .companions import Agent
+    from .companions import AgentCore
     from .learner import Learner
 
 _UTIL = f"{__name__.rpartition('.agents.')[0]}.util"
 
 
 def act(
-    agent: Agent,
+    agent: AgentCore,
     states: Any,
     internals: Any,
     parallel: Any,
@@ -80,7 +80,7 @@ def actions_out(actions: Values) -> readers.Converter:
     return lambda arrays: actions.nested({name: array.astype(types[name])[()] for name, array in arrays.items()})
 
 
-def _held(agent: Agent, chosen: list[int]) -> dict[str, Array] | None:
+def _held(agent: AgentCore, chosen: list[int]) -> dict[str, Array] | None:
     """Internal states [K, ...] of lanes, none of which waits for an observe; None for a model without."""
     for index in chosen:
         if agent.lanes[index].pending is not None:
@@ -89,7 +89,7 @@ def _held(agent: Agent, chosen: list[int]) -> dict[str, Array] | None:
 
 
 def seen_by(
-    agent: Agent, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
+    agent: AgentCore, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
 ) -> Callable[[int, dict[str, Array]], dict[str, Array]]:
     """From a lane and its row to what the model sees, by ``apply`` or ``peek`` of preprocessing; masks stay."""
     names = agent.states_values.flat
@@ -97,7 +97,7 @@ def seen_by(
 
 
 def observe(
-    agent: Agent, reward: Any, terminal: Any, parallel: Any, query: Any, next_states: Any, given: Mapping[str, Any]
+    agent: AgentCore, reward: Any, terminal: Any, parallel: Any, query: Any, next_states: Any, given: Mapping[str, Any]
 ) -> Any:
     """See :meth:`.agent.Agent.observe`. All lanes are checked before anything changes."""
     where = "Agent.observe"
@@ -135,7 +135,7 @@ def observe(
     return result if asked is None else (result, agent.queries.observe(asked, agent.counts, overrides))
 
 
-def _check(agent: Agent, lane: Parallel, index: int, terminal: int) -> None:
+def _check(agent: AgentCore, lane: Parallel, index: int, terminal: int) -> None:
     longest = agent.max_episode_timesteps
     if lane.pending is None:
         refuse("Agent.observe: parallel", f"{index} has not acted: act comes before observe", index)
@@ -149,7 +149,7 @@ def _check(agent: Agent, lane: Parallel, index: int, terminal: int) -> None:
 
 
 def _observe(
-    agent: Agent,
+    agent: AgentCore,
     lane: Parallel,
     index: int,
     reward: float,
@@ -191,7 +191,7 @@ def _observe(
     return updated
 
 
-def learn(agent: Agent, learning: Learner) -> None:
+def learn(agent: AgentCore, learning: Learner) -> None:
     """One update, which has been prepared."""
     learning.learn()
     agent.updates += 1

@@ -14,9 +14,9 @@ from ....core.protocols import Array
 from ....run_dir.files import remove
 from ...common.events import Events, scalar
 from ..spaces.errors import TensorforceError, integer, known, number
-from . import variables
-from .companions import Agent, Companion, make_directory, not_writable, read_keys, stamps
-from .parallel import Timestep
+from .companions import AgentCore, Companion, Timestep, read_keys
+from .files import make_directory, stamps, writing
+from .state import variables
 from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
 from .summary_values import histogram
 
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"summary-\d{8}-\d{6}")
 _WHERE: Final = "Agent.summarize"
 
 
-def summarize(agent: Agent, summary: Any, value: Any, step: Any) -> None:
+def summarize(agent: AgentCore, summary: Any, value: Any, step: Any) -> None:
     """See :meth:`.agent.Agent.summarize`."""
     for one in agent.companions:
         if isinstance(one, Summarizer):
@@ -63,7 +63,7 @@ class Summarizer(Companion):
         TensorforceError: the specification is invalid.
     """
 
-    def __init__(self, where: str, spec: Any, agent: Agent) -> None:
+    def __init__(self, where: str, spec: Any, agent: AgentCore) -> None:
         self._place = place = f"{where}: summarizer"
         self._given = given = read_keys(place, spec, _KEYS)
         self._labels = read_labels(f"{place}['labels']", given.get("labels"))
@@ -76,19 +76,17 @@ class Summarizer(Companion):
         self._before: dict[str, Array] | None = None
         """Variables before an update whose changes are to be written."""
 
-    def begin(self, agent: Agent) -> None:
+    def begin(self, agent: AgentCore) -> None:
         """Open a file in a new folder, and remove the oldest folders."""
-        directory = make_directory(self._place, self._given)
-        try:
+        directory = make_directory(self._place, self._given["directory"])
+        with writing(self._place, f"{self._place}['directory']", directory):
             self._file = Events(_new_folder(directory), self._flush)
             found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
             for path in found[: -self._most]:
                 remove(path)
-        except OSError as error:
-            raise not_writable(self._place, directory, error) from None
         self._acted_at = agent.timesteps
 
-    def summarize(self, agent: Agent, summary: Any, value: Any, step: Any) -> None:
+    def summarize(self, agent: AgentCore, summary: Any, value: Any, step: Any) -> None:
         """Write a value at once under a label of ``custom``; ``step`` None is the number of timesteps.
 
         Raises:
@@ -107,7 +105,7 @@ class Summarizer(Companion):
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def acted(self, agent: Agent) -> None:
+    def acted(self, agent: AgentCore) -> None:
         """Write distributions and parameters."""
         every, last = self._every.get("act"), agent.acting.last
         if every is None or agent.timesteps // every == self._acted_at // every:
@@ -123,7 +121,7 @@ class Summarizer(Companion):
             values |= self._distributions(agent, agent.acting.chooser.parameters(last))
         self._write(agent.timesteps, values)
 
-    def observed(self, agent: Agent, index: int, timestep: Timestep, terminal: int) -> None:
+    def observed(self, agent: AgentCore, index: int, timestep: Timestep, terminal: int) -> None:
         """Write the timestep's reward."""
         if self._before is None and agent.executor is not None and self._measures_update(agent.updates + 1):
             self._before = _variables(agent)
@@ -131,12 +129,12 @@ class Summarizer(Companion):
             values = {"timestep-reward": timestep.reward, "raw-reward": timestep.raw_reward}
             self._write(agent.timesteps, self._wanted(values))
 
-    def finished(self, agent: Agent, episode_reward: float) -> None:
+    def finished(self, agent: AgentCore, episode_reward: float) -> None:
         """Write the episode's reward."""
         if self._is_due("observe", agent.episodes):
             self._write(agent.episodes, self._wanted({"episode-reward": episode_reward}))
 
-    def updated(self, agent: Agent) -> None:
+    def updated(self, agent: AgentCore) -> None:
         """Write what the update measured, and variables."""
         learning = agent.learning
         values: dict[str, Any] = {}
@@ -151,7 +149,7 @@ class Summarizer(Companion):
         values |= self._of_variables(agent)
         self._write(agent.updates, values)
 
-    def close(self, agent: Agent) -> None:
+    def close(self, agent: AgentCore) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
@@ -159,7 +157,7 @@ class Summarizer(Companion):
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def _distributions(self, agent: Agent, described: Mapping[str, Array]) -> dict[str, Any]:
+    def _distributions(self, agent: AgentCore, described: Mapping[str, Array]) -> dict[str, Any]:
         """Numbers, means over parallel indices, of actions that are numbers; histograms of the others."""
         values: dict[str, Any] = {}
         names = list(described)
@@ -177,7 +175,7 @@ class Summarizer(Companion):
                     values |= {f"distributions/{query}/{k}": mean for k, mean in enumerate(means)}
         return values
 
-    def _of_variables(self, agent: Agent) -> dict[str, Any]:
+    def _of_variables(self, agent: AgentCore) -> dict[str, Any]:
         """Moments and histograms of variables and of their changes, and a copy for the changes to come."""
         values: dict[str, Any] = {}
         before, self._before = self._before, None
@@ -250,7 +248,7 @@ def _new_folder(directory: Path) -> Path:
     raise RuntimeError("stamps do not end")
 
 
-def _variables(agent: Agent) -> dict[str, Array]:
+def _variables(agent: AgentCore) -> dict[str, Array]:
     """The networks' floats by shown name."""
     networks = re.compile(r"(policy|baseline)/(?!optimizer/)")
-    return {name: x for name, x in variables.values(agent).items() if networks.match(name) and x.dtype.kind == "f"}
+    return {name: x for name, x in variables(agent).items() if networks.match(name) and x.dtype.kind == "f"}

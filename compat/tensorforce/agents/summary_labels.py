@@ -13,7 +13,7 @@ from ....core.checks import shortened
 from ....core.protocols import Array
 from ...common.events import scalar
 from ..spaces.errors import choice, integer, known, mapping, refuse
-from .companions import Agent
+from .companions import AgentCore
 from .summary_values import CHANNELS, histogram, images, sounds
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -51,7 +51,7 @@ def tag(label: str) -> str:
     return f"{_GROUP_OF[label]}/{label}" if label in _GROUP_OF else label
 
 
-def available(agent: Agent) -> list[str]:
+def available(agent: AgentCore) -> list[str]:
     """The labels that an agent can record, sorted; with those that stand for several."""
     found = set(_OF_ACTING)
     found |= {kind for name in agent.acting.chooser.names() if (kind := kind_of(name)) is not None}

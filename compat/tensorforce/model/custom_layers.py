@@ -1,11 +1,11 @@
-"""Layers of the user's own (``function``, ``keras``), and those that normalise."""
+"""Layers by the names that specifications have for them; those of the user's own, and those that normalise."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ import tensorflow as tf
 from ....core.checks import did_you_mean
 from ....core.protocols import Array
 from ....core.spread import varies
+from ...common.layers import internal, layers
 from ...common.layers.layer import Layer, Step, Tensor
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import TensorforceError, refuse
@@ -32,8 +33,6 @@ class Function(Layer):
         output_spec: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(place, inputs)
-        if not callable(function):
-            refuse(f"{place}: function", f"must be a function of one tensor, got {function!r}", function)
         self._function = function
         given = tf.TensorSpec([None, *inputs.shape], _dtype(inputs))
         try:
@@ -219,3 +218,30 @@ def _normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     # The variance may be that within batches of a row, which is 0 while the mean moves.
     differ = varies(tf.maximum(variance, tf.square(deviation)), tf.square(mean))
     return deviation / tf.sqrt(tf.maximum(variance, _EPSILON)) * tf.cast(differ, tf.float32)
+
+
+LAYERS: Final[Mapping[str, Callable[..., Layer]]] = {
+    "activation": layers.Activation,
+    "conv1d": layers.Convolution,
+    "conv2d": layers.Convolution2d,
+    "dense": layers.Dense,
+    "dropout": layers.Dropout,
+    "embedding": layers.Embedding,
+    "exponential_normalization": ExponentialNormalization,
+    "flatten": layers.Flatten,
+    "function": Function,
+    "gru": functools.partial(internal.Recurrent, cell="gru"),
+    "instance_normalization": InstanceNormalization,
+    "internal_gru": functools.partial(internal.Internal, cell="gru"),
+    "internal_lstm": functools.partial(internal.Internal, cell="lstm"),
+    "internal_rnn": internal.Internal,
+    "keras": Keras,
+    "linear": layers.Linear,
+    "lstm": functools.partial(internal.Recurrent, cell="lstm"),
+    "pool1d": layers.WindowPooling,
+    "pool2d": layers.WindowPooling2d,
+    "pooling": layers.Pooling,
+    "reshape": layers.Reshape,
+    "rnn": internal.Recurrent,
+}
+"""By type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""

@@ -15,8 +15,7 @@ from ...common.layers.merges import joined
 from ...common.layers.scopes import scope, scopes
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import choice, refuse, translate_errors
-from .custom_layers import Keras
-from .layer_types import LAYERS
+from .custom_layers import LAYERS, Keras
 
 LayerSpec: TypeAlias = Mapping[str, Any]
 """A layer in normal form: ``type``, perhaps ``name``, and arguments."""
@@ -170,7 +169,7 @@ class Network:
         return output
 
     def _add_layer(self, place: str, layer: LayerSpec, name: str, spec: ValueSpec) -> ValueSpec:
-        kind = choice(f"{place}: type", layer["type"], LAYERS)
+        kind = layer["type"]
         arguments = {key: value for key, value in layer.items() if key not in _NOT_ARGUMENTS}
         l2 = arguments.pop("l2_regularization", None)
         *outer, last = name.split("/")
