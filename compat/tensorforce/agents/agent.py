@@ -109,7 +109,7 @@ class Agent(AgentCore):
         self.queries = Queries(self.acting, self.learning)
         self.read_states = readers.StateReader(self.states_values, self.actions_values)
         self.actions_out = interaction.actions_out(self.actions_values)
-        self.internals = {} if self.learning is None else self.learning.initial_internals()
+        self.internals = {} if self.learning is None else self.learning.initial_internals
         self.lanes = [Parallel(self.internals) for _ in range(self.parallel_interactions)]
         self.fed = Parallel(self.internals)
         self.is_initialized = True

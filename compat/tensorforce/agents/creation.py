@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -58,20 +59,13 @@ def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dic
         if isinstance(agent, str):
             kind = _TABLE.of_class(agent)
             kind, made = (kind, {}) if kind is not None else opened(place, agent, _TABLE)
-            agent = made[_MADE_BY] if made else _class_of(kind, base)
+            classes = base.__subclasses__()  # the first one of the key; a user's own are below it
+            for one in classes:
+                classes += one.__subclasses__()
+            agent = made[_MADE_BY] if made else next(one for one in classes if one.kind == kind)
     if not isinstance(agent, type) or not issubclass(agent, base):
         refuse(place, f"must be a key, a dictionary, a file, a class or an Agent, got {agent!r}", agent)
     return agent, given
-
-
-def _class_of(kind: str, base: Any) -> Any:
-    """The first class below ``Agent`` of an agent's key; a user's own are below it."""
-    classes = base.__subclasses__()
-    for one in classes:
-        if one.kind == kind:
-            break
-        classes += one.__subclasses__()
-    return one
 
 
 @contextlib.contextmanager
@@ -116,11 +110,8 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
     elif limit is not None:
         longest = integer(f"{_WHERE}: max_episode_timesteps", found["max_episode_timesteps"], at_least=1)
         if longest < limit:
-            refuse(
-                f"{_WHERE}: max_episode_timesteps",
-                f"must be at least the environment's, {limit}; got {longest}",
-                longest,
-            )
+            problem = f"must be at least the environment's, {limit}; got {longest}"
+            refuse(f"{_WHERE}: max_episode_timesteps", problem, longest)
     return found
 
 
@@ -132,29 +123,17 @@ def _again(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any:
         spec = given.pop(kind, None)
         if spec is not None and read_values(_WHERE, spec, kind).flat != own.flat:
             refuse(f"{_WHERE}: {kind}", f"of the agent are {own.to_json()!r}, and not {spec!r}", spec)
-    lanes = integer(f"{_WHERE}: parallel_interactions", given.pop("parallel_interactions", 1), at_least=1)
-    if lanes > agent.parallel_interactions:
-        refuse(
-            f"{_WHERE}: parallel_interactions",
-            f"of the agent is {agent.parallel_interactions}, less than {lanes}",
-            lanes,
-        )
-    longest = given.pop("max_episode_timesteps", None)
-    if longest is not None:
-        longest = integer(f"{_WHERE}: max_episode_timesteps", longest, at_least=1)
-    if longest is not None and agent.max_episode_timesteps is not None and agent.max_episode_timesteps < longest:
-        refuse(
-            f"{_WHERE}: max_episode_timesteps",
-            f"of the agent is {agent.max_episode_timesteps}, less than {longest}",
-            longest,
-        )
+    for name, own in (
+        ("parallel_interactions", agent.parallel_interactions),
+        ("max_episode_timesteps", agent.max_episode_timesteps),
+    ):
+        wanted = given.pop(name, None)
+        if wanted is not None and integer(f"{_WHERE}: {name}", wanted, at_least=1) > (own or math.inf):
+            refuse(f"{_WHERE}: {name}", f"of the agent is {own}, less than {wanted}", wanted)
     for name, value in given.items():
         if agent.arguments.get(name) != value:
             refuse(f"{_WHERE}: {name}", f"of the agent is {agent.arguments.get(name)!r}, and not {value!r}", value)
-    if agent.is_initialized:
-        agent.reset()
-    else:
-        agent.initialize()
+    (agent.reset if agent.is_initialized else agent.initialize)()
     return agent
 
 

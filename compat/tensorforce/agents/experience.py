@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ....core.checks import shortened
-from ....core.protocols import Array
 from ..spaces import readers
 from ..spaces.errors import TensorforceError, as_array, integer, refuse
 from ..spaces.specs import MASK
@@ -79,15 +77,11 @@ def _row(where: str, agent: AgentCore, states: Any, actions: Any, terminal: Any,
     features = agent.read_states(where, states)
     action = readers.read_actions(where, actions, agent.actions_values)
     for name, spec in agent.actions_values.flat.items():
-        if spec.type == "int" and not _allows(features[f"{name}{MASK}"], action[name]):
+        if spec.type == "int" and not np.take_along_axis(features[f"{name}{MASK}"], action[name][..., None], -1).all():
             refuse(f"{where}: actions[{name!r}]", f"is forbidden by its mask: {shortened(action[name])}", action[name])
     held = readers.read_internals(where, internals, agent.internals)
     end = readers.read_terminal(where, terminal)
     return Timestep(features, features, action, held, readers.read_reward(where, reward)), end
-
-
-def _allows(mask: Array, action: Array) -> bool:
-    return bool(np.take_along_axis(mask, action[..., None], -1).all())
 
 
 def feed(agent: AgentCore, rows: Iterable[Row]) -> None:
@@ -117,13 +111,12 @@ def update(agent: AgentCore, overrides: Mapping[str, float]) -> None:
     learning = agent.learning
     if learning is None:
         return
-    with contextlib.ExitStack() as refused:
-        refused.enter_context(learning.undone())
-        if not learning.prepare(agent.counts, overrides):
-            unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
-            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
-            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
-        refused.pop_all()
+    drawn = learning.drawn()
+    if not learning.prepare(agent.counts, overrides):
+        learning.undo(drawn)
+        unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
+        problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
+        raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
     interaction.learn(agent, learning)
 
 

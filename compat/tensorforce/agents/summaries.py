@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,10 +17,8 @@ from ..spaces.errors import TensorforceError, integer, known, number
 from .companions import AgentCore, Companion, Timestep, read_keys
 from .files import make_directory, stamps, writing
 from .state import variables
-from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
-from .summary_values import histogram
-
-__all__ = ["Summarizer", "available", "summarize"]
+from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, kind_of, read_labels, tag
+from .summary_values import histogram, read_custom
 
 _KEYS: Final = ("directory", "labels", "frequency", "flush", "max-summaries", "custom")
 _FUNCTIONS: Final = ("act", "observe", "experience", "update", "variables")
@@ -80,7 +78,12 @@ class Summarizer(Companion):
         """Open a file in a new folder, and remove the oldest folders."""
         directory = make_directory(self._place, self._given["directory"])
         with writing(self._place, f"{self._place}['directory']", directory):
-            self._file = Events(_new_folder(directory), self._flush)
+            for stamp in stamps():
+                path = directory / f"summary-{stamp}"
+                with contextlib.suppress(FileExistsError):
+                    path.mkdir()
+                    break
+            self._file = Events(path, self._flush)
             found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
             for path in found[: -self._most]:
                 remove(path)
@@ -93,15 +96,13 @@ class Summarizer(Companion):
             TensorforceError: there is no such label, or the value does not fit it.
         """
         if not isinstance(summary, str) or summary not in self._custom:
-            names = list(self._custom)
-            near = did_you_mean(summary, names) if isinstance(summary, str) else ""
-            raise TensorforceError(
-                f"{_WHERE}: the summarizer's custom has no {summary!r}{near}; it has {', '.join(names) or 'none'}",
-                "summary",
-                summary,
-            )
+            near, names = did_you_mean(summary, self._custom), ", ".join(self._custom) or "none"
+            problem = f"{_WHERE}: the summarizer's custom has no {summary!r}{near}; it has {names}"
+            raise TensorforceError(problem, "summary", summary)
         at = agent.timesteps if step is None else integer(f"{_WHERE}: step", step, at_least=0)
-        self._add(at, [self._custom[summary].summary(f"{_WHERE}: value", summary, value)], at_once=True)
+        written = self._custom[summary].summary(f"{_WHERE}: value", summary, value)
+        if self._file is not None:
+            self._file.add(at, [written], at_once=True)
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -217,15 +218,9 @@ class Summarizer(Companion):
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         """Write one event: numbers, and histograms of arrays."""
-        if values:
-            self._add(
-                step,
-                [histogram(name, x) if isinstance(x, np.ndarray) else scalar(name, x) for name, x in values.items()],
-            )
-
-    def _add(self, step: int, summaries: list[Any], at_once: bool = False) -> None:
-        if self._file is not None:
-            self._file.add(step, summaries, at_once)
+        made = [histogram(name, x) if isinstance(x, np.ndarray) else scalar(name, x) for name, x in values.items()]
+        if made and self._file is not None:
+            self._file.add(step, made)
 
 
 def _frequencies(place: str, given: Any) -> dict[str, int]:
@@ -235,17 +230,6 @@ def _frequencies(place: str, given: Any) -> dict[str, int]:
         return {name: integer(f"{place}[{name!r}]", value, at_least=1) for name, value in given.items()}
     acts = 1 if given is None else integer(place, given, at_least=1)
     return {**dict.fromkeys(_FUNCTIONS, 1), "act": acts}
-
-
-def _new_folder(directory: Path) -> Path:
-    for stamp in stamps():
-        path = directory / f"summary-{stamp}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
-    raise RuntimeError("stamps do not end")
 
 
 def _variables(agent: AgentCore) -> dict[str, Array]:
