@@ -8,42 +8,6 @@ from ...common.exclusion import exclusive
 from . import experience
 from .agent import Agent
 
-__all__ = [
-    "A2C",
-    "AC",
-    "DDPG",
-    "DDQN",
-    "DPG",
-    "DQN",
-    "PPO",
-    "REINFORCE",
-    "TRPO",
-    "VPG",
-    "A2CAgent",
-    "ACAgent",
-    "ActorCritic",
-    "AdvantageActorCritic",
-    "Agent",
-    "ConstantAgent",
-    "DDPGAgent",
-    "DPGAgent",
-    "DQNAgent",
-    "DeepQNetwork",
-    "DeterministicPolicyGradient",
-    "DoubleDQN",
-    "DoubleDQNAgent",
-    "DuelingDQN",
-    "DuelingDQNAgent",
-    "PPOAgent",
-    "ProximalPolicyOptimization",
-    "RandomAgent",
-    "TRPOAgent",
-    "TensorforceAgent",
-    "TrustRegionPolicyOptimization",
-    "VPGAgent",
-    "VanillaPolicyGradient",
-]
-
 
 class TensorforceAgent(Agent):
     """The generic agent: its parts are its arguments. It learns, as do those of its classes."""
@@ -196,3 +160,5 @@ VPG = VPGAgent = REINFORCE = VanillaPolicyGradient
 TRPO = TRPOAgent = TrustRegionPolicyOptimization
 DDQN = DoubleDQNAgent = DoubleDQN
 DPG = DPGAgent = DDPG = DDPGAgent = DeterministicPolicyGradient
+
+__all__ = [name for name, one in vars().items() if isinstance(one, type) and issubclass(one, Agent)]

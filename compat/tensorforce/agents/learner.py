@@ -37,10 +37,12 @@ _LEAST_ROWS: Final = 100
 """Fewer rows hardly make an update faster."""
 _INDEX_OF_PARAMETERS: Final = 5
 """Of the generator that random parameters draw from, among those that follow from the seed."""
-_AT_MOST_ONE: Final = ("discount", "update_weight")
-_AT_LEAST_ONE: Final = ("frequency", "sync_frequency")
-_POSITIVE: Final = ("gradient_norm_clipping", "threshold", "ls_parameter")
-"""Last words of the paths of parameters that are more than not negative."""
+_BOUNDS: Final = {
+    HORIZON: {"at_least": 0.0},
+    DISCOUNT: {"at_least": 0.0, "at_most": 1.0},
+    START: {"at_least": 0.0},
+    FREQUENCY: {"at_least": 1.0},
+}
 
 
 class Learner:
@@ -74,13 +76,15 @@ class Learner:
         self.bootstraps = form["reward_estimation"]["estimate_horizon"] is not False
         self.rng = np.random.default_rng([seed, _INDEX_OF_PARAMETERS])
         self._hyper = fed(form)
+        self.bounds = {**_BOUNDS, **self._hyper}
+        """By path, of all parameters."""
         self.parameters: dict[str, Parameter] = {}
-        for path in (HORIZON, DISCOUNT, *self._hyper, START, FREQUENCY):
+        for path, bounds in self.bounds.items():
             spec = at(form, path)
             if spec == "episode":
                 spec = (max_episode_timesteps or 1) - 1
             if spec != "never":
-                self.parameters[path] = make_parameter(f"{where}: {path}", spec, **bounds(path))
+                self.parameters[path] = make_parameter(f"{where}: {path}", spec, **bounds)
         known = [self.parameters[path].constant for path in (START, FREQUENCY) if path in self.parameters]
         self._timing = None if None in known else self._first_and_frequency(Counts(0, 0, 0), {})
         """The first update and the frequency, where they stay the same."""
@@ -250,15 +254,6 @@ class Learner:
         self.rng.bit_generator.state, states = drawn
         for path, state in states.items():
             self.parameters[path].load_state_dict(state)
-
-
-def bounds(path: str) -> dict[str, float]:
-    """Bounds of the parameter at a path of a normal form, for ``number``."""
-    name = path.rpartition("/")[2]
-    if name in _POSITIVE:
-        return {"above": 0.0}
-    limits = {"at_least": 1.0 if name in _AT_LEAST_ONE else 0.0}
-    return {**limits, "at_most": 1.0} if name in _AT_MOST_ONE else limits
 
 
 def _steps(horizon: float) -> int:

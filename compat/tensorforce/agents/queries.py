@@ -10,7 +10,7 @@ import numpy as np
 from ..processing.parameters import Counts
 from ..spaces.errors import choice, integer, known, number, refuse
 from .acting import NOISE, Acting
-from .learner import DISCOUNT, FREQUENCY, HORIZON, START, Learner, bounds, learning_rate_path
+from .learner import DISCOUNT, FREQUENCY, HORIZON, START, Learner, learning_rate_path
 
 FUNCTIONS: Final = ("act", "observe", "experience", "update")
 COUNTS: Final = ("timestep", "episode", "update")
@@ -123,8 +123,10 @@ class Queries:
             return {}
         names = {name.removeprefix("estimator/").replace("_", "-"): value for name, value in given.items()}
         known(where, names, list(self._paths))
-        if _BATCH_SIZE in names and self._learning is not None:
-            size, value = self._learning.memory.batch_size, names[_BATCH_SIZE]
+        learning = self._learning
+        assert learning is not None  # it has the paths
+        if _BATCH_SIZE in names:
+            size, value = learning.memory.batch_size, names[_BATCH_SIZE]
             if value != size:
                 refuse(f"{where}: {_BATCH_SIZE}", f"cannot change: the model is built for {size}", value)
         found = {}
@@ -133,5 +135,5 @@ class Queries:
             if name in _WHOLE:
                 found[path] = float(integer(place, value, at_least=_WHOLE[name]))
             else:
-                found[path] = number(place, value, **bounds(path))
+                found[path] = number(place, value, **learning.bounds[path])
         return found

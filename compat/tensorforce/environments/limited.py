@@ -124,9 +124,6 @@ def _limit(name: str, own: Any, wanted: int | None) -> int | None:
         return own  # type: ignore[no-any-return]
     wanted = integer("Environment.create: max_episode_timesteps", wanted, at_least=1)
     if own is not None and wanted > own:
-        refuse(
-            "Environment.create: max_episode_timesteps",
-            f"must be at most {own}, the limit of {name} itself; got {wanted}",
-            wanted,
-        )
+        problem = f"must be at most {own}, the limit of {name} itself; got {wanted}"
+        refuse("Environment.create: max_episode_timesteps", problem, wanted)
     return wanted

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -22,7 +22,7 @@ from ..spaces.errors import refuse
 from ..spaces.specs import MASK
 from ..specs.normal_form import distribution_of
 from .heads import HEADS, STEP, Head, linear
-from .networks import Network, build_network
+from .networks import build_network
 
 Tensor: TypeAlias = Any
 Inputs: TypeAlias = Mapping[str, Any]
@@ -85,9 +85,12 @@ class Policy:
             if has_critic:
                 self.critic = Critic(self.network.size, actions)
             elif needs.distributions or needs.action_values:
-                self.heads = {
-                    name: _head(spec, action, self.network, needs, dueling) for name, action in actions.items()
-                }
+                size, axes, valued = self.network.size, self.network.axes, needs.action_values
+                for name, action in actions.items():
+                    own = distribution_of(spec, action)
+                    duels = dueling or bool(own.get("advantage_based"))
+                    with scopes(*f"{name}-distribution".split("/")):
+                        self.heads[name] = HEADS[own["type"]](action, size, axes, valued=valued, dueling=duels)
             if needs.state_value:
                 self._state_value = linear("states-value", self.network.size, 1, self.network.axes)
 
@@ -157,24 +160,28 @@ class View:
         other.outputs = {name: {k: tf.stop_gradient(x) for k, x in o.items()} for name, o in self.outputs.items()}
         return other
 
+    def _joined(self, function: Callable[[str, Head], Tensor]) -> Tensor:
+        """What a function makes of the components of each action, [B, C]."""
+        return tf.concat([function(name, head) for name, head in self._heads.items()], axis=-1)
+
     def distributions(self) -> dict[str, Distribution]:
         """Over the components of each action."""
         return {name: head.distribution(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
 
     def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
         """float32 [B, C], of actions [B, *shape]."""
-        parts = self.distributions().items()
-        return tf.concat([part.log_prob(self._heads[name].given(action[name])) for name, part in parts], axis=-1)
+        own = self.distributions()
+        return self._joined(lambda name, head: own[name].log_prob(head.given(action[name])))
 
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the components."""
-        return tf.reduce_sum(tf.concat([part.entropy() for part in self.distributions().values()], axis=-1), axis=-1)
+        own = self.distributions()
+        return tf.reduce_sum(self._joined(lambda name, _: own[name].entropy()), axis=-1)
 
     def kl(self, other: View) -> Tensor:
         """The divergence of another one's distributions from these, float32 [B]: the sum over the components."""
-        theirs = other.distributions()
-        each = [part.kl(theirs[name]) for name, part in self.distributions().items()]
-        return tf.reduce_sum(tf.concat(each, axis=-1), axis=-1)
+        own, theirs = self.distributions(), other.distributions()
+        return tf.reduce_sum(self._joined(lambda name, _: own[name].kl(theirs[name])), axis=-1)
 
     def greedy(self) -> dict[str, Tensor]:
         """Actions without noise by name, [B, *shape]: int32, float32, or bool."""
@@ -182,31 +189,24 @@ class View:
 
     def predictions(self) -> dict[str, Tensor]:
         """Distribution parameters: ``logits/a`` and so on."""
-        return {
-            f"{key}/{name}": value
-            for name, head in self._heads.items()
-            for key, value in head.shaped(self.outputs[name]).items()
-        }
+        shaped = ((name, head.shaped(self.outputs[name])) for name, head in self._heads.items())
+        return {f"{key}/{name}": value for name, own in shaped for key, value in own.items()}
 
     def best_values(self, selector: View | None) -> Tensor:
         """The highest legal values of each action, or those of the choices that another view prefers, [B, C]."""
         chosen = {} if selector is None else selector.outputs
-        outputs = self.outputs
-        each = [head.best_value(outputs[n], self.legal[n], chosen.get(n)) for n, head in self._heads.items()]
-        return tf.concat(each, axis=-1)
+        return self._joined(lambda n, head: head.best_value(self.outputs[n], self.legal[n], chosen.get(n)))
 
     def expected_values(self, acting: View) -> Tensor:
         """The means of values over the distributions of another view, float32 [B, C]."""
         parts = acting.distributions()
-        each = [head.expected_value(self.outputs[name], parts[name]) for name, head in self._heads.items()]
-        return tf.concat(each, axis=-1)
+        return self._joined(lambda name, head: head.expected_value(self.outputs[name], parts[name]))
 
     def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
         """Values of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, one value for all of them."""
         if self._policy.critic is not None:
             return self._policy.critic(self.features, action)
-        values = [head.value_of(self.outputs[name], action[name]) for name, head in self._heads.items()]
-        return tf.concat(values, axis=-1)
+        return self._joined(lambda name, head: head.value_of(self.outputs[name], action[name]))
 
     def state_value(self) -> Tensor:
         """float32 [B]."""
@@ -247,18 +247,6 @@ def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec
             problem = f"must return a vector, but returns one at each of {list(axes)} places"
             advice = f"which the action {name!r} of shape {action.shape} has not: add a layer flatten or pooling"
             refuse(where, f"{problem}, {advice}", tuple(axes))
-
-
-def _head(spec: Mapping[str, Any], action: ValueSpec, network: Network, needs: Needs, dueling: bool) -> Head:
-    distribution = distribution_of(spec, action)
-    with scopes(*f"{action.name}-distribution".split("/")):
-        return HEADS[distribution["type"]](
-            action,
-            network.size,
-            network.axes,
-            valued=needs.action_values,
-            dueling=dueling or bool(distribution.get("advantage_based")),
-        )
 
 
 def _vector(spec: ValueSpec, action: Tensor) -> Tensor:

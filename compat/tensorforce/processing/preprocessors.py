@@ -152,16 +152,14 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
     """
     given = mapping(where, {} if spec is None else _from_file(where, spec))
     known(where, given, [*states, *TYPES, REWARD], what="state")
-    layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
+    layers = {}
+    for key, value in ((key, value) for key, value in given.items() if value is not None):
+        place, own = f"{where}[{key!r}]", _from_file(f"{where}[{key!r}]", value)
+        each = own if isinstance(own, list | tuple) else [own]
+        layers[key] = [resolve(f"{place}[{at}]", one, "layer", {"layer": LAYERS}) for at, one in enumerate(each)]
     return Preprocessing(where, layers, states)
 
 
 def _from_file(where: str, given: Any) -> Any:
     """Read a JSON file, if one is named."""
     return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given
-
-
-def _read_layers(where: str, given: Any) -> list[dict[str, Any]]:
-    given = _from_file(where, given)
-    layers = given if isinstance(given, list | tuple) else [given]
-    return [resolve(f"{where}[{at}]", layer, "layer", {"layer": LAYERS}) for at, layer in enumerate(layers)]

@@ -18,27 +18,6 @@ _VALUE_OF_BEST: Final = {"infer_state_value": "action-values"}
 """A state's value is that of its best action."""
 
 
-def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
-    """The parts of an agent's normal form.
-
-    Args:
-        kind: the agent's key.
-        values: its checked arguments.
-        ignored: takes the arguments without meaning.
-
-    Raises:
-        TensorforceError: an argument is invalid, or does not go together with another one.
-    """
-    if kind == "tensorforce":
-        return _generic(values, ignored, "baseline")
-    critic = "critic" if "critic_network" in values else "baseline"
-    given = {**values, "network": resolve(f"{WHERE}: network", values["network"], "network", ignored)}
-    if given.get(f"{critic}_network") is not None or kind in ("a2c", "ac", "dpg"):
-        name = f"{critic}_network"
-        given[name] = resolve(f"{WHERE}: {name}", given[name], "network", ignored)
-    return _generic(_NAMED[kind](given), ignored, critic)
-
-
 # -- the named agents -------------------------------------------------------------------------------------------------
 
 
@@ -169,14 +148,28 @@ _NAMED: Final[Mapping[str, Callable[[Values], dict[str, Any]]]] = {
 # -- the generic agent ------------------------------------------------------------------------------------------------
 
 
-def _generic(values: Values, ignored: list[str], critic: str) -> dict[str, Any]:
-    """The parts, of the agent whose arguments are the parts; ``critic`` is what its baseline was called."""
+def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
+    """The parts of an agent's normal form.
 
-    def part(name: str) -> Any:
-        return resolve(f"{WHERE}: {name}", values[name], name, ignored)
+    Args:
+        kind: the agent's key.
+        values: its checked arguments.
+        ignored: takes the arguments without meaning.
 
-    objective = part("objective")
-    estimation = part("reward_estimation")
+    Raises:
+        TensorforceError: an argument is invalid, or does not go together with another one.
+    """
+
+    def part(name: str, table: str = "") -> Any:
+        return resolve(f"{WHERE}: {name}", values[name], table or name, ignored)
+
+    critic = "critic" if "critic_network" in values else "baseline"
+    if kind != "tensorforce":
+        values = {**values, "network": part("network", "network")}
+        if values.get(f"{critic}_network") is not None or kind in ("a2c", "ac", "dpg"):
+            values[f"{critic}_network"] = part(f"{critic}_network", "network")
+        values = _NAMED[kind](values)
+    objective, estimation = part("objective"), part("reward_estimation")
     baseline = _baseline(values, objective, ignored, critic)
     if estimation["estimate_horizon"] is None:
         estimation["estimate_horizon"] = "late" if baseline is not None else False
@@ -216,7 +209,12 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
     if target and (policy is None or loss is not None):
         refuse(place, "copies the policy: it needs a baseline_policy, and no baseline_objective", optimizer)
     if target:
-        _check_copy(values)
+        copy = resolve(f"{WHERE}: baseline_policy", policy, "policy", [])
+        own_policy = resolve(f"{WHERE}: policy", values["policy"], "policy", [])
+        for name in ("network", "distributions", "use_beta_distribution"):
+            if own_policy[name] != copy[name]:
+                problem = f"must be the policy's, {shortened(own_policy[name])}, because synchronization copies that"
+                refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
     if loss is not None:
         loss = resolve(f"{WHERE}: baseline_objective", loss, "objective", ignored)
         weight = 1.0 if own is None and weight is None else weight
@@ -225,15 +223,6 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
     if policy is not None:
         policy = _policy("baseline_policy", policy, loss, ignored)
     return {"policy": policy, "objective": loss, "optimizer": own, "weight": weight}
-
-
-def _check_copy(values: Values) -> None:
-    """Refuse copies with another network or distributions."""
-    policy, copy = (resolve(f"{WHERE}: {name}", values[name], "policy", []) for name in ("policy", "baseline_policy"))
-    for name in ("network", "distributions", "use_beta_distribution"):
-        if policy[name] != copy[name]:
-            problem = f"must be the policy's, {shortened(policy[name])}, because synchronization copies that"
-            refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
 
 
 def _optimizer_or_weight(place: str, value: Any, ignored: list[str]) -> tuple[dict[str, Any] | None, Any]:
