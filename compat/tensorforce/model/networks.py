@@ -95,7 +95,11 @@ class Network:
         self._recurrent: list[str] = []  # names of layers with a state
         self._block = ""  # the names of the blocks that are open, and a slash
         self._numbers: Counter[str] = Counter()
-        output = self._begin()
+        output: ValueSpec | None = None
+        if len(self._inputs) == 1:
+            (name,) = self._inputs
+            output = self._tensors[name]
+            self._nodes.append(lambda flow: setattr(flow, "x", flow.tensors[name]))
         for layer in _flat(layers):
             output = self._add(layer, output)
         *self.axes, self.size = _output_shape(where, output)
@@ -141,18 +145,9 @@ class Network:
 
     # -- building -----------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> ValueSpec | None:
-        """Begin with the only input; with none if there are several."""
-        if len(self._inputs) > 1:
-            return None
-        name = self._inputs[0]
-        self._nodes.append(lambda flow: setattr(flow, "x", flow.tensors[name]))
-        return self._tensors[name]
-
     def _add(self, layer: LayerSpec, spec: ValueSpec | None) -> ValueSpec:
         """Add a layer to be called with tensors of a spec; returns the spec of what it makes."""
-        kind = layer["type"]
-        name = self._name(layer)
+        kind, name = layer["type"], self._name(layer)
         place = f"{self._where}: layer {name!r}"
         if kind == "retrieve":
             return self._retrieve(place, layer, spec)
@@ -160,11 +155,23 @@ class Network:
             states = ", ".join(self._inputs)
             refuse(place, f"needs a layer retrieve before it, which says with which of the states it begins: {states}")
         if kind == "register":
-            return self._register(place, layer["tensor"], spec)
+            tensor = layer["tensor"]
+            if tensor in self._tensors or tensor == CURRENT:
+                refuse(f"{place}: tensor", f"has the name of another one: {tensor!r}; choose another", tensor)
+            self._tensors[tensor] = spec
+            self._nodes.append(lambda flow: flow.tensors.update({tensor: flow.x}))
+            return spec
         if kind == "reuse":
             return self._reuse(place, layer["layer"], spec)
-        first = len(self._nodes)
-        output = self._add_block(layer, name, spec) if kind == "block" else self._add_layer(place, layer, name, spec)
+        first, output = len(self._nodes), spec
+        if kind == "block":
+            outer, numbers = self._block, self._numbers
+            self._block, self._numbers = f"{name}/", Counter()
+            for part in layer["layers"]:
+                output = self._add(part, output)
+            self._block, self._numbers = outer, numbers
+        else:
+            output = self._add_layer(place, layer, name, spec)
         self._reusable[name] = (spec, output, self._nodes[first:])
         return output
 
@@ -184,33 +191,15 @@ class Network:
         if l2 is not None:
             self.l2 |= {id(variable): l2 for variable in made.variables}
         if isinstance(made, Internal):
-            self._add_internal(made, name)
+            middle = "" if self._one_internal else f"-{name.replace('/', '-')}"
+            state, internal = f"{self._internal}{middle}-state", made
+            self._recurrent.append(name)
+            self.internals[state] = internal.state
+            self.length = max(self.length, internal.length)
+            self._nodes.append(lambda flow: flow.run_internal(internal, state))
         else:
             self._nodes.append(lambda flow: setattr(flow, "x", made(flow.x, flow.step)))
         return made.output
-
-    def _add_internal(self, layer: Internal, name: str) -> None:
-        middle = "" if self._one_internal else f"-{name.replace('/', '-')}"
-        state = f"{self._internal}{middle}-state"
-        self._recurrent.append(name)
-        self.internals[state] = layer.state
-        self.length = max(self.length, layer.length)
-        self._nodes.append(lambda flow: flow.run_internal(layer, state))
-
-    def _add_block(self, layer: LayerSpec, name: str, spec: ValueSpec) -> ValueSpec:
-        outer, numbers = self._block, self._numbers
-        self._block, self._numbers = f"{name}/", Counter()
-        for part in layer["layers"]:
-            spec = self._add(part, spec)
-        self._block, self._numbers = outer, numbers
-        return spec
-
-    def _register(self, place: str, tensor: str, spec: ValueSpec) -> ValueSpec:
-        if tensor in self._tensors or tensor == CURRENT:
-            refuse(f"{place}: tensor", f"has the name of another one: {tensor!r}; choose another", tensor)
-        self._tensors[tensor] = spec
-        self._nodes.append(lambda flow: flow.tensors.update({tensor: flow.x}))
-        return spec
 
     def _reuse(self, place: str, layer: str, spec: ValueSpec) -> ValueSpec:
         argument = f"{place}: layer"
@@ -241,21 +230,15 @@ class Network:
 
     def _name(self, layer: LayerSpec) -> str:
         """The layer's own name, or its type and a number; after those of the blocks that it is in."""
-        if layer.get("name") is not None:
-            name = f"{self._block}{layer['name']}"
-            if name in self._names:
-                refuse(f"{self._where}: layer {name!r}", "is the name of two layers", name)
-        else:
-            name = self._numbered(layer["type"])
-        self._names.add(name)
-        return name
-
-    def _numbered(self, kind: str) -> str:
-        while True:
+        kind, given = layer["type"], layer.get("name")
+        name = f"{self._block}{given}"
+        while given is None and (name == f"{self._block}{given}" or name in self._names):
             name = f"{self._block}{kind}{self._numbers[kind]}"
             self._numbers[kind] += 1
-            if name not in self._names:
-                return name
+        if name in self._names:
+            refuse(f"{self._where}: layer {name!r}", "is the name of two layers", name)
+        self._names.add(name)
+        return name
 
 
 def _flat(layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:

@@ -66,7 +66,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
 
 
 def fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Bounds of the numbers that an update is fed with, by their sorted paths, such as ``"optimizer/learning_rate"``."""
+    """Bounds of the numbers that an update is fed with, by their sorted paths: ``"optimizer/learning_rate"``."""
     found = [*_fed(form["optimizer"], "optimizer", "optimizer"), *_fed(form["objective"], "objective", "objective")]
     found += [(name, {"at_least": 0.0}) for name in _REGULARIZATIONS]
     baseline = form["baseline"] or {}
