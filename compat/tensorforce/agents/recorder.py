@@ -104,18 +104,11 @@ class Recorder(Companion):
         self._due, self._ended = None, []
         if self._most is not None:
             self._written = [*self._written, path][-self._most :]
-            self._remove_old(self._most)
-
-    def _remove_old(self, most: int) -> None:
-        """Keep ``most`` files; other writers' go first, by ascending episode, whatever their age."""
-        found = []
-        for path in self._directory.iterdir():
-            match = _NAME.fullmatch(path.name)
-            if match and path not in self._written:
-                found.append((int(match[1]), match[2], path))
-        others = [path for _, _, path in sorted(found)]
-        for path in [*others, *self._written][:-most]:
-            path.unlink(missing_ok=True)
+            # Other writers' files go first, by ascending episode, whatever their age.
+            names = ((_NAME.fullmatch(one.name), one) for one in self._directory.iterdir() if one not in self._written)
+            others = [one for *_, one in sorted((int(match[1]), match[2], one) for match, one in names if match)]
+            for old in [*others, *self._written][: -self._most]:
+                old.unlink(missing_ok=True)
 
 
 def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> Path:

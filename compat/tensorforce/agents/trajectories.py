@@ -172,10 +172,25 @@ class Trajectories:
             kind = "episodes" if self.batches.episodes else "timesteps"
             problem = f"an update needs {self.batch_size} {kind}, and {self.available()} are stored that could be used"
             raise TensorforceError(problem, "batch_size", self.batch_size)
-        choose = (
-            self._whole_episodes if self.batches.episodes else self._newest if self.batches.recent else self._random
-        )
-        self._drawn = choose()
+        if self.batches.episodes:
+            number = len(self._episodes)
+            chosen: Any = range(number - self.batch_size, number)
+            if not self.batches.recent:
+                chosen = self._rng.choice(number, self.batch_size, replace=False)
+            found = [np.arange(self._episodes[k][0], self._episodes[k][1] + 1) for k in chosen]
+        elif self.batches.recent:
+            size, found = self.batch_size, [np.zeros(0, np.int64)]
+            while len(found[0]) < self.batch_size:  # as many are usable
+                size = 2 * size + self._ahead
+                rows = np.arange(max(self._low, self._count - size), self._count)
+                found = [rows[self._usable(rows)][-self.batch_size :]]
+        else:
+            found, missing = [], self.batch_size
+            while missing:  # all but a few rows are usable
+                rows = self._rng.integers(self._low, self._count, missing)
+                found.append(rows[self._usable(rows)])
+                missing -= len(found[-1])
+        self._drawn = np.concatenate(found)
         return len(self._drawn)
 
     def sample(self) -> dict[str, Any]:
@@ -197,34 +212,9 @@ class Trajectories:
         """Specs of a batch."""
         return map_tree(lambda array: ArraySpec(array.shape, array.dtype), self._batch(np.zeros(0, np.int64)))
 
-    def _newest(self) -> Array:
-        size = self.batch_size + self._ahead + 1
-        while True:
-            rows = np.arange(max(self._low, self._count - size), self._count)
-            usable = rows[self._usable(rows)]
-            if len(usable) >= self.batch_size or len(rows) == len(self):
-                return usable[-self.batch_size :]
-            size *= 2
-
-    def _random(self) -> Array:
-        found: list[Array] = []
-        missing = self.batch_size
-        while missing:  # all but a few rows are usable
-            rows = self._rng.integers(self._low, self._count, missing)
-            found.append(rows[self._usable(rows)])
-            missing -= len(found[-1])
-        return np.concatenate(found)
-
     def _usable(self, rows: Array) -> Array:
         ready: Array = (take(self._last, rows) >= 0) | (rows + self._ahead < self._count)
         return ready
-
-    def _whole_episodes(self) -> Array:
-        number = len(self._episodes)
-        chosen: Any = range(number - self.batch_size, number)
-        if not self.batches.recent:
-            chosen = self._rng.choice(number, self.batch_size, replace=False)
-        return np.concatenate([np.arange(self._episodes[k][0], self._episodes[k][1] + 1) for k in chosen])
 
     # -- batches ------------------------------------------------------------------------------------------------------
 

@@ -44,23 +44,19 @@ class Function(Layer):
             refuse(f"{place}: function", "uses variables: a layer keras may create some", function)
         sizes = None if result.shape.rank is None else result.shape.as_list()
         self.output = _output(f"{place}: function", sizes, result.dtype)
-        if output_spec is not None:
-            self._compare(output_spec)
+        wanted, made = output_spec or {}, self.output
+        shape = wanted.get("shape", made.shape)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.output = ValueSpec("", wanted.get("type", made.type), shape, wanted.get("num_values"))
+        if (self.output.shape, self.output.type) != (made.shape, made.type):
+            problem = f"is {dict(wanted)}, but the function returns {made.type} {made.shape}"
+            refuse(f"{place}: output_spec", problem, wanted)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
         return _converted(self._applied(x))
 
     def _applied(self, x: Tensor) -> Tensor:
         return tf.convert_to_tensor(self._function(x))
-
-    def _compare(self, wanted: Mapping[str, Any]) -> None:
-        shape = wanted.get("shape", self.output.shape)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        found = ValueSpec("", wanted.get("type", self.output.type), shape, wanted.get("num_values"))
-        if (found.shape, found.type) != (self.output.shape, self.output.type):
-            argument, made = f"{self.place}: output_spec", self.output
-            refuse(argument, f"is {dict(wanted)}, but the function returns {made.type} {made.shape}", wanted)
-        self.output = found
 
 
 class Keras(Layer):
@@ -72,7 +68,8 @@ class Keras(Layer):
     def __init__(self, place: str, inputs: ValueSpec, layer: Any, name: str = "keras", **arguments: Any) -> None:
         super().__init__(place, inputs)
         given = keras.KerasTensor((None, *inputs.shape), dtype=_dtype(inputs).name)
-        weights = _weights(layer)
+        is_built = isinstance(layer, keras.layers.Layer) and layer.built
+        weights = [np.asarray(one) for one in layer.weights] if is_built else []  # in creation order
         try:
             with tf.variable_creator_scope(functools.partial(_initialised, weights)):
                 self._layer = _keras_layer(f"{place}: layer", layer, arguments)
@@ -160,11 +157,6 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
     if not _is_layer(layer):
         refuse(argument, f"must be a name or a subclass of keras.layers.Layer, got {layer!r}", layer)
     return layer(**arguments)
-
-
-def _weights(layer: Any) -> list[Array]:
-    """Weights of a built layer, in creation order; none of others."""
-    return [np.asarray(one) for one in layer.weights] if isinstance(layer, keras.layers.Layer) and layer.built else []
 
 
 def _initialised(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:

@@ -56,7 +56,9 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
     _complete_policies(form, actions)
     form["exploration"] = _exploration(form["exploration"], actions)
     _check_episodes(form, values)
-    _check_memory(form, values["max_episode_timesteps"])
+    least, capacity = least_capacity(form, values["max_episode_timesteps"]), form["memory"]["capacity"]
+    if capacity is not None and capacity < least:
+        refuse(f"{WHERE}: memory", f"must hold at least {least} timesteps for this update, got {capacity}", capacity)
     if ignored:
         warnings.warn(f"{WHERE}: {', '.join(ignored)} has no effect in axonrl", UserWarning, stacklevel=2)
     if kind in _DQN and form["exploration"] == 0.0:
@@ -218,12 +220,6 @@ def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         refuse(f"{WHERE}: parallel_interactions", problem, lanes)
     if lanes > 1:
         _limit("parallel_interactions above 1", limit)
-
-
-def _check_memory(form: Mapping[str, Any], max_episode_timesteps: int | None) -> None:
-    least, capacity = least_capacity(form, max_episode_timesteps), form["memory"]["capacity"]
-    if capacity is not None and capacity < least:
-        refuse(f"{WHERE}: memory", f"must hold at least {least} timesteps for this update, got {capacity}", capacity)
 
 
 # -- estimates ---------------------------------------------------------------------------------------------------------
