@@ -257,7 +257,7 @@ class Loop:
         """Observe in one lane, or in several that train; and count the timesteps, which are over then."""
         if not lanes[0].evaluated:
             began = time.perf_counter()
-            given = {
+            given: dict[str, list[Any]] = {
                 "reward": [lane.last_reward for lane in lanes],
                 "terminal": [lane.terminal for lane in lanes],
                 "parallel": [lane.index for lane in lanes],

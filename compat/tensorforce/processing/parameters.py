@@ -240,7 +240,7 @@ def _decaying(where: str, given: Mapping[str, Any]) -> Rule:
         value = 1 - value if given["increasing"] else value
         if given["inverse"]:
             value = 1 / value if value else math.inf
-        return value * given["scale"]
+        return value * float(given["scale"])
 
     def value(counts: Counts, *_: Any) -> float:
         try:
@@ -278,7 +278,7 @@ def _random(where: str, given: Mapping[str, Any]) -> Rule:
 
 def _ornstein_uhlenbeck(where: str, given: Mapping[str, Any]) -> Rule:
     """A random walk that is drawn back to ``mu``, where it begins (Uhlenbeck and Ornstein 1930)."""
-    mean, theta, sigma = float(given["mu"]), given["theta"], given["sigma"]
+    mean, theta, sigma = (float(given[name]) for name in ("mu", "theta", "sigma"))
 
     def step(_: Counts, rng: np.random.Generator, process: float) -> float:
         return process + theta * (mean - process) + sigma * float(rng.standard_normal())
