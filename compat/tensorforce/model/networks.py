@@ -194,7 +194,7 @@ class Network:
             middle = "" if self._one_internal else f"-{name.replace('/', '-')}"
             state, internal = f"{self._internal}{middle}-state", made
             self._recurrent.append(name)
-            self.internals[state] = internal.state
+            self.internals[state] = internal.cell.shape
             self.length = max(self.length, internal.length)
             self._nodes.append(lambda flow: flow.run_internal(internal, state))
         else:
