@@ -6,7 +6,7 @@ from typing import Any
 
 from ...common.exclusion import exclusive
 from . import experience
-from .agent import Agent
+from .agent import Agent as Agent
 
 
 class TensorforceAgent(Agent):

@@ -13,7 +13,7 @@ from ....explorations.policies import random_legal
 from ....explorations.sampling import drawn_index
 from ...common.value_specs import ValueSpec
 from ..processing.parameters import Counts, Parameter
-from ..spaces.errors import TensorforceError, known, number, refuse
+from ..spaces.errors import TensorforceError, known, number
 from ..spaces.specs import MASK, Values
 
 if TYPE_CHECKING:
@@ -132,15 +132,15 @@ class Acting:
             self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
 
     def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
-        """Parameters of one call: each is a number of at least 0; exploration of ints and bools at most 1."""
-        given = {name.replace("_", "-") if name == "variable_noise" else name: x for name, x in given.items()}
+        """Values of parameters for one call, by their names; ``exploration`` and ``temperature`` are of all actions."""
+        given = {name.replace("variable_noise", NOISE): value for name, value in given.items()}
         known(where, given, self.setting_names)
-        found = {name: number(f"{where}: {name}", value, at_least=0) for name, value in given.items()}
-        for spec in self._actions.flat.values():
-            for name in ("exploration", f"{spec.name}-exploration"):
-                if spec.type != "float" and found.get(name, 0) > 1:
-                    problem = f"must be at most 1, the probability of a uniform action; got {given[name]}"
-                    refuse(f"{where}: {name}", problem, given[name])
+        of_all = {"exploration", "temperature"} & given.keys()
+        found = {}
+        for name in sorted(given, key=lambda name: name not in of_all):  # what is given for one action wins
+            for own, parameter in self.parameters.items():
+                if own == name or (name in of_all and own.endswith(f"-{name}")):
+                    found[own] = number(f"{where}: {name}", given[name], **parameter.bounds)
         return found
 
     def __call__(
@@ -163,12 +163,10 @@ class Acting:
         elif levels is None:
             levels = self._scheduled(None if independent else counts)
         if settings:
-            temperature = {name: settings.get("temperature", level) for name, level in levels.temperature.items()}
-            exploration = {
-                name: settings.get(f"{name}-exploration", settings.get("exploration", level))
-                for name, level in levels.exploration.items()
-            }
-            levels = Levels(temperature, exploration)
+            levels = Levels(
+                {name: settings.get(f"{name}-temperature", level) for name, level in levels.temperature.items()},
+                {name: settings.get(f"{name}-exploration", level) for name, level in levels.exploration.items()},
+            )
         if not independent and self._noise is not None and NOISE not in settings:
             noise = self._noise.value(counts, self.parameter_rng)
         predictions, following = self._predict(features, internals, noise, rng)

@@ -76,10 +76,8 @@ class Learner:
         self.bootstraps = form["reward_estimation"]["estimate_horizon"] is not False
         self.rng = np.random.default_rng([seed, _INDEX_OF_PARAMETERS])
         self._hyper = fed(form)
-        self.bounds = {**_BOUNDS, **self._hyper}
-        """By path, of all parameters."""
         self.parameters: dict[str, Parameter] = {}
-        for path, bounds in self.bounds.items():
+        for path, bounds in {**_BOUNDS, **self._hyper}.items():
             spec = at(form, path)
             if spec == "episode":
                 spec = (max_episode_timesteps or 1) - 1

@@ -135,5 +135,5 @@ class Queries:
             if name in _WHOLE:
                 found[path] = float(integer(place, value, at_least=_WHOLE[name]))
             else:
-                found[path] = number(place, value, **learning.bounds[path])
+                found[path] = number(place, value, **learning.parameters[path].bounds)
         return found

@@ -60,7 +60,8 @@ class _Update:
         self._hyper = Hyper(model.form, labels.get("hyper", {}))
         self._objectives = Objectives(self._hyper, model.estimator)
         baseline, own = model.baseline_form, model.baseline is not None and not model.is_copied
-        self._target_kinds, self._objective = kinds(model.objective), baseline.get("objective")
+        self._target_kinds = kinds(model.objective)
+        self._objective: Any = baseline.get("objective")
         self._is_separate = self._objective is not None and baseline.get("optimizer") is not None
         self._is_together = self._objective is not None and not self._is_separate
         self._has_advantage = bool(model.form["reward_estimation"]["estimate_advantage"])

@@ -145,12 +145,13 @@ class Parameter:
     Attributes:
         constant: the number, of one that never changes.
         spec: a number, or a dictionary of JSON's types with every argument: :func:`make_parameter` takes it again.
+        bounds: of its values, as ``number`` takes them.
     """
 
     def __init__(self, where: str, spec: Any, bounds: Mapping[str, float], rule: Rule) -> None:
         self.spec, self._where, self._rule, self._process = spec, where, rule, rule.process
         self.constant = None if isinstance(spec, Mapping) else rule.end
-        self._bounds = dict(bounds)
+        self.bounds, self._bounds = bounds, dict(bounds)
         if rule.is_approached:  # and may be met in the end, as numbers are not exact
             self._bounds["at_least"] = max(bounds["at_least"], self._bounds.pop("above"))
         for value in (*rule.extremes, rule.end):
