@@ -73,9 +73,8 @@ def read_labels(place: str, labels: Any) -> frozenset[str]:
         return frozenset()
     if isinstance(labels, str) and labels == "all":
         return frozenset(label for label in _EVERY if not label.endswith("-histogram"))
-    given: list[Any] = (
-        list(labels) if isinstance(labels, Iterable) and not isinstance(labels, str | Mapping) else [None]
-    )
+    is_list = isinstance(labels, Iterable) and not isinstance(labels, str | Mapping)
+    given: list[Any] = list(labels) if is_list else [None]
     if not all(isinstance(label, str) for label in given):
         refuse(place, f"must be 'all' or a list of labels, got {shortened(labels)}", labels)
     unknown = [label for label in given if label not in {*_EVERY, *GROUPS, _NOT_WRITTEN}]

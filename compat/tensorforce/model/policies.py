@@ -9,7 +9,7 @@ import contextlib
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -30,17 +30,6 @@ Inputs: TypeAlias = Mapping[str, Any]
 ``window_valid``: float32 [B, L]."""
 
 
-class Needs(NamedTuple):
-    """Uses of a policy."""
-
-    distributions: bool
-    """Does it act, or learn from likelihoods?"""
-    action_values: bool
-    """Are there values of actions?"""
-    state_value: bool
-    """Is there a value of states of its own?"""
-
-
 class Policy:
     """A policy; all its variables are created at once.
 
@@ -49,7 +38,9 @@ class Policy:
         spec: in normal form.
         states: what it sees.
         actions: what it chooses.
-        needs: what it is used for.
+        acts: has it distributions, to act or to learn from likelihoods?
+        values_actions: are there values of actions?
+        values_states: is there a value of states of its own?
         dueling: do all ints have a state's value and advantages?
         prefix: of the names of its internals: ``baseline-`` for a critic's.
 
@@ -63,14 +54,16 @@ class Policy:
         spec: Mapping[str, Any],
         states: Mapping[str, ValueSpec],
         actions: Mapping[str, ValueSpec],
-        needs: Needs,
         *,
+        acts: bool,
+        values_actions: bool,
+        values_states: bool,
         dueling: bool = False,
         prefix: str = "",
     ) -> None:
         floats = [name for name, action in actions.items() if action.type == "float"]
         has_beta = [name for name in floats if distribution_of(spec, actions[name])["type"] == "beta"]
-        if needs.action_values and needs.distributions and has_beta:
+        if values_actions and acts and has_beta:
             problem = f"has no values of {has_beta[0]!r} under a beta distribution: pass use_beta_distribution=False"
             refuse(f"Agent.create: {scope}", problem, "beta")
         self._states, self._actions = states, actions
@@ -80,18 +73,18 @@ class Policy:
         with scopes(scope):
             where = f"Agent.create: {scope}['network']"
             self.network = build_network(where, spec["network"], states, f"{scope}-network", prefix)
-            has_critic = bool(floats) and needs.action_values and not needs.distributions
+            has_critic = bool(floats) and values_actions and not acts
             _check_axes(where, self.network.axes, actions, vector=has_critic)
             if has_critic:
                 self.critic = Critic(self.network.size, actions)
-            elif needs.distributions or needs.action_values:
-                size, axes, valued = self.network.size, self.network.axes, needs.action_values
+            elif acts or values_actions:
+                size, axes = self.network.size, self.network.axes
                 for name, action in actions.items():
                     own = distribution_of(spec, action)
                     duels = dueling or bool(own.get("advantage_based"))
                     with scopes(*f"{name}-distribution".split("/")):
-                        self.heads[name] = HEADS[own["type"]](action, size, axes, valued=valued, dueling=duels)
-            if needs.state_value:
+                        self.heads[name] = HEADS[own["type"]](action, size, axes, valued=values_actions, dueling=duels)
+            if values_states:
                 self._state_value = linear("states-value", self.network.size, 1, self.network.axes)
 
     @property
