@@ -11,12 +11,13 @@ from ..spaces import readers
 from ..spaces.errors import TensorforceError
 from ..spaces.specs import Values, check_together, read_values
 from ..specs.arguments import bind, checked
-from . import interaction, saver, state, summaries, summary_labels
+from . import interaction, saver, state, summary_labels
 from .companions import AgentCore, Parallel
 from .components import build
 from .creation import create, load
 from .files import find
 from .queries import Queries
+from .summaries import Summarizer
 
 
 class Agent(AgentCore):
@@ -319,7 +320,11 @@ class Agent(AgentCore):
     def summarize(self, summary: str, value: Any, step: int | None = None) -> None:
         """Write a value under one of the summarizer's ``custom`` labels; ``step`` None is the number of timesteps."""
         self.check_open("summarize")
-        summaries.summarize(self, summary, value, step)
+        for one in self.companions:
+            if isinstance(one, Summarizer):
+                one.summarize(self, summary, value, step)
+                return
+        raise TensorforceError("Agent.summarize: the agent has no summarizer: create it with one", "summarizer")
 
     def get_available_summaries(self) -> list[str]:
         """Labels that this agent can record, sorted."""

@@ -28,14 +28,7 @@ _TABLE = SpecTable("agent", AGENTS, from_callable=lambda where, made: (_MADE_BY,
 
 
 def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -> Any:
-    """See :meth:`.agents.Agent.create`.
-
-    Args:
-        agent: which one.
-        environment: gives specifications; or None.
-        kwargs: arguments.
-        base: the class ``Agent``.
-    """
+    """See :meth:`.agents.Agent.create`; ``base`` is the class ``Agent``."""
     if isinstance(agent, base):
         return _again(agent, environment, kwargs)
     made, given = resolved(agent, kwargs, base)
@@ -141,19 +134,7 @@ def _again(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any:
 
 
 def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -> Any:
-    """See :meth:`.agents.Agent.load`.
-
-    Args:
-        directory: where it was saved; None for ``.``.
-        filename: with or without number and suffix; None for ``agent``.
-        format: or None.
-        environment: or None.
-        kwargs: arguments that win over the saved ones.
-        base: the class ``Agent``.
-
-    Returns:
-        The agent, or an :class:`.actonly.ActOnly`.
-    """
+    """See :meth:`.agents.Agent.load`: an agent, or an :class:`.actonly.ActOnly`; ``base`` is the class ``Agent``."""
     directory, filename = "." if directory is None else directory, "agent" if filename is None else filename
     try:
         saved = find(_LOAD, directory, filename, format)

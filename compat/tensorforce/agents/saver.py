@@ -44,11 +44,7 @@ def place_of(agent: AgentCore, directory: Any, filename: Any) -> tuple[Any, Any]
 
 
 def save(agent: AgentCore, directory: Any, filename: Any, format: Any, append: Any) -> str:
-    """See :meth:`.agent.Agent.save`. Nothing of the agent changes.
-
-    Raises:
-        TensorforceError: an argument is wrong, or a file cannot be written.
-    """
+    """See :meth:`.agent.Agent.save`. Nothing of the agent changes."""
     choice(f"{_WHERE}: format", format, [one for one in SUFFIXES if one != ACT_ONLY])
     if append is not None:
         choice(f"{_WHERE}: append", append, list(COUNTERS.values()))

@@ -26,15 +26,6 @@ _NAME: Final = re.compile(r"summary-\d{8}-\d{6}")
 _WHERE: Final = "Agent.summarize"
 
 
-def summarize(agent: AgentCore, summary: Any, value: Any, step: Any) -> None:
-    """See :meth:`.agent.Agent.summarize`."""
-    for one in agent.companions:
-        if isinstance(one, Summarizer):
-            one.summarize(agent, summary, value, step)
-            return
-    raise TensorforceError(f"{_WHERE}: the agent has no summarizer: create it with one", "summarizer")
-
-
 class Summarizer(Companion):
     """Writes events to ``<directory>/summary-<YYYYmmdd-HHMMSS>/``.
 
