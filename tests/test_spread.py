@@ -89,8 +89,8 @@ PLACES: Final = {
     rlgraph_advantages: CENTRED,
     instance_inputs: CENTRED,
     exponential_inputs: CENTRED,
-    tensorforce_layers(custom_layers.InstanceNormalization): CENTRED,
-    tensorforce_layers(custom_layers.ExponentialNormalization): CENTRED,
+    tensorforce_layers(custom_layers.LAYERS["instance_normalization"]): CENTRED,
+    tensorforce_layers(custom_layers.LAYERS["exponential_normalization"]): CENTRED,
     scaled_inputs: (0, 1 / 3, 2 / 3, 1),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -12,6 +12,9 @@ import tensorflow as tf
 from ..refusals import refuse
 from ..value_specs import ValueSpec
 from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
+
+Function: TypeAlias = Callable[[Tensor, Step], Tensor]
+_REDUCTIONS: Final = {"max": tf.reduce_max, "mean": tf.reduce_mean, "product": tf.reduce_prod, "sum": tf.reduce_sum}
 
 
 class Linear(Transform):
@@ -142,73 +145,61 @@ class WindowPooling2d(WindowPooling):
     AXES = 2
 
 
-class Pooling(Layer):
+class Plain(Layer):
+    """A layer without variables.
+
+    Args:
+        place: for messages.
+        inputs: what it is called with.
+        make: sets the layer's output; returns the function of tensors and of how the layer is called.
+        arguments: of ``make``.
+    """
+
+    def __init__(self, place: str, inputs: ValueSpec, make: Callable[..., Function], **arguments: Any) -> None:
+        super().__init__(place, inputs)
+        self._function = make(self, **arguments)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return self._function(x, step)
+
+
+def pooling(layer: Layer, reduction: str) -> Function:
     """All axes but the last reduced to none, or joined with it."""
-
-    REDUCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
-        "max": tf.reduce_max,
-        "mean": tf.reduce_mean,
-        "product": tf.reduce_prod,
-        "sum": tf.reduce_sum,
-    }
-
-    def __init__(self, place: str, inputs: ValueSpec, reduction: str) -> None:
-        super().__init__(place, inputs)
-        *self._axes, last = self.require(1, 2, 3, 4, 5)
-        self._reduce = self.REDUCTIONS.get(reduction)
-        self.returns(last if self._reduce else math.prod(inputs.shape))
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        if self._reduce is None:
-            return tf.reshape(x, [-1, *self.output.shape])
-        return self._reduce(x, axis=list(range(1, len(self._axes) + 1))) if self._axes else x
+    *axes, last = layer.require(1, 2, 3, 4, 5)
+    reduce, over = _REDUCTIONS.get(reduction), list(range(1, len(axes) + 1))
+    if reduce is None:
+        return reshape(layer, math.prod(layer.inputs.shape))
+    layer.returns(last)
+    return lambda x, _: reduce(x, axis=over) if over else x
 
 
-class Reshape(Layer):
+def reshape(layer: Layer, shape: int | Sequence[int]) -> Function:
     """The same numbers in another shape."""
-
-    def __init__(self, place: str, inputs: ValueSpec, shape: int | Sequence[int]) -> None:
-        super().__init__(place, inputs)
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        if math.prod(sizes) != math.prod(inputs.shape):
-            refuse(f"{place}: shape", f"must hold what {inputs.shape} holds, got {sizes}", shape)
-        self.output = ValueSpec("", inputs.type, sizes, inputs.num_values)
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        return tf.reshape(x, [-1, *self.output.shape])
+    sizes, inputs = (shape,) if isinstance(shape, int) else tuple(shape), layer.inputs
+    if math.prod(sizes) != math.prod(inputs.shape):
+        refuse(f"{layer.place}: shape", f"must hold what {inputs.shape} holds, got {sizes}", shape)
+    layer.output = ValueSpec("", inputs.type, sizes, inputs.num_values)
+    return lambda x, _: tf.reshape(x, [-1, *sizes])
 
 
-class Flatten(Reshape):
+def flatten(layer: Layer) -> Function:
     """A vector of all numbers; of a single number too."""
-
-    def __init__(self, place: str, inputs: ValueSpec) -> None:
-        super().__init__(place, inputs, math.prod(inputs.shape))
+    return reshape(layer, math.prod(layer.inputs.shape))
 
 
-class Activation(Layer):
+def activation(layer: Layer, nonlinearity: str) -> Function:
     """A nonlinearity."""
-
-    def __init__(self, place: str, inputs: ValueSpec, nonlinearity: str) -> None:
-        super().__init__(place, inputs)
-        self._function = ACTIVATIONS[nonlinearity]
-        # Over the last axis, which must not be the batch's.
-        shape = self.require(*range(nonlinearity in ("crelu", "softmax"), 6))
-        self.returns(*shape[:-1], 2 * shape[-1]) if nonlinearity == "crelu" else self.returns(*shape)
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        return self._function(x)
+    function = ACTIVATIONS[nonlinearity]
+    # Over the last axis, which must not be the batch's.
+    shape = layer.require(*range(nonlinearity in ("crelu", "softmax"), 6))
+    layer.returns(*shape[:-1], 2 * shape[-1]) if nonlinearity == "crelu" else layer.returns(*shape)
+    return lambda x, _: function(x)
 
 
-class Dropout(Layer):
+def dropout(layer: Layer, rate: float) -> Function:
     """Values are zero with a probability, in training."""
-
-    def __init__(self, place: str, inputs: ValueSpec, rate: float) -> None:
-        super().__init__(place, inputs)
-        self.returns(*self.require(*range(6)))
-        self._rate = rate
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        return dropped(x, self._rate, step)
+    layer.returns(*layer.require(*range(6)))
+    return lambda x, step: dropped(x, rate, step)
 
 
 def _each(axes: int, value: int | Sequence[int]) -> list[int]:

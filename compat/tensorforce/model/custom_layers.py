@@ -92,19 +92,17 @@ class Keras(Layer):
         return _converted(self._layer(x, training=step.training))
 
 
-class InstanceNormalization(Layer):
+def instance_normalization(layer: Layer, axes: Sequence[int] | int | None = None) -> layers.Function:
     """Values minus their mean, divided by their standard deviation, over axes of every row (default: all)."""
+    shape = layer.require(*range(1, 6))
+    over = _axes(f"{layer.place}: axes", axes, len(shape), range(len(shape)))
+    layer.returns(*shape)
 
-    def __init__(self, place: str, inputs: ValueSpec, axes: Sequence[int] | int | None = None) -> None:
-        super().__init__(place, inputs)
-        shape = self.require(*range(1, 6))
-        self._axes = _axes(f"{place}: axes", axes, len(shape), range(len(shape)))
-        self.returns(*shape)
+    def normalized(x: Tensor, _: Step) -> Tensor:
+        mean = tf.reduce_mean(x, axis=over, keepdims=True)
+        return _normalized(x, mean, tf.reduce_mean(tf.square(x - mean), axis=over, keepdims=True))
 
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        mean = tf.reduce_mean(x, axis=self._axes, keepdims=True)
-        variance = tf.reduce_mean(tf.square(x - mean), axis=self._axes, keepdims=True)
-        return _normalized(x, mean, variance)
+    return normalized
 
 
 class ExponentialNormalization(Layer):
@@ -212,18 +210,22 @@ def _normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     return deviation / tf.sqrt(tf.maximum(variance, _EPSILON)) * tf.cast(differ, tf.float32)
 
 
+def _plain(make: Callable[..., layers.Function]) -> Callable[..., Layer]:
+    return functools.partial(layers.Plain, make=make)
+
+
 LAYERS: Final[Mapping[str, Callable[..., Layer]]] = {
-    "activation": layers.Activation,
+    "activation": _plain(layers.activation),
     "conv1d": layers.Convolution,
     "conv2d": layers.Convolution2d,
     "dense": layers.Dense,
-    "dropout": layers.Dropout,
+    "dropout": _plain(layers.dropout),
     "embedding": layers.Embedding,
     "exponential_normalization": ExponentialNormalization,
-    "flatten": layers.Flatten,
+    "flatten": _plain(layers.flatten),
     "function": Function,
     "gru": functools.partial(internal.Recurrent, cell="gru"),
-    "instance_normalization": InstanceNormalization,
+    "instance_normalization": _plain(instance_normalization),
     "internal_gru": functools.partial(internal.Internal, cell="gru"),
     "internal_lstm": functools.partial(internal.Internal, cell="lstm"),
     "internal_rnn": internal.Internal,
@@ -232,8 +234,8 @@ LAYERS: Final[Mapping[str, Callable[..., Layer]]] = {
     "lstm": functools.partial(internal.Recurrent, cell="lstm"),
     "pool1d": layers.WindowPooling,
     "pool2d": layers.WindowPooling2d,
-    "pooling": layers.Pooling,
-    "reshape": layers.Reshape,
+    "pooling": _plain(layers.pooling),
+    "reshape": _plain(layers.reshape),
     "rnn": internal.Recurrent,
 }
 """By type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
