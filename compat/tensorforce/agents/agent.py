@@ -12,10 +12,11 @@ from ..spaces.errors import TensorforceError
 from ..spaces.specs import Values, check_together, read_values
 from ..specs.arguments import bind, checked
 from . import interaction, saver, state, summary_labels
-from .companions import AgentCore, Parallel
+from .companions import AgentCore
 from .components import build
 from .creation import create, load
 from .files import find
+from .parallel import Parallel
 from .queries import Queries
 from .summaries import Summarizer
 

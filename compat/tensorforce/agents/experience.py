@@ -16,8 +16,9 @@ from ..spaces.errors import TensorforceError, as_array, integer, refuse
 from ..spaces.specs import MASK
 from . import interaction
 from .agent import Agent
-from .companions import AgentCore, Timestep
+from .companions import AgentCore
 from .files import read_arrays, read_path
+from .parallel import Timestep
 
 Row: TypeAlias = "tuple[Timestep, int]"
 """A timestep and its terminal."""

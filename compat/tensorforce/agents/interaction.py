@@ -12,7 +12,7 @@ from ....core.protocols import Array
 from ..spaces import readers
 from ..spaces.errors import refuse
 from ..spaces.specs import Values
-from .companions import Timestep
+from .parallel import Timestep
 
 if TYPE_CHECKING:
     from .companions import AgentCore

@@ -19,7 +19,7 @@ from ..processing.parameters import Counts, Parameter, make_parameter
 from ..spaces.specs import MASK, Values
 from ..specs.modules import internal_lengths
 from ..specs.normal_form import at, fed, first_update, least_capacity
-from .companions import Parallel, Timestep
+from .parallel import Parallel, Timestep
 from .trajectories import ABORTED, CUT, TERMINATED, Batches, Trajectories
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import numpy as np
 from ....core.protocols import Array
 from ..spaces.errors import integer
 from ..spaces.specs import MASK
-from .companions import AgentCore, Companion, Timestep, read_keys
+from .companions import AgentCore, Companion, read_keys
 from .files import make_directory, stamps, write_npz, writing
+from .parallel import Timestep
 
 Row: TypeAlias = "tuple[Timestep, int]"
 """A timestep and its terminal."""

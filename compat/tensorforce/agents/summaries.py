@@ -14,8 +14,9 @@ from ....core.protocols import Array
 from ....run_dir.files import remove
 from ...common.events import Events, scalar
 from ..spaces.errors import TensorforceError, integer, known, number
-from .companions import AgentCore, Companion, Timestep, read_keys
+from .companions import AgentCore, Companion, read_keys
 from .files import make_directory, stamps, writing
+from .parallel import Timestep
 from .state import variables
 from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, kind_of, read_labels, tag
 from .summary_values import histogram, read_custom
