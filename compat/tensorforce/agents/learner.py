@@ -20,7 +20,7 @@ from ..spaces.specs import MASK, Values
 from ..specs.modules import internal_lengths
 from ..specs.normal_form import at, fed, first_update, least_capacity
 from .parallel import Parallel, Timestep
-from .trajectories import ABORTED, CUT, TERMINATED, Batches, Trajectories
+from .trajectories import ABORTED, CUT, TERMINATED, Trajectories
 
 if TYPE_CHECKING:
     from ....estimators.stepper import Stepper
@@ -108,7 +108,13 @@ class Learner:
         self.program = program = self._make_program()
         self._rngs = generators(seed)
         update, memory = self.form["update"], self.form["memory"]
-        batches = Batches(
+        specs = {"observation": observation, "action": {name: spec.array for name, spec in actions.flat.items()}}
+        specs["state"] = dict(program.predict.state or {})
+        capacity = memory["capacity"] or least_capacity(self.form, self.longest)
+        self.memory = Trajectories(
+            capacity,
+            specs,
+            self._rngs["memory"],
             episodes=self.by_episodes,
             size=update["batch_size"],
             recent=memory["type"] == "recent",
@@ -116,10 +122,6 @@ class Learner:
             bootstraps=self.bootstraps,
             window=max([1, *internal_lengths(self.form)]),
         )
-        specs = {"observation": observation, "action": {name: spec.array for name, spec in actions.flat.items()}}
-        specs["state"] = dict(program.predict.state or {})
-        capacity = memory["capacity"] or least_capacity(self.form, self.longest)
-        self.memory = Trajectories(capacity, specs, batches, self._rngs["memory"])
         self.memory.hyper = dict.fromkeys(self._hyper, np.zeros((), np.float32))
         self._sizes = _sizes(self.memory.rows) if self.by_episodes else [self.memory.rows]
         self.memory.rows = self._sizes[0]
