@@ -139,7 +139,8 @@ class Internal(Transform):
     def __init__(self, place: str, inputs: ValueSpec, size: int, length: int, *, cell: str, **ends: Any) -> None:
         super().__init__(place, inputs, size, **ends)
         self.length = length
-        self.cell = Cell(self, cell, *self.require(1), self.units)
+        (features,) = self.require(1)
+        self.cell = Cell(self, cell, features, self.units)
         self.ends(bias="output_bias")
 
 

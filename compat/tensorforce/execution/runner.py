@@ -160,7 +160,7 @@ class Runner(Record):
         ]
 
     def _run(self, settings: Settings) -> None:
-        from .bar import Bar
+        from .bar import bar
 
         lanes = self._new_lanes(settings.evaluation)
         if settings.num_updates < math.inf and all(lane.evaluated for lane in lanes):
@@ -171,9 +171,8 @@ class Runner(Record):
         self._lanes = lanes
         self.clear(separate=not all(lane.counted for lane in lanes))
         limits = {"episodes": self.num_episodes, "timesteps": self.num_timesteps, "updates": self.num_updates}
-        bar = Bar(self, limits, settings.mean_horizon)
-        with bar.opened(settings.use_tqdm):
-            Loop(self.agent, lanes, settings, self, bar.show).run()
+        with bar(self, limits, settings.mean_horizon, wanted=settings.use_tqdm) as show:
+            Loop(self.agent, lanes, settings, self, show).run()
 
 
 def _specifications(environment: Any, num_parallel: Any, environments: Any) -> list[Any]:
