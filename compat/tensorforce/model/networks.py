@@ -110,35 +110,24 @@ class Network:
         internals: Mapping[str, Tensor] | None,
         training: bool,
         valid: Tensor | None = None,
+        window: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One timestep: the output, float32 [B, size], and the next internals.
+        """The output at one timestep, or the last one of a window, float32 [B, size], and the next internals.
 
         Args:
-            features: by name, [B, *shape]: float32 (of bools: 0 or 1) or int32; more than the inputs is allowed.
-            internals: by name, float32 [B, ...]; more than the network's is allowed. None: zeros.
+            features: by name, [B, *shape], or [B, L, *shape] with a window: float32 (of bools: 0 or 1) or int32; more
+                than the inputs is allowed.
+            internals: before the first valid timestep, by name, float32 [B, ...]; more than the network's is allowed.
+                None: zeros.
             training: do dropout and statistics act? The batch must be static then.
-            valid: float32 [B], 1 for the rows that count in statistics; None: all.
+            valid: float32 [B], 1 for the rows that count in statistics; None: all, or those of the window.
+            window: float32 [B, L]; L is static. Where it is 0, internals stay as they are.
         """
-        tensors = {name: features[name] for name in self._inputs}
-        return self._run(Flow(tensors, internals, Step(training, valid), 1, None, len(self.internals)))
-
-    def over_window(
-        self, features: Mapping[str, Tensor], valid: Tensor, internals: Mapping[str, Tensor] | None, training: bool
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """A window of timesteps: the output at the last one, float32 [B, size], and the internals after it.
-
-        Args:
-            features: by name, [B, L, *shape]; L is static.
-            valid: float32 [B, L]; where it is 0, internals stay as they are.
-            internals: before the first valid timestep, as for a call.
-            training: as for a call.
-        """
-        windows = {name: features[name] for name in self._inputs}
-        tensors = {name: tf.reshape(x, [-1, *x.shape[2:]]) for name, x in windows.items()}  # [B * L, *shape]
-        step = Step(training, tf.reshape(valid, [-1]))
-        return self._run(Flow(tensors, internals, step, int(valid.shape[1]), valid, len(self.internals)))
-
-    def _run(self, flow: Flow) -> tuple[Tensor, dict[str, Tensor]]:
+        tensors, length = {name: features[name] for name in self._inputs}, 1
+        if window is not None:
+            tensors = {name: tf.reshape(x, [-1, *x.shape[2:]]) for name, x in tensors.items()}  # [B * L, *shape]
+            valid, length = tf.reshape(window, [-1]), int(window.shape[1])
+        flow = Flow(tensors, internals, Step(training, valid), length, window, len(self.internals))
         for node in self._nodes:
             node(flow)
         return flow.x, flow.following

@@ -109,11 +109,8 @@ class Policy:
         observation, internals, valid = inputs["observation"], inputs.get("internals"), inputs.get("window_valid")
         states = {name: observation[name] for name in self._states}
         windowed = valid is not None and valid.shape[1] > 1
-        if windowed:
-            steps = valid if counted is None else valid * counted[:, tf.newaxis]
-            features, following = self.network.over_window(states, steps, internals, training)
-        else:
-            features, following = self.network(states, internals, training, counted)
+        window = None if not windowed else valid if counted is None else valid * counted[:, tf.newaxis]
+        features, following = self.network(states, internals, training, counted, window)
         legal: dict[str, Tensor | None] = {}
         for name, spec in self._actions.items():
             mask = observation.get(f"{name}{MASK}")
