@@ -8,14 +8,12 @@ from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
-from ...common.layers.flow import Flow
 from ...common.layers.internal import Internal
 from ...common.layers.layer import Layer, Step, Tensor
-from ...common.layers.merges import joined
 from ...common.layers.scopes import scope, scopes
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import choice, refuse, translate_errors
-from .custom_layers import LAYERS, Keras
+from .custom_layers import LAYERS, Keras, joined
 
 LayerSpec: TypeAlias = Mapping[str, Any]
 """A layer in normal form: ``type``, perhaps ``name``, and arguments."""
@@ -25,6 +23,56 @@ Node: TypeAlias = "Callable[[Flow], None]"
 _NOT_ARGUMENTS: Final = ("type", "name", "summary_labels")
 CURRENT: Final = "*"
 """The current tensor, among those to retrieve."""
+
+
+class Flow:
+    """The data of one call of a network.
+
+    Args:
+        tensors: by name, what can be retrieved: [N, ...], where N is B, or B * ``length`` over windows.
+        internals: by name, float32 [B, ...]; None: zeros.
+        step: how layers are called.
+        length: of windows; 1 for one timestep.
+        valid: float32 [B, length]; None: all are.
+        remaining: internal layers that have not run yet. After the last of them only the last timestep matters.
+    """
+
+    def __init__(
+        self,
+        tensors: dict[str, Tensor],
+        internals: Mapping[str, Tensor] | None,
+        step: Step,
+        length: int,
+        valid: Tensor | None,
+        remaining: int,
+    ) -> None:
+        self.tensors, self.step = tensors, step
+        self.x: Tensor = None
+        self.following: dict[str, Tensor] = {}
+        """The next internals, by name."""
+        self._internals, self._length, self._valid, self._remaining = internals, length, valid, remaining
+        if not remaining:
+            self._keep_last()
+
+    def run_internal(self, layer: Internal, name: str) -> None:
+        """Run a layer over the timesteps of the window."""
+        state = None if self._internals is None else self._internals[name]
+        outputs, self.following[name] = layer.cell.unrolled(self.x, self._length, self._valid, state)
+        self._remaining -= 1
+        if self._remaining == 0:
+            self._keep_last()
+        x = tf.reshape(tf.stack(outputs, axis=1), [-1, layer.units]) if self._length > 1 else outputs[-1]
+        self.x = layer.finish(x, self.step)
+
+    def _keep_last(self) -> None:
+        """Drop all timesteps but the last; a layer is to follow that makes the current tensor."""
+        if self._length == 1:
+            return
+        for name, tensor in self.tensors.items():
+            self.tensors[name] = tf.reshape(tensor, [-1, self._length, *tensor.shape[1:]])[:, -1]
+        if self._valid is not None:
+            self.step = Step(self.step.training, self._valid[:, -1])
+        self._length = 1
 
 
 def build_network(
