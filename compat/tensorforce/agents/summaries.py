@@ -18,7 +18,7 @@ from .companions import AgentCore, Companion, read_keys
 from .files import make_directory, stamps, writing
 from .parallel import Timestep
 from .state import variables
-from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, kind_of, read_labels, tag
+from .summary_labels import GROUPS, METRICS, kind_of, read_labels, tag
 from .summary_values import histogram, read_custom
 
 _KEYS: Final = ("directory", "labels", "frequency", "flush", "max-summaries", "custom")
@@ -57,14 +57,20 @@ class Summarizer(Companion):
         self._place = place = f"{where}: summarizer"
         self._given = given = read_keys(place, spec, _KEYS)
         self._labels = read_labels(f"{place}['labels']", given.get("labels"))
-        self._every = _frequencies(f"{place}['frequency']", given.get("frequency"))
+        every, at = given.get("frequency"), f"{place}['frequency']"
+        if not isinstance(every, Mapping):
+            every = {**dict.fromkeys(_FUNCTIONS, 1), "act": 1 if every is None else every}
+        known(at, every, _FUNCTIONS, what="key")
+        self._every = {name: integer(f"{at}[{name!r}]", value, at_least=1) for name, value in every.items()}
+        """How often each function writes; those that are missing never do."""
         self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
         self._file: Events | None = None
         self._acted_at = 0
         self._before: dict[str, Array] | None = None
-        """Variables before an update whose changes are to be written."""
+        """Variables before the next update."""
+        self._tracks = "update" in self._every and bool(self._labels & {"updates", "updates-histogram"})
 
     def begin(self, agent: AgentCore) -> None:
         """Open a file in a new folder, and remove the oldest folders."""
@@ -116,7 +122,7 @@ class Summarizer(Companion):
 
     def observed(self, agent: AgentCore, index: int, timestep: Timestep, terminal: int) -> None:
         """Write the timestep's reward."""
-        if self._before is None and agent.executor is not None and self._measures_update(agent.updates + 1):
+        if self._before is None and self._tracks:
             self._before = _variables(agent)
         if self._is_due("observe", agent.episodes + 1):
             values = {"timestep-reward": timestep.reward, "raw-reward": timestep.raw_reward}
@@ -139,7 +145,13 @@ class Summarizer(Companion):
                 fed: dict[str, Any] = dict(memory.hyper)
                 fed |= {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
                 values |= {f"parameters/{path}": float(value) for path, value in fed.items()}
-        values |= self._of_variables(agent)
+        shows = self._is_due("variables", agent.updates) and bool(self._labels & {"variables", "variables-histogram"})
+        now = _variables(agent) if shows or self._tracks else {}
+        if shows:
+            values |= self._described("variables", now)
+        if self._before is not None and self._is_due("update", agent.updates):
+            values |= self._described("updates", {name: now[name] - before for name, before in self._before.items()})
+        self._before = now if self._tracks else None
         self._write(agent.updates, values)
 
     def close(self, agent: AgentCore) -> None:
@@ -168,24 +180,6 @@ class Summarizer(Companion):
                     values |= {f"distributions/{query}/{k}": mean for k, mean in enumerate(means)}
         return values
 
-    def _of_variables(self, agent: AgentCore) -> dict[str, Any]:
-        """Moments and histograms of variables and of their changes, and a copy for the changes to come."""
-        values: dict[str, Any] = {}
-        before, self._before = self._before, None
-        changes = before is not None and self._measures_update(agent.updates)
-        shows = self._is_due("variables", agent.updates) and self._labels & {"variables", "variables-histogram"}
-        remembers = self._measures_update(agent.updates + 1)
-        if not (changes or shows or remembers):
-            return values
-        now = _variables(agent)
-        if shows:
-            values |= self._described("variables", now)
-        if before is not None and changes:
-            values |= self._described("updates", {name: now[name] - before[name] for name in now})
-        if remembers:
-            self._before = now
-        return values
-
     def _described(self, label: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name, array in arrays.items():
@@ -195,10 +189,6 @@ class Summarizer(Companion):
             if f"{label}-histogram" in self._labels:
                 values[f"{label}-histogram/{name}"] = array
         return values
-
-    def _measures_update(self, update: int) -> bool:
-        """Are the changes of this update wanted?"""
-        return self._is_due("update", update) and bool(self._labels & set(OF_WEIGHTS[:2]))
 
     def _is_due(self, function: str, count: int) -> bool:
         every = self._every.get(function)
@@ -213,15 +203,6 @@ class Summarizer(Companion):
         made = [histogram(name, x) if isinstance(x, np.ndarray) else scalar(name, x) for name, x in values.items()]
         if made and self._file is not None:
             self._file.add(step, made)
-
-
-def _frequencies(place: str, given: Any) -> dict[str, int]:
-    """How often each function writes; those that are missing never do."""
-    if isinstance(given, Mapping):
-        known(place, given, _FUNCTIONS, what="key")
-        return {name: integer(f"{place}[{name!r}]", value, at_least=1) for name, value in given.items()}
-    acts = 1 if given is None else integer(place, given, at_least=1)
-    return {**dict.fromkeys(_FUNCTIONS, 1), "act": acts}
 
 
 def _variables(agent: AgentCore) -> dict[str, Array]:
