@@ -17,8 +17,8 @@ from ..compat.common.specs.tables import (
     Entry,
     SpecTable,
 )
-from ..compat.tensorforce.processing.decays import DECAYS
-from ..compat.tensorforce.processing.preprocessing_layers import LAYERS, MAKERS
+from ..compat.tensorforce.processing.parameters import DECAYS
+from ..compat.tensorforce.processing.preprocessors import LAYERS, MAKERS
 from ..compat.tensorforce.specs.agent_tables import TABLES as SPEC_TABLES
 from ..compat.tensorforce.specs.arguments import (
     _FROM_06,

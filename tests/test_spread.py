@@ -70,7 +70,7 @@ def exponential_inputs(rows: Array) -> Any:
 def tensorforce_layers(kind: Any) -> Callable[[Array], Any]:
     def normalized(rows: Array) -> Any:
         layer = kind("layer", STATE, axes=[0])
-        return layer._call(tf.constant(rows.T), Step(training=True)).numpy()
+        return layer(tf.constant(rows.T), Step(training=True)).numpy()
 
     return normalized
 
@@ -89,8 +89,8 @@ PLACES: Final = {
     rlgraph_advantages: CENTRED,
     instance_inputs: CENTRED,
     exponential_inputs: CENTRED,
-    tensorforce_layers(custom_layers.InstanceNormalization): CENTRED,
-    tensorforce_layers(custom_layers.ExponentialNormalization): CENTRED,
+    tensorforce_layers(custom_layers.LAYERS["instance_normalization"]): CENTRED,
+    tensorforce_layers(custom_layers.LAYERS["exponential_normalization"]): CENTRED,
     scaled_inputs: (0, 1 / 3, 2 / 3, 1),
 }
 
@@ -131,5 +131,5 @@ def test_gymnasium_s_wrapper_divides_by_what_rounding_makes() -> None:
 def test_one_row_batches_keep_what_moves_the_mean() -> None:
     """The variance of Tensorforce's layer is that within batches, which is 0 in those of one row."""
     layer = custom_layers.ExponentialNormalization("layer", ValueSpec("state", "float", (1,)), decay=0.5)
-    layer._call(tf.constant([[1.0]]), Step(training=True))
-    assert layer._call(tf.constant([[2.0]]), Step(training=True)).numpy().item() == pytest.approx(500)  # 0.5 / 0.001
+    layer(tf.constant([[1.0]]), Step(training=True))
+    assert layer(tf.constant([[2.0]]), Step(training=True)).numpy().item() == pytest.approx(500)  # 0.5 / 0.001

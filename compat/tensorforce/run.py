@@ -15,6 +15,11 @@ from .spaces.errors import TensorforceError, integer, refuse
 
 _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds")
 """What ``--path`` holds of each episode."""
+_OF_RUN: Final = (
+    *("num_episodes", "num_timesteps", "num_updates", "batch_agent_calls", "sync_timesteps", "sync_episodes"),
+    *("mean_horizon", "save_best_agent"),
+)
+"""Arguments of ``Runner.run``."""
 _USAGE: Final = 2
 
 
@@ -26,9 +31,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-e", "--environment", help="name, JSON file or module.Class of the environment")
     made.add_argument("-l", "--level", help="level of the environment, such as CartPole-v1")
     made.add_argument("-m", "--max-episode-timesteps", type=int, help="time limit of an episode")
-    made.add_argument("-p", "--episodes", type=int, help="number of episodes")
-    made.add_argument("-t", "--timesteps", type=int, help="number of timesteps")
-    made.add_argument("-u", "--updates", type=int, help="number of updates")
+    made.add_argument("-p", "--episodes", dest="num_episodes", type=int, help="number of episodes")
+    made.add_argument("-t", "--timesteps", dest="num_timesteps", type=int, help="number of timesteps")
+    made.add_argument("-u", "--updates", dest="num_updates", type=int, help="number of updates")
     made.add_argument("-v", "--evaluation", action="store_true", help="the last environment evaluates")
     made.add_argument("--num-parallel", type=int, help="number of environments, each in a process")
     made.add_argument("--batch-agent-calls", action="store_true", help="act and observe for all of them at once")
@@ -88,16 +93,7 @@ def _once(given: argparse.Namespace) -> dict[str, Any]:
         num_parallel=given.num_parallel,
         remote=None if given.num_parallel is None else "multiprocessing",
     ) as runner:
-        runner.run(
-            num_episodes=given.episodes,
-            num_timesteps=given.timesteps,
-            num_updates=given.updates,
-            batch_agent_calls=given.batch_agent_calls,
-            sync_timesteps=given.sync_timesteps,
-            sync_episodes=given.sync_episodes,
-            mean_horizon=given.mean_horizon,
-            save_best_agent=given.save_best_agent,
-        )
+        runner.run(**{name: getattr(given, name) for name in _OF_RUN})
         return {name: getattr(runner, f"episode_{name}") for name in _LISTS}
 
 

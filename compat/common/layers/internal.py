@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from ..refusals import choice, refuse
 from ..value_specs import ValueSpec
 from .layer import Layer, Step, Tensor, Transform, projected
 
@@ -33,7 +32,7 @@ class Cell:
 
     def __init__(self, layer: Layer, kind: str, features: int, units: int) -> None:
         self.units = units
-        self._kind = choice(f"{layer.place}: cell", kind, ("gru", "lstm"))
+        self._kind = kind
         gates = units * {"gru": 3, "lstm": 4}[kind]
         orthogonal = keras.initializers.Orthogonal
         self._kernel = layer.variable("kernel", (features, gates), orthogonal())
@@ -81,6 +80,28 @@ class Cell:
         cell = tf.sigmoid(f) * state[1] + tf.sigmoid(i) * tf.tanh(g)
         return tf.sigmoid(o) * tf.tanh(cell), cell
 
+    def unrolled(
+        self, x: Tensor, length: int, valid: Tensor | None = None, state: Tensor | None = None
+    ) -> tuple[list[Tensor], Tensor]:
+        """Outputs, [B, units] for each timestep, and the last state [B, *shape].
+
+        Args:
+            x: float32 [B * length, features], sorted by rows, then timesteps.
+            length: number of timesteps.
+            valid: float32 [B, length]; 0 leaves the state as it is; None: all count.
+            state: float32 [B, *shape]; None: zeros.
+        """
+        parts, outputs = self.steps(x, length), []
+        now = self.zeros(parts[0]) if state is None else self.unpacked(state)
+        for t, part in enumerate(parts):
+            following = self(part, now)
+            outputs.append(following[0])
+            if valid is not None:  # products with 0 or 1 are exact
+                count = valid[:, t : t + 1]
+                following = tuple(count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True))
+            now = following
+        return outputs, self.packed(now)
+
 
 class Recurrent(Transform):
     """A cell that runs over the first axis of inputs [N, T, features].
@@ -92,73 +113,35 @@ class Recurrent(Transform):
     BIAS = False
 
     def __init__(
-        self,
-        place: str,
-        inputs: ValueSpec,
-        size: int,
-        return_final_state: bool = True,
-        *,
-        cell: str,
-        **ends: Any,
+        self, place: str, inputs: ValueSpec, size: int, return_final_state: bool = True, *, cell: str, **ends: Any
     ) -> None:
         super().__init__(place, inputs, size, **ends)
         self._length, features = self.require(2)
-        self._final, self._joined = return_final_state, return_final_state and cell == "lstm"
-        if self._joined and (size % 2 or size == 0):
-            refuse(f"{place}: size", f"must be even, for the final state of an LSTM has two parts; got {size}", size)
-        self._cell = Cell(self, cell, features, self.units // 2 if self._joined else self.units)
+        self._final, is_joined = return_final_state, return_final_state and cell == "lstm"
+        self._cell = Cell(self, cell, features, self.units // 2 if is_joined else self.units)
         self.ends(*([] if return_final_state else [self._length]), bias="output_bias")
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        state, outputs = self._cell.zeros(x), []
-        for part in self._cell.steps(tf.reshape(x, [-1, self.inputs.shape[-1]]), self._length):
-            state = self._cell(part, state)
-            outputs.append(state[0])
-        if self._final:
-            return self.finish(tf.concat(state, axis=-1) if self._joined else state[0], step)
-        return self.finish(tf.stack(outputs, axis=1), step)
+        outputs, state = self._cell.unrolled(tf.reshape(x, [-1, self.inputs.shape[-1]]), self._length)
+        return self.finish(tf.reshape(state, [-1, self.units]) if self._final else tf.stack(outputs, axis=1), step)
 
 
 class Internal(Transform):
-    """A cell that runs over timesteps; its state is what the agent calls an internal.
+    """A cell that runs over timesteps, by ``cell.unrolled`` and ``finish``; its state is what agents call an internal.
 
     Attributes:
         length: of the windows that it learns from, in timesteps.
-        state: the shape of its state: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, the output and the cell.
+        cell: whose ``shape`` that of the state is: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, output and cell.
     """
 
     BIAS = False
 
     def __init__(self, place: str, inputs: ValueSpec, size: int, length: int, *, cell: str, **ends: Any) -> None:
         super().__init__(place, inputs, size, **ends)
-        (features,) = self.require(1)
         self.length = length
-        self._cell = Cell(self, cell, features, self.units)
-        self.state = self._cell.shape
+        (features,) = self.require(1)
+        self.cell = Cell(self, cell, features, self.units)
         self.ends(bias="output_bias")
-
-    def unrolled(
-        self, x: Tensor, length: int, valid: Tensor | None, state: Tensor | None
-    ) -> tuple[list[Tensor], Tensor]:
-        """Outputs of the cell, [B, units] for each timestep, and the last state [B, *state]; ``finish`` is to follow.
-
-        Args:
-            x: float32 [B * length, features], sorted by rows, then timesteps.
-            length: number of timesteps.
-            valid: float32 [B, length]; 0 leaves the state as it is; None: all count.
-            state: float32 [B, *state]; None: zeros.
-        """
-        parts = self._cell.steps(x, length)
-        now = self._cell.zeros(parts[0]) if state is None else self._cell.unpacked(state)
-        counts = [None] * length if valid is None else [valid[:, t : t + 1] for t in range(length)]
-        outputs = []
-        for part, count in zip(parts, counts, strict=True):
-            following = self._cell(part, now)
-            outputs.append(following[0])
-            if count is not None:  # products with 0 or 1 are exact
-                following = tuple(count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True))
-            now = following
-        return outputs, self._cell.packed(now)
 
 
 def _forget_gates_open(shape: tuple[int, ...], dtype: Any = None) -> Tensor:

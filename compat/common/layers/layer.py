@@ -14,7 +14,7 @@ import tensorflow as tf
 from .... import noise
 from ....core.checks import all_finite, shortened
 from ....core.protocols import Array
-from ..refusals import choice, refuse
+from ..refusals import refuse
 from ..value_specs import ValueSpec
 
 Tensor: TypeAlias = Any
@@ -57,7 +57,7 @@ class Step:
 
 
 class Layer:
-    """One layer, which defines ``_call``. Its constructor creates all its variables, in the name scope that is open.
+    """One layer. Its constructor creates all its variables, in the name scope that is open.
 
     Args:
         place: for messages.
@@ -80,7 +80,6 @@ class Layer:
         return self._call(x, step)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        """Subclasses define this."""
         raise NotImplementedError
 
     def variable(self, name: str, shape: Sequence[int], initializer: Any, *, trained: bool = True) -> Any:
@@ -140,9 +139,7 @@ class Transform(Layer):
         super().__init__(place, inputs, is_trainable=is_trainable)
         self._kernel_initializer, self._bias_initializer = kernel_initializer, bias_initializer
         self.size, self.units = size, max(size, 1)
-        self._activation = choice(
-            f"{place}: activation", self.ACTIVATION if activation == "" else activation or "none", ACTIVATIONS
-        )
+        self._activation = self.ACTIVATION if activation == "" else activation or "none"
         self._has_bias, self._rate = self.BIAS if bias is None else bias, dropout
         self._bias: Any = None
         if size == 0 and self._activation == "crelu":
@@ -167,9 +164,14 @@ class Transform(Layer):
         if self._bias is not None:
             x = x + self._bias
         x = ACTIVATIONS[self._activation](x)
-        if self.size == 0:
-            x = tf.squeeze(x, axis=-1)
-        return dropped(x, self._rate, step)
+        return dropped(tf.squeeze(x, axis=-1) if self.size == 0 else x, self._rate, step)
+
+
+def dropped(x: Tensor, rate: float, step: Step) -> Tensor:
+    """In training, values are zero with a probability, and the others larger; the shape must be static then."""
+    if not step.training or rate == 0.0:
+        return x
+    return x * tf.cast(noise.uniform(x.shape) >= rate, tf.float32) / (1.0 - rate)
 
 
 def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: Any) -> Any:
@@ -189,14 +191,6 @@ def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: 
     if values.shape not in ((), shape):
         refuse(argument, f"must be a number or of shape {shape}, got an array of shape {values.shape}", given)
     return lambda wanted, dtype=None: tf.broadcast_to(tf.constant(values, tf.float32), wanted)
-
-
-def dropped(x: Tensor, rate: float, step: Step) -> Tensor:
-    """In training, values are zero with a probability, and the others larger; the shape must be static then."""
-    if not step.training or rate == 0.0:
-        return x
-    kept = tf.cast(noise.uniform(x.shape) >= rate, tf.float32)
-    return x * kept / (1.0 - rate)
 
 
 def projected(x: Tensor, kernel: Any) -> Tensor:

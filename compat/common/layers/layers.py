@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from ..refusals import choice, refuse
+from ..refusals import refuse
 from ..value_specs import ValueSpec
 from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
+
+Function: TypeAlias = Callable[[Tensor, Step], Tensor]
+_REDUCTIONS: Final = {"max": tf.reduce_max, "mean": tf.reduce_mean, "product": tf.reduce_prod, "sum": tf.reduce_sum}
 
 
 class Linear(Transform):
@@ -56,10 +59,8 @@ class Embedding(Transform):
         values = 2 if inputs.type == "bool" else inputs.num_values
         self._count, self._max_norm = num_embeddings or values or 0, max_norm
         if self._count < (values or 1):
-            argument = f"{place}: num_embeddings"
-            refuse(
-                argument, f"must be the number of values, at least {values or 1}; got {num_embeddings}", num_embeddings
-            )
+            problem = f"must be the number of values, at least {values or 1}; got {num_embeddings}"
+            refuse(f"{place}: num_embeddings", problem, num_embeddings)
         stddev = min(0.1, math.sqrt(2.0 / (self._count + self.units)))
         initial = keras.initializers.TruncatedNormal(stddev=stddev)
         self._kernel = self.variable("kernel", (self._count, self.units), initial)
@@ -76,7 +77,7 @@ class Embedding(Transform):
 
 
 class Convolution(Transform):
-    """A convolution over one axis, or two; the last one has the channels."""
+    """A convolution over all axes but the last one, which has the channels."""
 
     ACTIVATION = "relu"
     AXES = 1
@@ -94,20 +95,17 @@ class Convolution(Transform):
     ) -> None:
         super().__init__(place, inputs, size, **ends)
         *axes, channels = self.require(self.AXES + 1)
-        windows = _each(f"{place}: window", window, self.AXES)
-        self._strides = _each(f"{place}: stride", stride, self.AXES)
-        self._dilations = _each(f"{place}: dilation", dilation, self.AXES)
+        windows, self._strides, self._dilations = (_each(self.AXES, one) for one in (window, stride, dilation))
         if max(self._strides) > 1 and max(self._dilations) > 1:
             refuse(f"{place}: dilation", f"must be 1 where the stride is not, got {dilation!r}", dilation)
-        spans = [(size - 1) * holes + 1 for size, holes in zip(windows, self._dilations, strict=True)]
-        self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
+        spans = [(one - 1) * holes + 1 for one, holes in zip(windows, self._dilations, strict=True)]
+        self._padding = padding.upper()
         self._kernel = self.kernel(*windows, channels, self.units)
         self.ends(*_windowed(place, axes, spans, self._strides, padding))
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        x = tf.nn.convolution(
-            x, tf.convert_to_tensor(self._kernel), self._strides, self._padding, dilations=self._dilations
-        )
+        kernel = tf.convert_to_tensor(self._kernel)
+        x = tf.nn.convolution(x, kernel, self._strides, self._padding, dilations=self._dilations)
         return self.finish(x, step)
 
 
@@ -118,7 +116,7 @@ class Convolution2d(Convolution):
 
 
 class WindowPooling(Layer):
-    """The mean or the maximum of windows over one axis, or two."""
+    """The mean or the maximum of windows over all axes but the last one."""
 
     AXES = 1
 
@@ -133,10 +131,8 @@ class WindowPooling(Layer):
     ) -> None:
         super().__init__(place, inputs)
         *axes, channels = self.require(self.AXES + 1)
-        self._kind = {"average": "AVG", "max": "MAX"}[choice(f"{place}: reduction", reduction, ("average", "max"))]
-        self._padding = choice(f"{place}: padding", padding, ("same", "valid")).upper()
-        self._windows = _each(f"{place}: window", window, self.AXES)
-        self._strides = _each(f"{place}: stride", stride, self.AXES)
+        self._windows, self._strides = _each(self.AXES, window), _each(self.AXES, stride)
+        self._kind, self._padding = {"average": "AVG", "max": "MAX"}[reduction], padding.upper()
         self.returns(*_windowed(place, axes, self._windows, self._strides, padding), channels)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
@@ -149,84 +145,65 @@ class WindowPooling2d(WindowPooling):
     AXES = 2
 
 
-class Pooling(Layer):
+class Plain(Layer):
+    """A layer without variables.
+
+    Args:
+        place: for messages.
+        inputs: what it is called with.
+        make: sets the layer's output; returns the function of tensors and of how the layer is called.
+        arguments: of ``make``.
+    """
+
+    def __init__(self, place: str, inputs: ValueSpec, make: Callable[..., Function], **arguments: Any) -> None:
+        super().__init__(place, inputs)
+        self._function = make(self, **arguments)
+
+    def _call(self, x: Tensor, step: Step) -> Tensor:
+        return self._function(x, step)
+
+
+def pooling(layer: Layer, reduction: str) -> Function:
     """All axes but the last reduced to none, or joined with it."""
-
-    REDUCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
-        "max": tf.reduce_max,
-        "mean": tf.reduce_mean,
-        "product": tf.reduce_prod,
-        "sum": tf.reduce_sum,
-    }
-
-    def __init__(self, place: str, inputs: ValueSpec, reduction: str) -> None:
-        super().__init__(place, inputs)
-        shape = self.require(1, 2, 3, 4, 5)
-        self._reduction = choice(f"{place}: reduction", reduction, ("concat", *self.REDUCTIONS))
-        self.returns(math.prod(shape) if reduction == "concat" else shape[-1])
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        if self._reduction == "concat":
-            return tf.reshape(x, [-1, *self.output.shape])
-        axes = list(range(1, len(self.inputs.shape)))
-        return self.REDUCTIONS[self._reduction](x, axis=axes) if axes else x
+    *axes, last = layer.require(1, 2, 3, 4, 5)
+    reduce, over = _REDUCTIONS.get(reduction), list(range(1, len(axes) + 1))
+    if reduce is None:
+        return reshape(layer, math.prod(layer.inputs.shape))
+    layer.returns(last)
+    return lambda x, _: reduce(x, axis=over) if over else x
 
 
-class Reshape(Layer):
+def reshape(layer: Layer, shape: int | Sequence[int]) -> Function:
     """The same numbers in another shape."""
-
-    def __init__(self, place: str, inputs: ValueSpec, shape: int | Sequence[int]) -> None:
-        super().__init__(place, inputs)
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        if math.prod(sizes) != math.prod(inputs.shape):
-            refuse(f"{place}: shape", f"must hold what {inputs.shape} holds, got {sizes}", shape)
-        self.output = ValueSpec("", inputs.type, sizes, inputs.num_values)
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        return tf.reshape(x, [-1, *self.output.shape])
+    sizes, inputs = (shape,) if isinstance(shape, int) else tuple(shape), layer.inputs
+    if math.prod(sizes) != math.prod(inputs.shape):
+        refuse(f"{layer.place}: shape", f"must hold what {inputs.shape} holds, got {sizes}", shape)
+    layer.output = ValueSpec("", inputs.type, sizes, inputs.num_values)
+    return lambda x, _: tf.reshape(x, [-1, *sizes])
 
 
-class Flatten(Reshape):
+def flatten(layer: Layer) -> Function:
     """A vector of all numbers; of a single number too."""
-
-    def __init__(self, place: str, inputs: ValueSpec) -> None:
-        super().__init__(place, inputs, math.prod(inputs.shape))
+    return reshape(layer, math.prod(layer.inputs.shape))
 
 
-class Activation(Layer):
+def activation(layer: Layer, nonlinearity: str) -> Function:
     """A nonlinearity."""
-
-    def __init__(self, place: str, inputs: ValueSpec, nonlinearity: str) -> None:
-        super().__init__(place, inputs)
-        self._name = choice(f"{place}: nonlinearity", nonlinearity, ACTIVATIONS)
-        if self._name in ("crelu", "softmax"):  # over the last axis, which must not be the batch's
-            *axes, last = self.require(*range(1, 6))
-            self.returns(*axes, 2 * last if self._name == "crelu" else last)
-        else:
-            self.returns(*self.require(*range(6)))
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        return ACTIVATIONS[self._name](x)
+    function = ACTIVATIONS[nonlinearity]
+    # Over the last axis, which must not be the batch's.
+    shape = layer.require(*range(nonlinearity in ("crelu", "softmax"), 6))
+    layer.returns(*shape[:-1], 2 * shape[-1]) if nonlinearity == "crelu" else layer.returns(*shape)
+    return lambda x, _: function(x)
 
 
-class Dropout(Layer):
+def dropout(layer: Layer, rate: float) -> Function:
     """Values are zero with a probability, in training."""
-
-    def __init__(self, place: str, inputs: ValueSpec, rate: float) -> None:
-        super().__init__(place, inputs)
-        self.returns(*self.require(*range(6)))
-        self._rate = rate
-
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        return dropped(x, self._rate, step)
+    layer.returns(*layer.require(*range(6)))
+    return lambda x, step: dropped(x, rate, step)
 
 
-def _each(argument: str, value: int | Sequence[int], axes: int) -> list[int]:
-    """One number for each axis."""
-    numbers = [value] * axes if isinstance(value, int) else list(value)
-    if len(numbers) != axes or min(numbers) < 1:
-        refuse(argument, f"must be a number of at least 1, or {axes} of them; got {value!r}", value)
-    return numbers
+def _each(axes: int, value: int | Sequence[int]) -> list[int]:
+    return [value] * axes if isinstance(value, int) else list(value)
 
 
 def _windowed(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ....core.checks import did_you_mean, shortened
 from ....core.errors import ArgumentError
 from ..refusals import mapping, refuse
@@ -30,8 +32,7 @@ def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ())
     if isinstance(spec, str):
         if table.bare_names is not None and table.bare_names(spec):
             return _bare(where, spec, table)
-        found = _from_string(where, spec, table, files)
-        return found if found is not None else _unknown(where, spec, table)
+        return _from_string(where, spec, table, files) or _unknown(where, spec, table)
     if callable(spec):
         return _from_callable(where, spec, table)
     return _bare(where, spec, table)
@@ -60,7 +61,7 @@ def unfolded(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple
 def merged(where: str, values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Both dictionaries in one; a key that both have, with different values, is an error."""
     for key in more:
-        if key in values and not _same(values[key], more[key]):
+        if key in values and values[key] is not more[key] and not np.array_equal(values[key], more[key]):
             problem = f"is given twice, as {shortened(values[key])} and {shortened(more[key])}"
             refuse(f"{where}[{key!r}]", problem, more[key])
     return {**values, **more}
@@ -70,18 +71,16 @@ def _from_mapping(
     where: str, spec: Mapping[str, Any], table: SpecTable, files: tuple[str, ...]
 ) -> tuple[str, dict[str, Any]]:
     arguments = dict(spec)
-    if not table.typed:
-        return _default(where, spec, table), arguments
-    type_ = arguments.pop("type", None)
+    type_ = arguments.pop("type", None) if table.typed else None
     if type_ is None:
         return _default(where, spec, table), arguments
+    place = f"{where}['type']"
     if isinstance(type_, str):
-        found = _from_string(f"{where}['type']", type_, table, files)
-        name, given = found if found is not None else _unknown(f"{where}['type']", type_, table)
+        name, given = _from_string(place, type_, table, files) or _unknown(place, type_, table)
     elif callable(type_) or isinstance(type_, Mapping):
-        name, given = opened(f"{where}['type']", type_, table, files)
+        name, given = opened(place, type_, table, files)
     else:
-        refuse(f"{where}['type']", f"must be a name, a file or a class, got {shortened(type_)}", type_)
+        refuse(place, f"must be a name, a file or a class, got {shortened(type_)}", type_)
     return name, merged(where, given, arguments)
 
 
@@ -96,26 +95,24 @@ def _from_string(where: str, spec: str, table: SpecTable, files: tuple[str, ...]
             refuse(where, f"names the file {spec}, which contains itself", spec)
         return opened(where, read_file(where, spec, table.suffixes), table, (*files, spec))
     if table.prefix and spec.startswith(table.prefix):
-        return _of_class(where, spec, table), {}
+        return _of_class(where, spec, table)
     if table.dotted and "." in spec.strip("."):
         return opened(where, imported(where, spec), table, files)
     return None
 
 
-def _of_class(where: str, spec: str, table: SpecTable) -> str:
+def _of_class(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, Any]]:
     """The entry that a class of the original library is here."""
     name = spec.rpartition(".")[2]
     found, instead = table.of_class(name), table.instead_of_class(name)
-    if found is not None:
-        return found
-    if instead is not None:
+    if found is None and instead is not None:
         refuse(where, f"is {spec!r}, which is not supported: {instead}", spec)
-    return _unknown(where, spec, table)[0]
+    return (found, {}) if found is not None else _unknown(where, spec, table)
 
 
 def _from_callable(where: str, spec: Any, table: SpecTable) -> tuple[str, dict[str, Any]]:
     if table.prefix and isinstance(spec, type) and spec.__module__.startswith(table.prefix):
-        return _of_class(where, f"{spec.__module__}.{spec.__name__}", table), {}
+        return _of_class(where, f"{spec.__module__}.{spec.__name__}", table)
     if table.from_callable is None:
         shown = getattr(spec, "__name__", repr(spec))
         refuse(where, f"is {shown}: a {table.name} cannot be a class or function, only {_names(table)}", spec)
@@ -127,14 +124,13 @@ def _bare(where: str, spec: Any, table: SpecTable) -> tuple[str, dict[str, Any]]
     if not table.alone:
         otherwise = ", or a dictionary" if table.typed else ""
         refuse(where, f"must be {_names(table)}{otherwise}; got {shortened(spec)}", spec)
-    entry = table.entries[name]
-    return name, {entry.arguments[0].name: spec, **table.bare}
+    return name, {table.entries[name].arguments[0].name: spec, **table.bare}
 
 
 def _default(where: str, spec: Any, table: SpecTable) -> str:
     if table.default is None:
-        names = _names(table)
-        refuse(where, f"must be {names}, or a dictionary with one of these as type; got {shortened(spec)}", spec)
+        others = "or a dictionary with one of these as type"
+        refuse(where, f"must be {_names(table)}, {others}; got {shortened(spec)}", spec)
     return table.default
 
 
@@ -147,10 +143,3 @@ def _unknown(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, An
 def _names(table: SpecTable) -> str:
     alone = f"{table.alone} or " if table.alone else ""
     return alone + (f"one of {', '.join([*table.entries, *table.aliases])}" if table.typed else "a dictionary")
-
-
-def _same(first: Any, second: Any) -> bool:
-    try:
-        return first is second or bool(first == second)
-    except ValueError:  # arrays
-        return False

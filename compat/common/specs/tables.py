@@ -106,30 +106,29 @@ class SpecTable:
 
     def find(self, name: str) -> str | None:
         """The entry with this name or alias, or None."""
-        if not self.typed:
-            return None
-        wanted = self.normalized(name)
-        names = {**{key: key for key in self.entries}, **self.aliases}
-        return next((key for known, key in names.items() if self.normalized(known) == wanted), None)
+        return self._named({**{key: key for key in self.entries}, **self.aliases}, name)
 
     def instead_of(self, name: str) -> str | None:
         """The replacement of a name that is known and not supported, or None."""
+        return self._named(self.refused, name)
+
+    def _named(self, values: Mapping[str, str], name: str) -> str | None:
         wanted = self.normalized(name)
-        found = (instead for known, instead in self.refused.items() if self.normalized(known) == wanted)
-        return next(found, None) if self.typed else None
+        found = (value for known, value in values.items() if self.typed and self.normalized(known) == wanted)
+        return next(found, None)
 
     def of_class(self, name: str) -> str | None:
         """The entry whose class has this name in the original library, or None."""
-        wanted = name.lower()
-        for key, entry in self.entries.items():
-            if key.replace("_", "") == wanted or name in entry.classes:
-                return key
-        return None
+        of_name = (key for key, one in self.entries.items() if _is_class(key, name) or name in one.classes)
+        return next(of_name, None)
 
     def instead_of_class(self, name: str) -> str | None:
         """The replacement of a class of the original library that is not supported, or None."""
-        wanted = name.lower()
-        return next((instead for key, instead in self.refused.items() if key.replace("_", "") == wanted), None)
+        return next((instead for key, instead in self.refused.items() if _is_class(key, name)), None)
+
+
+def _is_class(key: str, name: str) -> bool:
+    return key.replace("_", "") == name.lower()
 
 
 def without_case(name: str) -> str:

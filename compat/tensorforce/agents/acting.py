@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from ....explorations.policies import random_legal
 from ....explorations.sampling import drawn_index
 from ...common.value_specs import ValueSpec
 from ..processing.parameters import Counts, Parameter
-from ..spaces.errors import TensorforceError, known, number, refuse
+from ..spaces.errors import TensorforceError, known, number
 from ..spaces.specs import MASK, Values
 
 if TYPE_CHECKING:
@@ -22,15 +23,6 @@ _MAIN, _INDEPENDENT, _PARAMETERS = 11, 12, 13
 """Words that tell an agent's generators from one another, beside its seed."""
 NOISE: Final = "variable-noise"
 _LOWEST: Final = float(np.finfo(np.float32).min)
-_SHOWN: Final = {
-    "categorical": ("probabilities", "values"),
-    "bernoulli": ("probability",),
-    "gaussian": ("mean", "stddev"),
-    "beta": ("alpha", "beta"),
-    "random": (),
-    "constant": (),
-}
-"""Parameters of a distribution that queries find."""
 
 
 class Levels(NamedTuple):
@@ -43,12 +35,13 @@ class Levels(NamedTuple):
 
 
 class Acted(NamedTuple):
-    """The last act, for queries."""
+    """What actions of B rows are drawn from; the last one is kept for queries."""
 
     predictions: Mapping[str, Array]
     features: Mapping[str, Array]
+    """What they were predicted from, masks among them."""
     levels: Levels
-    noise: float
+    noise: float = 0.0
     """On the weights."""
 
 
@@ -66,54 +59,32 @@ class Chooser:
     def __init__(
         self, actions: Values, distributions: Mapping[str, str], constants: Mapping[str, Array] | None = None
     ) -> None:
-        self.distributions, self._constants = dict(distributions), constants or {}
-        self._actions = [(name, spec, distributions[name]) for name, spec in actions.flat.items()]
+        self.distributions = dict(distributions)
+        self._actions = []
+        for name, spec in actions.flat.items():
+            given = (constants or {}).get(name)
+            draw = _DRAWS.get(distributions[name]) or functools.partial(_constant, given)
+            self._actions.append((name, spec, draw))
         self.greedy = Levels(dict.fromkeys(actions.flat, 0.0), dict.fromkeys(actions.flat, 0.0))
 
-    def __call__(
-        self,
-        predictions: Mapping[str, Array],
-        features: Mapping[str, Array],
-        levels: Levels,
-        rng: np.random.Generator,
-    ) -> dict[str, Array]:
-        """Actions by flat name, [B, *shape] each.
-
-        Args:
-            predictions: of B rows.
-            features: what they were predicted from, masks among them.
-            levels: how to choose.
-            rng: what to draw from; of a model nothing is drawn where both levels are 0.
-        """
-        found = {}
-        for name, spec, kind in self._actions:
-            temperature, exploration = levels.temperature[name], levels.exploration[name]
-            if kind == "categorical":
-                logits, mask = predictions[f"logits/{name}"], features[f"{name}{MASK}"]
-                found[name] = _choice(logits, mask, temperature, exploration, rng)
-            elif kind == "bernoulli":
-                found[name] = _bits(predictions[f"logit/{name}"], temperature, exploration, rng)
-            elif kind == "random":
-                found[name] = _random(spec, features, rng)
-            elif kind == "constant":
-                found[name] = _constant(spec, self._constants.get(name), features)
-            else:
-                found[name] = _float(spec, kind, predictions, temperature, exploration, rng)
-        return found
+    def __call__(self, acted: Acted, rng: np.random.Generator) -> dict[str, Array]:
+        """Actions by flat name, [B, *shape] each. Of a model nothing is drawn where both levels are 0."""
+        return {name: draw(spec, acted, rng) for name, spec, draw in self._actions}
 
     def parameters(self, acted: Acted | None) -> dict[str, Array]:
         """Query values of an act, by name, [B, ...]: ``<a>-distribution-probabilities`` and so on."""
         if acted is None:
             return {}
-        found: dict[str, Array] = {}
-        for name, _, kind in self._actions:
-            shown = _described(name, kind, acted.predictions, acted.features, acted.levels.temperature[name])
-            found |= {f"{name}-distribution-{what}": array for what, array in shown.items()}
-        return found
+        return {
+            f"{name}-distribution-{what}": shown(name, acted)
+            for name, kind in self.distributions.items()
+            for what, shown in _SHOWN.get(kind, {}).items()
+        }
 
     def names(self) -> list[str]:
         """Names of :meth:`parameters` values."""
-        return [f"{name}-distribution-{what}" for name, _, kind in self._actions for what in _SHOWN[kind]]
+        shown = ((name, _SHOWN.get(kind, {})) for name, kind in self.distributions.items())
+        return [f"{name}-distribution-{what}" for name, own in shown for what in own]
 
 
 class Acting:
@@ -161,15 +132,15 @@ class Acting:
             self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
 
     def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
-        """Parameters of one call: each is a number of at least 0; exploration of ints and bools at most 1."""
-        given = {name.replace("_", "-") if name == "variable_noise" else name: x for name, x in given.items()}
+        """Values of parameters for one call, by their names; ``exploration`` and ``temperature`` are of all actions."""
+        given = {name.replace("variable_noise", NOISE): value for name, value in given.items()}
         known(where, given, self.setting_names)
-        found = {name: number(f"{where}: {name}", value, at_least=0) for name, value in given.items()}
-        for spec in self._actions.flat.values():
-            for name in ("exploration", f"{spec.name}-exploration"):
-                if spec.type != "float" and found.get(name, 0) > 1:
-                    problem = f"must be at most 1, the probability of a uniform action; got {given[name]}"
-                    refuse(f"{where}: {name}", problem, given[name])
+        of_all = {"exploration", "temperature"} & given.keys()
+        found = {}
+        for name in sorted(given, key=lambda name: name not in of_all):  # what is given for one action wins
+            for own, parameter in self.parameters.items():
+                if own == name or (name in of_all and own.endswith(f"-{name}")):
+                    found[own] = number(f"{where}: {name}", given[name], **parameter.bounds)
         return found
 
     def __call__(
@@ -192,17 +163,15 @@ class Acting:
         elif levels is None:
             levels = self._scheduled(None if independent else counts)
         if settings:
-            temperature = {name: settings.get("temperature", level) for name, level in levels.temperature.items()}
-            exploration = {
-                name: settings.get(f"{name}-exploration", settings.get("exploration", level))
-                for name, level in levels.exploration.items()
-            }
-            levels = Levels(temperature, exploration)
+            levels = Levels(
+                {name: settings.get(f"{name}-temperature", level) for name, level in levels.temperature.items()},
+                {name: settings.get(f"{name}-exploration", level) for name, level in levels.exploration.items()},
+            )
         if not independent and self._noise is not None and NOISE not in settings:
             noise = self._noise.value(counts, self.parameter_rng)
         predictions, following = self._predict(features, internals, noise, rng)
         self.last = Acted(predictions, features, levels, noise)
-        return self.chooser(predictions, features, levels, rng), following
+        return self.chooser(self.last, rng), following
 
     def _scheduled(self, counts: Counts | None) -> Levels:
         """The levels of the schedules; without counts those at their end."""
@@ -238,15 +207,13 @@ class Acting:
             executor.set_weights(own)
 
 
-def within(spec: ValueSpec, action: Array) -> Array:
-    """A float action, clipped to its bounds."""
-    if spec.min_value is None:
-        return action
-    return np.clip(action, np.float32(spec.min_value), np.float32(spec.max_value))
+# -- draws ------------------------------------------------------------------------------------------------------------
 
 
-def _choice(logits: Array, mask: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
+def _categorical(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
     """int32 [B, ...] from logits [B, ..., K]."""
+    temperature, exploration = acted.levels.temperature[spec.name], acted.levels.exploration[spec.name]
+    logits, mask = acted.predictions[f"logits/{spec.name}"], acted.features[f"{spec.name}{MASK}"]
     shape, choices = logits.shape[:-1], logits.shape[-1]
     legal = 0 not in mask.tobytes()
     if temperature > 0:
@@ -268,8 +235,10 @@ def _uniform(mask: Array, rng: np.random.Generator) -> Array:
     return random_legal(mask.reshape(-1, mask.shape[-1]), 0, rng).reshape(mask.shape[:-1])
 
 
-def _bits(logit: Array, temperature: float, exploration: float, rng: np.random.Generator) -> Array:
+def _bernoulli(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
     """Bits, bool [B, ...], from the logarithms of odds."""
+    temperature, exploration = acted.levels.temperature[spec.name], acted.levels.exploration[spec.name]
+    logit = acted.predictions[f"logit/{spec.name}"]
     bits = rng.random(logit.shape) < _probability(logit / temperature) if temperature > 0 else logit > 0
     if exploration > 0:
         explores = rng.random(logit.shape) < exploration
@@ -277,47 +246,41 @@ def _bits(logit: Array, temperature: float, exploration: float, rng: np.random.G
     return np.asarray(bits, np.bool_)
 
 
-def _float(
-    spec: ValueSpec,
-    kind: str,
-    predictions: Mapping[str, Array],
-    temperature: float,
-    exploration: float,
-    rng: np.random.Generator,
-) -> Array:
+def _float(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
     """float32 [B, ...] in the action's bounds; the temperature of a beta lies between its mean (0) and a draw (1)."""
-    if kind == "beta":
-        alpha, beta = predictions[f"alpha/{spec.name}"], predictions[f"beta/{spec.name}"]
+    temperature, exploration = acted.levels.temperature[spec.name], acted.levels.exploration[spec.name]
+    if f"alpha/{spec.name}" in acted.predictions:
+        alpha, beta = acted.predictions[f"alpha/{spec.name}"], acted.predictions[f"beta/{spec.name}"]
         unit = alpha / (alpha + beta)
         if temperature > 0:
             unit = unit + temperature * (rng.beta(alpha, beta) - unit)
         low, high = _interval(spec)
         action: Array = np.asarray(low + (high - low) * unit, np.float32)
     else:
-        action = predictions[f"mean/{spec.name}"].astype(np.float32)
+        action = acted.predictions[f"mean/{spec.name}"].astype(np.float32)
         if temperature > 0:
             noise = rng.standard_normal(action.shape, np.float32)
-            action = action + np.float32(temperature) * predictions[f"stddev/{spec.name}"] * noise
+            action = action + np.float32(temperature) * acted.predictions[f"stddev/{spec.name}"] * noise
     if exploration > 0:
         action = action + np.float32(exploration) * rng.standard_normal(action.shape, np.float32)
-    return within(spec, action)
+    return action if spec.min_value is None else np.clip(action, *map(np.float32, _interval(spec)))
 
 
-def _random(spec: ValueSpec, features: Mapping[str, Array], rng: np.random.Generator) -> Array:
+def _random(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
     """[B, *shape]: uniform over what is allowed, a coin, the bounds, or 0 .. 1."""
     if spec.type == "int":
-        return _uniform(features[f"{spec.name}{MASK}"], rng)
-    shape = (len(next(iter(features.values()))), *spec.shape)
+        return _uniform(acted.features[f"{spec.name}{MASK}"], rng)
+    shape = (len(next(iter(acted.features.values()))), *spec.shape)
     if spec.type == "bool":
         return np.asarray(rng.random(shape) < 0.5)
-    return rng.uniform(*_interval(spec), shape).astype(np.float32)
+    return np.asarray(rng.uniform(*_interval(spec), shape), np.float32)
 
 
-def _constant(spec: ValueSpec, given: Array | None, features: Mapping[str, Array]) -> Array:
+def _constant(given: Array | None, spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
     """[B, *shape]: what was given; else the first that is allowed, False, 0, or the middle of the bounds."""
-    shape = (len(next(iter(features.values()))), *spec.shape)
+    shape = (len(next(iter(acted.features.values()))), *spec.shape)
     if spec.type == "int":
-        mask = features[f"{spec.name}{MASK}"]  # [B, *shape, K]
+        mask = acted.features[f"{spec.name}{MASK}"]  # [B, *shape, K]
         if given is None:
             return np.asarray(mask.argmax(-1), np.int32)
         if not np.take_along_axis(mask, np.broadcast_to(given, shape)[..., None], -1).all():
@@ -325,6 +288,16 @@ def _constant(spec: ValueSpec, given: Array | None, features: Mapping[str, Array
             raise TensorforceError(problem, "action_values", given)
     middle = sum(_interval(spec)) / 2 if spec.bounded else 0.0
     return np.array(np.broadcast_to(np.array(middle, spec.dtype) if given is None else given, shape))
+
+
+_DRAWS: Final[Mapping[str, Callable[[ValueSpec, Acted, np.random.Generator], Array]]] = {
+    "categorical": _categorical,
+    "bernoulli": _bernoulli,
+    "gaussian": _float,
+    "beta": _float,
+    "random": _random,
+}
+"""Functions that draw an action [B, *shape], by distribution."""
 
 
 def _interval(spec: ValueSpec) -> tuple[float, float]:
@@ -337,14 +310,22 @@ def _probability(logit: Array) -> Array:
         return np.asarray(1 / (1 + np.exp(-logit.astype(np.float64))))
 
 
-def _described(
-    name: str, kind: str, predictions: Mapping[str, Array], features: Mapping[str, Array], temperature: float
-) -> dict[str, Array]:
-    if kind == "categorical":
-        values = predictions[f"logits/{name}"]
-        legal = np.where(features[f"{name}{MASK}"], values.astype(np.float64), -np.inf)
-        weights = np.exp((legal - legal.max(-1, keepdims=True)) / (temperature or 1.0))
-        return {"probabilities": (weights / weights.sum(-1, keepdims=True)).astype(np.float32), "values": values}
-    if kind == "bernoulli":
-        return {"probability": _probability(predictions[f"logit/{name}"]).astype(np.float32)}
-    return {what: predictions[f"{what}/{name}"] for what in _SHOWN[kind]}
+def _probabilities(name: str, acted: Acted) -> Array:
+    legal = np.where(acted.features[f"{name}{MASK}"], acted.predictions[f"logits/{name}"].astype(np.float64), -np.inf)
+    weights = np.exp((legal - legal.max(-1, keepdims=True)) / (acted.levels.temperature[name] or 1.0))
+    return np.asarray(weights / weights.sum(-1, keepdims=True), np.float32)
+
+
+def _predicted(what: str) -> Callable[[str, Acted], Array]:
+    return lambda name, acted: acted.predictions[f"{what}/{name}"]
+
+
+_SHOWN: Final[Mapping[str, Mapping[str, Callable[[str, Acted], Array]]]] = {
+    "categorical": {"probabilities": _probabilities, "values": _predicted("logits")},
+    "bernoulli": {
+        "probability": lambda name, acted: _probability(acted.predictions[f"logit/{name}"]).astype(np.float32)
+    },
+    "gaussian": {what: _predicted(what) for what in ("mean", "stddev")},
+    "beta": {what: _predicted(what) for what in ("alpha", "beta")},
+}
+"""Parameters of a distribution that queries find, from an action's name and an act."""

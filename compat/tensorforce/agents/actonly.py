@@ -10,7 +10,8 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from safetensors import SafetensorError
@@ -31,10 +32,10 @@ from ..spaces import readers
 from ..spaces.errors import TensorforceError, refuse
 from ..spaces.specs import Values, read_values
 from . import interaction
-from .acting import Chooser
+from .acting import Acted, Chooser
 
 if TYPE_CHECKING:
-    from .companions import Agent
+    from .companions import AgentCore
     from .learner import Learner
 
 WHY: Final = "act_only_why_not"
@@ -48,7 +49,7 @@ _MADE: weakref.WeakKeyDictionary[Any, FrozenProgram | bytes | str] = weakref.Wea
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(agent: Agent, directory: Path) -> str | None:
+def write(agent: AgentCore, directory: Path) -> str | None:
     """Write the folder, in the place of an earlier one; where it cannot be made, there is none.
 
     Returns:
@@ -68,7 +69,8 @@ def write(agent: Agent, directory: Path) -> str | None:
         if target.exists():
             remove(target)
         return str(made)
-    weights = _ordered(learning)
+    found = learning.stepper.executor.get_predict_weights()
+    weights = {name: found[name] for name in learning.program.predict_variables()}  # as its program takes them
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
     statistics = agent.preprocessing.state_dict()
@@ -81,7 +83,7 @@ def write(agent: Agent, directory: Path) -> str | None:
     return None
 
 
-def _described(agent: Agent, learning: Learner) -> dict[str, Any]:
+def _described(agent: AgentCore, learning: Learner) -> dict[str, Any]:
     """The JSON contents besides the other files' names and hashes."""
     predict = learning.program.predict
     return {
@@ -112,20 +114,7 @@ def _made(learning: Learner) -> FrozenProgram | bytes | str:
     return _MADE[program]
 
 
-def _ordered(learning: Learner) -> dict[str, Array]:
-    """PREDICT's weights, in the order in which its program takes them."""
-    weights = learning.stepper.executor.get_predict_weights()
-    return {name: weights[name] for name in learning.program.predict_variables()}
-
-
 # -- acting -----------------------------------------------------------------------------------------------------------
-
-
-class _Described(NamedTuple):
-    """The JSON file, as ``read_part`` takes it."""
-
-    path: Path
-    everything: Mapping[str, Any]
 
 
 class ActOnly:
@@ -160,7 +149,7 @@ class ActOnly:
 
         def acting(features: Any, held: Any, *_: Any) -> tuple[dict[str, Array], dict[str, Array] | None]:
             predictions, following = program({"observation": features, "state": held} if held else features)
-            return choose(predictions, features, choose.greedy, nothing), following
+            return choose(Acted(predictions, features, choose.greedy), nothing), following
 
         self.acting = acting
         self._closed = False
@@ -228,24 +217,20 @@ def read(where: str, directory: Path) -> ActOnly:
     """
     try:
         path = directory / _FILE
-        described = _Described(path, read_json(path, _FORMAT, _VERSION, "save the agent again"))
-        program = LiteProgram(read_part(described, "program"))
-        arrays = load_safetensors(read_part(described, "state"))
-        return _assembled(described.everything, program, arrays)
+        described = read_json(path, _FORMAT, _VERSION, "save the agent again")
+        files: Any = SimpleNamespace(path=path, everything=described)
+        program = LiteProgram(read_part(files, "program"))
+        state = join_state(load_safetensors(read_part(files, "state")), described["state"]["tree"])
+        if state["weights"]:
+            program.signatures["set"](list(state["weights"].values()))
+        states, actions = (read_values("Agent.load", described[kind], kind) for kind in ("states", "actions"))
+        internals = {name: ArraySpec(tuple(one["shape"]), one["dtype"]) for name, one in described["internals"].items()}
+        preprocessing = make_preprocessing("Agent.load: preprocessing", described["preprocessing"], states.flat)
+        preprocessing.load_state_dict(state["preprocessing"])
+        act = ActSignature(program.signatures["act"], described["predictions"], sorted(internals) or None)
+        return ActOnly(states, actions, described["distributions"], internals, preprocessing, act)
     except TensorforceError:
         raise
     except (CheckpointError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         problem = f"{where}: {directory} cannot be used: {error}"
         raise TensorforceError(problem, "filename", str(directory)) from error
-
-
-def _assembled(described: Mapping[str, Any], program: LiteProgram, arrays: Mapping[str, Array]) -> ActOnly:
-    state = join_state(arrays, described["state"]["tree"])
-    if state["weights"]:
-        program.signatures["set"](list(state["weights"].values()))
-    states, actions = (read_values("Agent.load", described[kind], kind) for kind in ("states", "actions"))
-    internals = {name: ArraySpec(tuple(one["shape"]), one["dtype"]) for name, one in described["internals"].items()}
-    preprocessing = make_preprocessing("Agent.load: preprocessing", described["preprocessing"], states.flat)
-    preprocessing.load_state_dict(state["preprocessing"])
-    act = ActSignature(program.signatures["act"], described["predictions"], sorted(internals) or None)
-    return ActOnly(states, actions, described["distributions"], internals, preprocessing, act)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, ClassVar
+from typing import Any
 
 from ....core.protocols import Array
 from ...common.exclusion import exclusive
-from ..processing.parameters import Counts
 from ..spaces import readers
 from ..spaces.errors import TensorforceError
 from ..spaces.specs import Values, check_together, read_values
 from ..specs.arguments import bind, checked
-from . import agent_state, interaction, summaries, summary_labels, variables, writer
+from . import interaction, saver, state, summary_labels
+from .companions import AgentCore
 from .components import build
-from .creation import create
-from .loader import load
+from .creation import create, load
+from .files import find
 from .parallel import Parallel
 from .queries import Queries
+from .summaries import Summarizer
 
 
-class Agent:
+class Agent(AgentCore):
     """An agent of Tensorforce 0.5, on axonrl.
 
     :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in every parallel index, each of which is an
@@ -34,9 +35,6 @@ class Agent:
         companions: recorder, summarizer and saver, as far as they are asked for.
         fed: the unfinished episode of ``experience``.
     """
-
-    kind: ClassVar[str] = "tensorforce"
-    """Key of the agent, as :meth:`create` takes it."""
 
     @staticmethod
     def create(agent: Any = "tensorforce", environment: Any = None, **kwargs: Any) -> Any:
@@ -86,8 +84,6 @@ class Agent:
         self.parallel_interactions: int = given.get("parallel_interactions", 1)
         self.max_episode_timesteps: int | None = given.get("max_episode_timesteps")
         self.name: str = given.get("name") or "agent"
-        self.timesteps = self.episodes = self.updates = 0
-        self.is_initialized = self._closed = False
         self.lock = threading.RLock()
 
     def __str__(self) -> str:
@@ -112,11 +108,10 @@ class Agent:
         self.acting, self.learning, self.preprocessing, self.companions, self.form = build(self)
         self.independent_preprocessing = self.preprocessing.independent()
         self.sees_states = self.preprocessing.idle
-        """Does the model see states and rewards as they are?"""
         self.queries = Queries(self.acting, self.learning)
         self.read_states = readers.StateReader(self.states_values, self.actions_values)
         self.actions_out = interaction.actions_out(self.actions_values)
-        self.internals = {} if self.learning is None else self.learning.initial_internals()
+        self.internals = {} if self.learning is None else self.learning.initial_internals
         self.lanes = [Parallel(self.internals) for _ in range(self.parallel_interactions)]
         self.fed = Parallel(self.internals)
         self.is_initialized = True
@@ -224,23 +219,6 @@ class Agent:
         self.check_open("observe")
         return interaction.observe(self, reward, terminal, parallel, query, next_states, kwargs)
 
-    @property
-    def counts(self) -> Counts:
-        """Counts for schedules."""
-        return Counts(self.timesteps, self.episodes, self.updates)
-
-    @property
-    def executor(self) -> Any:
-        """The model's executor; None for an agent without a model."""
-        return None if self.learning is None else self.learning.stepper.executor
-
-    def check_open(self, method: str) -> None:
-        """Refuse a call of an agent that is closed or not initialized."""
-        if self._closed:
-            raise TensorforceError(f"Agent.{method}: the agent is closed", method)
-        if not self.is_initialized:
-            raise TensorforceError(f"Agent.{method}: call initialize() first; Agent.create does it", method)
-
     # -- specifications -----------------------------------------------------------------------------------------------
 
     @property
@@ -297,7 +275,7 @@ class Agent:
             The path, as :meth:`load` takes it.
         """
         self.check_open("save")
-        return writer.save(self, directory, filename, format, append)
+        return saver.save(self, directory, filename, format, append)
 
     @exclusive
     def restore(self, directory: str | None = None, filename: str | None = None, format: str | None = None) -> None:
@@ -314,19 +292,20 @@ class Agent:
         if not self.is_initialized:
             self.initialize()
         self.reset()
-        agent_state.restore("Agent.restore", self, directory, filename, format)
+        where = "Agent.restore"
+        state.take_over(where, self, find(where, *saver.place_of(self, directory, filename), format))
 
     @exclusive
     def get_variables(self) -> list[str]:
         """Names of all variables."""
         self.check_open("get_variables")
-        return sorted(variables.values(self))
+        return sorted(state.variables(self))
 
     @exclusive
     def get_variable(self, variable: str) -> Array:
         """The value of a variable, by its name, also with ``agent/`` in front."""
         self.check_open("get_variable")
-        return variables.values(self)[variables.known("Agent.get_variable", self, variable)]
+        return state.known_variable("Agent.get_variable", self, variable)[1]
 
     @exclusive
     def assign_variable(self, variable: str, value: Any) -> None:
@@ -336,13 +315,17 @@ class Agent:
             TensorforceError: the name is unknown, or the value has another shape or dtype or is not finite.
         """
         self.check_open("assign_variable")
-        variables.assign("Agent.assign_variable", self, variable, value)
+        state.assign("Agent.assign_variable", self, variable, value)
 
     @exclusive
     def summarize(self, summary: str, value: Any, step: int | None = None) -> None:
         """Write a value under one of the summarizer's ``custom`` labels; ``step`` None is the number of timesteps."""
         self.check_open("summarize")
-        summaries.summarize(self, summary, value, step)
+        for one in self.companions:
+            if isinstance(one, Summarizer):
+                one.summarize(self, summary, value, step)
+                return
+        raise TensorforceError("Agent.summarize: the agent has no summarizer: create it with one", "summarizer")
 
     def get_available_summaries(self) -> list[str]:
         """Labels that this agent can record, sorted."""

@@ -11,12 +11,15 @@ from ..processing.preprocessors import Preprocessing, make_preprocessing
 from ..spaces.readers import read_actions
 from ..specs.normal_form import distribution_of, normal_form
 from .acting import NOISE, Acting, Chooser
-from .companions import Agent, Companion
+from .companions import AgentCore, Companion
 from .learner import Learner
+from .recorder import Recorder
+from .saver import Saver
+from .summaries import Summarizer
 
 
 def build(
-    agent: Agent,
+    agent: AgentCore,
 ) -> tuple[Acting, Learner | None, Preprocessing, list[Companion], Mapping[str, Any] | None]:
     """Build an agent's parts and its normal form.
 
@@ -25,7 +28,11 @@ def build(
     """
     given, where = agent.arguments, str(agent)
     states, actions = agent.states_values, agent.actions_values
-    companions = _companions(agent)  # first: what is wrong with them is said before a model is built
+    companions: list[Companion] = [
+        made(where, given[name], agent)
+        for name, made in (("recorder", Recorder), ("summarizer", Summarizer), ("saver", Saver))
+        if given.get(name) is not None
+    ]  # first: what is wrong with them is said before a model is built
     seed = given.get("seed")
     seed = secrets.randbits(32) if seed is None else int(seed)
     if agent.kind in ("random", "constant"):
@@ -48,21 +55,3 @@ def build(
     distributions = {name: distribution_of(form["policy"], spec)["type"] for name, spec in actions.flat.items()}
     acting = Acting(actions, Chooser(actions, distributions), seed, learning, parameters)
     return acting, learning, preprocessing, companions, form
-
-
-def _companions(agent: Agent) -> list[Companion]:
-    """Recorder, summarizer and saver, as far as they are asked for."""
-    from .recorder import Recorder
-    from .saver import Saver
-    from .summaries import Summarizer
-
-    classes: dict[str, type[Recorder] | type[Saver] | type[Summarizer]] = {
-        "recorder": Recorder,
-        "summarizer": Summarizer,
-        "saver": Saver,
-    }
-    return [
-        made(str(agent), agent.arguments[name], agent)
-        for name, made in classes.items()
-        if agent.arguments.get(name) is not None
-    ]

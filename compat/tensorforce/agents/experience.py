@@ -1,8 +1,8 @@
-"""Learning without acting: experience that is handed over, recorded traces, and updates at any time."""
+"""Agents that learn, also without acting: from experience that is handed over, and from recorded traces."""
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,36 +10,153 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ....core.checks import shortened
-from ....core.protocols import Array
+from ...common.exclusion import exclusive
 from ..spaces import readers
 from ..spaces.errors import TensorforceError, as_array, integer, refuse
 from ..spaces.specs import MASK
 from . import interaction
-from .companions import Agent, read_path
+from .agent import Agent
+from .companions import AgentCore
+from .files import read_arrays, read_path
 from .parallel import Timestep
-from .saved_files import read_arrays
 
 Row: TypeAlias = "tuple[Timestep, int]"
 """A timestep and its terminal."""
 _WHERE = "Agent.experience"
 
 
-def check_idle(agent: Agent, method: str) -> None:
-    """Refuse a call while an episode is running, that of ``experience`` among them for ``pretrain``."""
-    agent.check_open(method)
-    for index, lane in enumerate(agent.lanes):
-        if lane.running:
-            problem = f"an episode of parallel index {index} is running: finish it, or call reset()"
-            raise TensorforceError(f"Agent.{method}: {problem}", "parallel", index)
-    if method == "pretrain" and agent.fed.steps:
-        problem = "the episode that experience began has not ended: finish it, or call reset()"
-        raise TensorforceError(f"Agent.{method}: {problem}", "terminal")
+class TensorforceAgent(Agent):
+    """The generic agent: its parts are its arguments. It learns, as do those of its classes."""
+
+    kind = "tensorforce"
+
+    @exclusive
+    def experience(
+        self,
+        states: Any,
+        actions: Any,
+        terminal: Any,
+        reward: Any,
+        internals: Any = None,
+        query: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Put timesteps into the memory that somebody else took. Counters stay, and no update runs.
+
+        Args:
+            states: arrays [T, ...], or the values of one timestep; masks among them.
+            actions: likewise.
+            terminal: bool or 0, 1, 2, [T] or one.
+            reward: [T] or one.
+            internals: with which the actions were chosen, [T, ...] by name; of an agent that has any.
+            query: name of a value to return, or a list of names.
+            **kwargs: values of parameters, for the query.
+
+        Returns:
+            None, or what ``query`` asks for. The last episode is stored once it has an end, perhaps by a later call.
+
+        Raises:
+            TensorforceError: an argument is wrong, or an episode is running.
+        """
+        self._check_idle("experience")
+        asked = self.queries.checked("experience", query)
+        overrides = self.queries.overrides("Agent.experience", kwargs)
+        self._feed(_read(self, states, actions, terminal, reward, internals))
+        return None if asked is None else self.queries.observe(asked, self.counts, overrides)
+
+    @exclusive
+    def update(self, query: Any = None, **kwargs: Any) -> Any:
+        """Exactly one update, whatever the schedule; it counts.
+
+        Args:
+            query: name of a value to return, or a list of names.
+            **kwargs: values of parameters of this update, such as ``learning_rate``.
+
+        Returns:
+            None, or what ``query`` asks for.
+
+        Raises:
+            TensorforceError: too little is stored; random parameters stay as they are.
+        """
+        self.check_open("update")
+        asked = self.queries.checked("update", query)
+        overrides = self.queries.overrides("Agent.update", kwargs)
+        learning: Any = self.learning
+        drawn = learning.drawn()
+        if not learning.prepare(self.counts, overrides):
+            learning.undo(drawn)
+            unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
+            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
+            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
+        interaction.learn(self, learning)
+        return None if asked is None else self.queries.observe(asked, self.counts, overrides)
+
+    @exclusive
+    def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
+        """Learn from recorded traces, all of which are read first.
+
+        Args:
+            directory: with files ``trace-*.npz``.
+            num_iterations: how often traces are drawn.
+            num_traces: how many at a time; None for all.
+            num_updates: after each draw.
+
+        Raises:
+            TensorforceError: there are none, they do not fit, or the agent has internal states, which traces lack.
+        """
+        self._check_idle("pretrain")
+        where = "Agent.pretrain"
+        iterations = integer(f"{where}: num_iterations", num_iterations, at_least=1)
+        updates = integer(f"{where}: num_updates", num_updates, at_least=1)
+        wanted = None if num_traces is None else integer(f"{where}: num_traces", num_traces, at_least=1)
+        if self.internals:
+            problem = f"{where}: the agent has internal states, and traces hold none"
+            raise TensorforceError(problem, "directory", directory)
+        folder = Path(read_path(f"{where}: directory", directory))
+        if not folder.is_dir():
+            refuse(f"{where}: directory", f"is not a folder: {directory}", directory)
+        traces = [_read_trace(where, path, self) for path in sorted(folder.glob("trace-*.npz"))]
+        if not traces:
+            refuse(f"{where}: directory", f"holds no file trace-*.npz: {directory}", directory)
+        number = len(traces) if wanted is None else min(wanted, len(traces))
+        for _ in range(iterations):
+            for k in self.acting.rng.choice(len(traces), number, replace=False):
+                self._feed(traces[k])
+            for _ in range(updates):
+                self.update()
+
+    def _check_idle(self, method: str) -> None:
+        """Refuse a call while an episode is running, that of ``experience`` among them for ``pretrain``."""
+        self.check_open(method)
+        for index, lane in enumerate(self.lanes):
+            if lane.pending is not None or lane.steps:
+                problem = f"an episode of parallel index {index} is running: finish it, or call reset()"
+                raise TensorforceError(f"Agent.{method}: {problem}", "parallel", index)
+        if method == "pretrain" and self.fed.steps:
+            problem = "the episode that experience began has not ended: finish it, or call reset()"
+            raise TensorforceError(f"Agent.{method}: {problem}", "terminal")
+
+    def _feed(self, rows: Iterable[Row]) -> None:
+        """Store timesteps; those of an episode that has not ended wait for its end."""
+        fed, index, learning = self.fed, self.parallel_interactions, self.learning
+        assert learning is not None
+        for timestep, end in rows:
+            stored = timestep
+            if not self.sees_states:
+                seen = interaction.seen_by(self, self.preprocessing.apply)(index, timestep.states)
+                reward = self.preprocessing.reward(timestep.reward, index)
+                stored = dataclasses.replace(timestep, features=seen, reward=reward)
+            fed.steps += 1
+            learning.store(fed, stored, end, whole=True)
+            if end:
+                fed.reset()
+                self.preprocessing.reset(index)
 
 
-def read(
-    agent: Agent, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any, where: str = _WHERE
+def _read(
+    agent: AgentCore, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any, where: str = _WHERE
 ) -> list[Row]:
-    """Timesteps from the arguments of :meth:`.agents.TensorforceAgent.experience`, checked; nothing is stored."""
+    """Timesteps from the arguments of ``experience``, checked; nothing is stored."""
     terminals = as_array(f"{where}: terminal", terminal)
     if terminals.ndim > 1:
         refuse(f"{where}: terminal", f"must be one value or [T], got the shape {terminals.shape}", terminal)
@@ -76,85 +193,18 @@ def _each(where: str, what: str, given: Any, count: int) -> list[Any]:
     return list(given)
 
 
-def _row(where: str, agent: Agent, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any) -> Row:
+def _row(where: str, agent: AgentCore, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any) -> Row:
     features = agent.read_states(where, states)
     action = readers.read_actions(where, actions, agent.actions_values)
     for name, spec in agent.actions_values.flat.items():
-        if spec.type == "int" and not _allows(features[f"{name}{MASK}"], action[name]):
+        if spec.type == "int" and not np.take_along_axis(features[f"{name}{MASK}"], action[name][..., None], -1).all():
             refuse(f"{where}: actions[{name!r}]", f"is forbidden by its mask: {shortened(action[name])}", action[name])
     held = readers.read_internals(where, internals, agent.internals)
     end = readers.read_terminal(where, terminal)
     return Timestep(features, features, action, held, readers.read_reward(where, reward)), end
 
 
-def _allows(mask: Array, action: Array) -> bool:
-    return bool(np.take_along_axis(mask, action[..., None], -1).all())
-
-
-def feed(agent: Agent, rows: Iterable[Row]) -> None:
-    """Store timesteps; those of an episode that has not ended wait for its end."""
-    fed, index, learning = agent.fed, agent.parallel_interactions, agent.learning
-    if learning is None:
-        return
-    for one, end in rows:
-        timestep = one
-        if not agent.sees_states:
-            seen = interaction.seen_by(agent, agent.preprocessing.apply)(index, one.states)
-            reward = agent.preprocessing.reward(one.reward, index)
-            timestep = Timestep(seen, one.states, one.action, one.internals, reward)
-        fed.steps += 1
-        learning.store(fed, timestep, end, whole=True)
-        if end:
-            fed.reset()
-            agent.preprocessing.reset(index)
-
-
-def update(agent: Agent, overrides: Mapping[str, float]) -> None:
-    """One update, if there is enough for it; else random parameters stay as they are.
-
-    Raises:
-        TensorforceError: there is not.
-    """
-    learning = agent.learning
-    if learning is None:
-        return
-    with contextlib.ExitStack() as refused:
-        refused.enter_context(learning.undone())
-        if not learning.prepare(agent.counts, overrides):
-            unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
-            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
-            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
-        refused.pop_all()
-    interaction.learn(agent, learning)
-
-
-# -- recorded traces --------------------------------------------------------------------------------------------------
-
-
-def pretrain(agent: Agent, directory: Any, num_iterations: Any, num_traces: Any, num_updates: Any) -> None:
-    """See :meth:`.agents.TensorforceAgent.pretrain`; all traces are read before any is fed."""
-    where = "Agent.pretrain"
-    iterations = integer(f"{where}: num_iterations", num_iterations, at_least=1)
-    updates = integer(f"{where}: num_updates", num_updates, at_least=1)
-    wanted = None if num_traces is None else integer(f"{where}: num_traces", num_traces, at_least=1)
-    if agent.internals:
-        raise TensorforceError(f"{where}: the agent has internal states, and traces hold none", "directory", directory)
-    folder = Path(read_path(f"{where}: directory", directory))
-    if not folder.is_dir():
-        refuse(f"{where}: directory", f"is not a folder: {directory}", directory)
-    files = sorted(folder.glob("trace-*.npz"))
-    if not files:
-        refuse(f"{where}: directory", f"holds no file trace-*.npz: {directory}", directory)
-    traces = [_read_trace(where, path, agent) for path in files]
-    number = len(traces) if wanted is None else min(wanted, len(traces))
-    for _ in range(iterations):
-        for k in agent.acting.rng.choice(len(traces), number, replace=False):
-            feed(agent, traces[k])
-        for _ in range(updates):
-            update(agent, {})
-
-
-def _read_trace(where: str, path: Path, agent: Agent) -> Sequence[Row]:
+def _read_trace(where: str, path: Path, agent: AgentCore) -> Sequence[Row]:
     arrays = read_arrays(where, path)
     states, actions = agent.states_values.flat, agent.actions_values.flat
     masks = [f"{name}{MASK}" for name, spec in actions.items() if spec.type == "int"]
@@ -172,4 +222,4 @@ def _read_trace(where: str, path: Path, agent: Agent) -> Sequence[Row]:
         refuse(f"{where}: {path}: terminal", "must be bool or int [T], and 1 or 2 in its last row", terminal)
     seen = {name: arrays[name] for name in (*states, *masks) if name in arrays}
     taken = {name: arrays[name] for name in actions}
-    return read(agent, seen, taken, terminal, arrays["reward"], None, f"{where}: {path}")
+    return _read(agent, seen, taken, terminal, arrays["reward"], None, f"{where}: {path}")

@@ -12,17 +12,17 @@ from ....core.protocols import Array
 from ..spaces import readers
 from ..spaces.errors import refuse
 from ..spaces.specs import Values
-from .parallel import Parallel, Timestep
+from .parallel import Timestep
 
 if TYPE_CHECKING:
-    from .companions import Agent
+    from .companions import AgentCore
     from .learner import Learner
 
 _UTIL = f"{__name__.rpartition('.agents.')[0]}.util"
 
 
 def act(
-    agent: Agent,
+    agent: AgentCore,
     states: Any,
     internals: Any,
     parallel: Any,
@@ -45,12 +45,19 @@ def act(
     if independent:
         held = readers.read_batch_of_internals(where, internals, agent.internals, len(chosen), single)
     else:
-        held = _held(agent, chosen)
+        for index in chosen:
+            if agent.lanes[index].pending is not None:
+                refuse(
+                    f"{where}: parallel", f"{index} has acted already, and observe has not been called for it", index
+                )
+        held = readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.internals else None
     histories = agent.independent_preprocessing if independent else agent.preprocessing
     seen = rows if agent.sees_states else list(map(seen_by(agent, histories.apply), chosen, rows))
-    actions, following = agent.acting(readers.stacked(seen), held, agent.counts, settings, independent, greedy)
-    taken = [{name: array[k] for name, array in actions.items()} for k in range(len(chosen))]
-    after = [{name: array[k] for name, array in (following or {}).items()} for k in range(len(chosen))]
+    found, following = agent.acting(readers.stacked(seen), held, agent.counts, settings, independent, greedy)
+    taken, after = (
+        [{name: array[k] for name, array in arrays.items()} for k in range(len(chosen))]
+        for arrays in (found, following or {})
+    )
     if not independent:
         for k, index in enumerate(chosen):
             lane = agent.lanes[index]
@@ -59,8 +66,8 @@ def act(
         agent.timesteps += len(chosen)
         for one in agent.companions:
             one.acted(agent)
-    found = [agent.actions_out(one) for one in taken]
-    results = [found[0] if single else np.stack(found) if agent.actions_values.single else found]
+    actions = [agent.actions_out(one) for one in taken]
+    results = [actions[0] if single else np.stack(actions) if agent.actions_values.single else actions]
     if internals is not None:
         results.append(after[0] if single else after)
     if asked is not None:
@@ -80,16 +87,8 @@ def actions_out(actions: Values) -> readers.Converter:
     return lambda arrays: actions.nested({name: array.astype(types[name])[()] for name, array in arrays.items()})
 
 
-def _held(agent: Agent, chosen: list[int]) -> dict[str, Array] | None:
-    """Internal states [K, ...] of lanes, none of which waits for an observe; None for a model without."""
-    for index in chosen:
-        if agent.lanes[index].pending is not None:
-            refuse("Agent.act: parallel", f"{index} has acted already, and observe has not been called for it", index)
-    return readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.internals else None
-
-
 def seen_by(
-    agent: Agent, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
+    agent: AgentCore, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
 ) -> Callable[[int, dict[str, Array]], dict[str, Array]]:
     """From a lane and its row to what the model sees, by ``apply`` or ``peek`` of preprocessing; masks stay."""
     names = agent.states_values.flat
@@ -97,7 +96,7 @@ def seen_by(
 
 
 def observe(
-    agent: Agent, reward: Any, terminal: Any, parallel: Any, query: Any, next_states: Any, given: Mapping[str, Any]
+    agent: AgentCore, reward: Any, terminal: Any, parallel: Any, query: Any, next_states: Any, given: Mapping[str, Any]
 ) -> Any:
     """See :meth:`.agent.Agent.observe`. All lanes are checked before anything changes."""
     where = "Agent.observe"
@@ -107,50 +106,39 @@ def observe(
         refuse(f"{where}: query", "is for one parallel index", query)
     overrides = agent.queries.overrides(where, given)
 
-    given_each: Iterable[Any] = [(reward, terminal, next_states)]
+    rows: Iterable[Any] = [(reward, terminal, next_states)]
     if not single:
-        count, same = len(chosen), {"terminal": False, "next_states": None}  # these hold for all
-        columns = {"reward": reward, "terminal": terminal, "next_states": next_states}
-        given_each = zip(
-            *(
-                [one] * count if name in same and one is same[name] else readers.each_of(where, name, one, count)
-                for name, one in columns.items()
-            ),
-            strict=True,
-        )
+        count = len(chosen)
+        terminals = [False] * count if terminal is False else readers.each_of(where, "terminal", terminal, count)
+        after = [None] * count if next_states is None else readers.each_of(where, "next_states", next_states, count)
+        rows = zip(readers.each_of(where, "reward", reward, count), terminals, after, strict=True)
     outcomes = [
         (
             readers.read_reward(where, value),
             readers.read_terminal(where, end),
             None if after is None else agent.read_states(f"{where}: next_states", after),
         )
-        for value, end, after in given_each
+        for value, end, after in rows
     ]
     for index, (_, end, _) in zip(chosen, outcomes, strict=True):
-        _check(agent, agent.lanes[index], index, end)
+        lane, longest = agent.lanes[index], agent.max_episode_timesteps
+        if lane.pending is None:
+            refuse(f"{where}: parallel", f"{index} has not acted: act comes before observe", index)
+        if longest is not None and lane.steps >= longest:
+            problem = (
+                f"must have been 1 or 2 by timestep {longest} of the episode, which is max_episode_timesteps; this"
+            )
+            then = f"would be timestep {lane.steps + 1}: call reset() to begin another episode"
+            refuse(f"{where}: terminal", f"{problem} {then}", end)
     updates = 0
     for index, outcome in zip(chosen, outcomes, strict=True):
-        updates += _observe(agent, agent.lanes[index], index, *outcome, overrides)
+        updates += _observe(agent, index, *outcome, overrides)
     result: Any = bool(updates) if single else updates
     return result if asked is None else (result, agent.queries.observe(asked, agent.counts, overrides))
 
 
-def _check(agent: Agent, lane: Parallel, index: int, terminal: int) -> None:
-    longest = agent.max_episode_timesteps
-    if lane.pending is None:
-        refuse("Agent.observe: parallel", f"{index} has not acted: act comes before observe", index)
-    if longest is not None and lane.steps >= longest:
-        refuse(
-            "Agent.observe: terminal",
-            f"must have been 1 or 2 by timestep {longest} of the episode, which is max_episode_timesteps; this"
-            f" would be timestep {lane.steps + 1}: call reset() to begin another episode",
-            terminal,
-        )
-
-
 def _observe(
-    agent: Agent,
-    lane: Parallel,
+    agent: AgentCore,
     index: int,
     reward: float,
     terminal: int,
@@ -158,15 +146,13 @@ def _observe(
     overrides: Mapping[str, float],
 ) -> bool:
     """Complete a lane's timestep; was there an update?"""
-    learning, preprocessing = agent.learning, agent.preprocessing
+    learning, preprocessing, lane = agent.learning, agent.preprocessing, agent.lanes[index]
     timestep, lane.pending = lane.pending, None
-    if timestep is None:  # checked before
-        return False
+    assert timestep is not None  # checked before
     lane.steps += 1
     lane.episode_reward += reward
-    timestep.raw_reward = timestep.reward = reward
-    if not agent.sees_states:
-        timestep.reward = preprocessing.reward(reward, index)
+    timestep.raw_reward = reward
+    timestep.reward = reward if agent.sees_states else preprocessing.reward(reward, index)
     for one in agent.companions:
         one.observed(agent, index, timestep, terminal)
     if learning is not None:
@@ -191,7 +177,7 @@ def _observe(
     return updated
 
 
-def learn(agent: Agent, learning: Learner) -> None:
+def learn(agent: AgentCore, learning: Learner) -> None:
     """One update, which has been prepared."""
     learning.learn()
     agent.updates += 1

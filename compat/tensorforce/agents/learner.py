@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..spaces.specs import MASK, Values
 from ..specs.modules import internal_lengths
 from ..specs.normal_form import at, fed, first_update, least_capacity
 from .parallel import Parallel, Timestep
-from .trajectories import ABORTED, CUT, TERMINATED, Batches, Trajectories
+from .trajectories import ABORTED, CUT, TERMINATED, Trajectories
 
 if TYPE_CHECKING:
     from ....estimators.stepper import Stepper
@@ -38,10 +37,12 @@ _LEAST_ROWS: Final = 100
 """Fewer rows hardly make an update faster."""
 _INDEX_OF_PARAMETERS: Final = 5
 """Of the generator that random parameters draw from, among those that follow from the seed."""
-_AT_MOST_ONE: Final = ("discount", "update_weight")
-_AT_LEAST_ONE: Final = ("frequency", "sync_frequency")
-_POSITIVE: Final = ("gradient_norm_clipping", "threshold", "ls_parameter")
-"""Last words of the paths of parameters that are more than not negative."""
+_BOUNDS: Final = {
+    HORIZON: {"at_least": 0.0},
+    DISCOUNT: {"at_least": 0.0, "at_most": 1.0},
+    START: {"at_least": 0.0},
+    FREQUENCY: {"at_least": 1.0},
+}
 
 
 class Learner:
@@ -76,19 +77,17 @@ class Learner:
         self.rng = np.random.default_rng([seed, _INDEX_OF_PARAMETERS])
         self._hyper = fed(form)
         self.parameters: dict[str, Parameter] = {}
-        for path in (HORIZON, DISCOUNT, *self._hyper, START, FREQUENCY):
+        for path, bounds in {**_BOUNDS, **self._hyper}.items():
             spec = at(form, path)
             if spec == "episode":
                 spec = (max_episode_timesteps or 1) - 1
             if spec != "never":
-                self.parameters[path] = make_parameter(f"{where}: {path}", spec, **bounds(path))
+                self.parameters[path] = make_parameter(f"{where}: {path}", spec, **bounds)
         known = [self.parameters[path].constant for path in (START, FREQUENCY) if path in self.parameters]
-        self._timing: tuple[int, int | None] | None = None
+        self._timing = None if None in known else self._first_and_frequency(Counts(0, 0, 0), {})
         """The first update and the frequency, where they stay the same."""
-        if None not in known:
-            self._timing = self._timed(Counts(0, 0, 0), {})
         self._build(states, actions, seed)
-        self._look_ahead(self.value(HORIZON, Counts(0, 0, 0), {}))
+        self.memory.horizon = _steps(self.value(HORIZON, Counts(0, 0, 0), {}))
         self.facts: UpdateFacts | None = None
         self.loss = float("nan")
         self._has_skipped = False
@@ -108,22 +107,14 @@ class Learner:
         self._make_program = functools.partial(Program, bound, observation, model_seed(seed))
         self.program = program = self._make_program()
         self._rngs = generators(seed)
-        self.memory = self._memory(
-            {
-                "observation": observation,
-                "action": {name: spec.array for name, spec in actions.flat.items()},
-                "state": program.predict.state or {},
-            }
-        )
-        self._sizes = _sizes(self.memory.rows) if self.by_episodes else [self.memory.rows]
-        self.memory.rows = self._sizes[0]
-        self.stepper = self._stepper(program)
-        self._steppers = {self.memory.rows: self.stepper}
-
-    def _memory(self, specs: Mapping[str, Any]) -> Trajectories:
-        memory, update = self.form["memory"], self.form["update"]
-        least = least_capacity(self.form, self.longest)
-        batches = Batches(
+        update, memory = self.form["update"], self.form["memory"]
+        specs = {"observation": observation, "action": {name: spec.array for name, spec in actions.flat.items()}}
+        specs["state"] = dict(program.predict.state or {})
+        capacity = memory["capacity"] or least_capacity(self.form, self.longest)
+        self.memory = Trajectories(
+            capacity,
+            specs,
+            self._rngs["memory"],
             episodes=self.by_episodes,
             size=update["batch_size"],
             recent=memory["type"] == "recent",
@@ -131,9 +122,13 @@ class Learner:
             bootstraps=self.bootstraps,
             window=max([1, *internal_lengths(self.form)]),
         )
-        made = Trajectories(memory["capacity"] or least, specs, batches, self._rngs["memory"])
-        made.hyper = dict.fromkeys(self._hyper, np.zeros((), np.float32))
-        return made
+        self.memory.hyper = dict.fromkeys(self._hyper, np.zeros((), np.float32))
+        self._sizes = _sizes(self.memory.rows) if self.by_episodes else [self.memory.rows]
+        self.memory.rows = self._sizes[0]
+        self.initial_internals = {n: array[0] for n, array in (zero_state(program.predict.state, 1) or {}).items()}
+        """Zeros by name; empty without internals."""
+        self.stepper = self._stepper(program)
+        self._steppers = {self.memory.rows: self.stepper}
 
     def _stepper(self, program: Program) -> Stepper:
         """One for batches of as many rows as the memory returns now; it has its own weights."""
@@ -147,24 +142,6 @@ class Learner:
         sampled: Any = self.memory  # the stepper only samples: timesteps are stored here
         # A learning rate of 0 is the user's business: the first update may change nothing.
         return Stepper(program.predict, train, executor, sampled, 1, self._rngs, UpdateSchedule(1, 1))
-
-    def _resize(self, rows: int) -> None:
-        """Let the next batch have so many rows: TRAIN is traced for each number, and programs share no variables."""
-        before, self.memory.rows = self.stepper, rows
-        if rows not in self._steppers:
-            self._steppers[rows] = self._stepper(self._make_program())
-        self.stepper = self._steppers[rows]
-        self.stepper.set_weights(before.weights())
-        self.stepper.counters = before.counters
-
-    # -- acting -------------------------------------------------------------------------------------------------------
-
-    def initial_internals(self) -> dict[str, Array]:
-        """Zeros by name; empty without internals."""
-        state = zero_state(self.program.predict.state, 1) or {}
-        return {name: array[0] for name, array in state.items()}
-
-    # -- learning -----------------------------------------------------------------------------------------------------
 
     def store(
         self,
@@ -189,21 +166,16 @@ class Learner:
             for one in lane.timesteps:
                 self.memory.append(one.features, one.action, one.internals, one.reward)
             lane.timesteps.clear()
-        if terminal:
-            self._end(terminal, following, lane.internals)
-
-    def _end(self, code: int, observation: Mapping[str, Array] | None, state: Mapping[str, Array] | None) -> None:
-        """The episode that was stored last is over; ``code`` is 1, or 2 with or without what would have come next.
-
-        What came next may be unknown. Then it is taken to be what the last timestep acted in, as its reward would be
-        lost otherwise; but where values of later timesteps are estimated early, that value stands for the reward.
-        """
         rewards = self.form["reward_estimation"]
-        if not self.bootstraps or (code == TERMINATED and not rewards["estimate_terminal"]):
+        if not terminal:
+            return
+        if not self.bootstraps or (terminal == TERMINATED and not rewards["estimate_terminal"]):
             self.memory.end(TERMINATED)
-        elif observation is not None:
-            self.memory.end(ABORTED, observation, state)
-        elif code == TERMINATED or rewards["estimate_horizon"] == "late":
+        elif following is not None:
+            self.memory.end(ABORTED, following, lane.internals)
+        # What came next is unknown. It is taken to be what the last timestep acted in, as its reward would be lost
+        # otherwise; but where values of later timesteps are estimated early, that value stands for the reward.
+        elif terminal == TERMINATED or rewards["estimate_horizon"] == "late":
             self.memory.end(ABORTED, *self.memory.newest())
         else:
             self.memory.end(CUT)
@@ -212,26 +184,26 @@ class Learner:
         """A parameter now, as far as it was not given for one call; random ones draw."""
         return overrides[path] if path in overrides else self.parameters[path].value(counts, self.rng)
 
-    def start(self, counts: Counts, overrides: Mapping[str, float]) -> int:
-        """Timesteps or episodes before the first update, as far as that was asked for."""
-        return round(self.value(START, counts, overrides))
+    def timing(self, counts: Counts, overrides: Mapping[str, float]) -> tuple[int, int | None]:
+        """Timesteps or episodes before the first update, as far as that was asked for, and between updates.
 
-    def frequency(self, counts: Counts, overrides: Mapping[str, float]) -> int | None:
-        """Timesteps or episodes between updates, at least 1; None for never."""
+        The latter are at least 1; None for never.
+        """
+        start = round(self.value(START, counts, overrides))
         if FREQUENCY not in self.parameters and FREQUENCY not in overrides:
-            return None
-        return max(round(self.value(FREQUENCY, counts, overrides)), 1)
+            return start, None
+        return start, max(round(self.value(FREQUENCY, counts, overrides)), 1)
 
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
         """Is an update due, right after an episode or a timestep was counted?"""
         count = counts.episodes if self.by_episodes else counts.timesteps
         known = None if overrides else self._timing
-        first, frequency = self._timed(counts, overrides) if known is None else known
+        first, frequency = self._first_and_frequency(counts, overrides) if known is None else known
         return frequency is not None and count >= first and (count - first) % frequency == 0
 
-    def _timed(self, counts: Counts, overrides: Mapping[str, float]) -> tuple[int, int | None]:
-        first = first_update(self.form, self.longest, self.start(counts, overrides))
-        return first, self.frequency(counts, overrides)
+    def _first_and_frequency(self, counts: Counts, overrides: Mapping[str, float]) -> tuple[int, int | None]:
+        start, frequency = self.timing(counts, overrides)
+        return first_update(self.form, self.longest, start), frequency
 
     def values(self, counts: Counts, overrides: Mapping[str, float]) -> dict[str, float]:
         """Values fed to an update, by path: its horizon, its discount and the model's numbers."""
@@ -246,7 +218,7 @@ class Learner:
         """
         memory = self.memory
         values = self.values(counts, overrides)
-        self._look_ahead(values.pop(HORIZON))
+        memory.horizon = _steps(values.pop(HORIZON))
         memory.discount = values.pop(DISCOUNT)
         memory.hyper = {path: np.array(value, np.float32) for path, value in values.items()}
         return memory.can_sample()
@@ -263,33 +235,29 @@ class Learner:
         """One update, after :meth:`prepare`."""
         drawn = self.memory.draw()
         rows = next(size for size in self._sizes if size >= drawn)
-        if rows != self.memory.rows:
-            self._resize(rows)
+        if rows != self.memory.rows:  # TRAIN is traced for each number, and programs share no variables
+            before, self.memory.rows = self.stepper, rows
+            if rows not in self._steppers:
+                self._steppers[rows] = self._stepper(self._make_program())
+            self.stepper = self._steppers[rows]
+            self.stepper.set_weights(before.weights())
+            self.stepper.counters = before.counters
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
 
-    def _look_ahead(self, horizon: float) -> None:
-        self.memory.horizon = min(round(horizon), 10**9)
+    def drawn(self) -> Any:
+        """What random parameters have drawn, for :meth:`undo`."""
+        return self.rng.bit_generator.state, {path: one.state_dict() for path, one in self.parameters.items()}
 
-    @contextlib.contextmanager
-    def undone(self) -> Iterator[None]:
-        """Within it parameters may be evaluated, and random ones are afterwards as if they had not been."""
-        drawn, states = self.rng.bit_generator.state, {k: one.state_dict() for k, one in self.parameters.items()}
-        try:
-            yield
-        finally:
-            self.rng.bit_generator.state = drawn
-            for path, state in states.items():
-                self.parameters[path].load_state_dict(state)
+    def undo(self, drawn: Any) -> None:
+        """Let random parameters be as they were."""
+        self.rng.bit_generator.state, states = drawn
+        for path, state in states.items():
+            self.parameters[path].load_state_dict(state)
 
 
-def bounds(path: str) -> dict[str, float]:
-    """Bounds of the parameter at a path of a normal form, for ``number``."""
-    name = path.rpartition("/")[2]
-    if name in _POSITIVE:
-        return {"above": 0.0}
-    limits = {"at_least": 1.0 if name in _AT_LEAST_ONE else 0.0}
-    return {**limits, "at_most": 1.0} if name in _AT_MOST_ONE else limits
+def _steps(horizon: float) -> int:
+    return min(round(horizon), 10**9)
 
 
 def _sizes(most: int) -> list[int]:

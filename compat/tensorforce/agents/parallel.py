@@ -1,4 +1,4 @@
-"""A lane: one of the episodes that an agent has in parallel."""
+"""The episodes that an agent has in parallel."""
 
 from __future__ import annotations
 
@@ -44,8 +44,3 @@ class Parallel:
         self.episode_reward = 0.0
         self.internals = dict(self._initial)
         """Recurrent state of the next act, by name."""
-
-    @property
-    def running(self) -> bool:
-        """Has an episode begun?"""
-        return self.pending is not None or self.steps > 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from ..processing.parameters import Counts
 from ..spaces.errors import choice, integer, known, number, refuse
 from .acting import NOISE, Acting
-from .learner import DISCOUNT, FREQUENCY, HORIZON, START, Learner, bounds, learning_rate_path
+from .learner import DISCOUNT, FREQUENCY, HORIZON, START, Learner, learning_rate_path
 
 FUNCTIONS: Final = ("act", "observe", "experience", "update")
 COUNTS: Final = ("timestep", "episode", "update")
@@ -29,17 +29,12 @@ _WHOLE: Final = {"horizon": 0, "update-start": 0, "update-frequency": 1, _BATCH_
 """Those that are integers, and the least."""
 
 
-class Asked(NamedTuple):
-    """A query that is valid."""
+Asked: TypeAlias = "str | list[str]"
+"""A query that is valid: one name, or a list."""
 
-    names: list[str]
-    single: bool
-    """Was it one name, and not a list?"""
 
-    def of(self, values: Mapping[str, Any]) -> Any:
-        """Queried values."""
-        found = [values[name] for name in self.names]
-        return found[0] if self.single else found
+def _of(asked: Asked, values: Mapping[str, Any]) -> Any:
+    return values[asked] if isinstance(asked, str) else [values[name] for name in asked]
 
 
 class Queries:
@@ -89,9 +84,8 @@ class Queries:
         single = isinstance(query, str)
         if not single and not (isinstance(query, list | tuple) and all(isinstance(name, str) for name in query)):
             refuse(f"Agent.{function}: query", f"must be a name or a list of names, got {query!r}", query)
-        names = [query] if single else list(query)
-        known(f"Agent.{function}: query", names, self.names(function), what="name")
-        return Asked(names, single)
+        known(f"Agent.{function}: query", [query] if single else query, self.names(function), what="name")
+        return query if single else list(query)
 
     def act(self, asked: Asked, counts: Counts, single: bool) -> Any:
         """The values after an act; of one parallel index without a batch axis."""
@@ -103,21 +97,21 @@ class Queries:
             shown = self._acting.chooser.parameters(last)
             values |= {name: array[0] if single else array for name, array in shown.items()}
             values[NOISE] = np.float32(last.noise)
-        return asked.of(values)
+        return _of(asked, values)
 
     def observe(self, asked: Asked, counts: Counts, overrides: Mapping[str, float]) -> Any:
         """The values after an observe, an experience or an update."""
         values: dict[str, Any] = dict(zip(COUNTS, counts, strict=True))
         if (learning := self._learning) is not None:
-            with learning.undone():
-                found = learning.values(counts, overrides)
-                values["update-start"] = learning.start(counts, overrides)
-                values["update-frequency"] = learning.frequency(counts, overrides)
+            drawn = learning.drawn()
+            found = learning.values(counts, overrides)
+            values["update-start"], values["update-frequency"] = learning.timing(counts, overrides)
+            learning.undo(drawn)
             values |= {name: np.float32(found[path]) for name, path in self._paths.items() if path in found}
             values["loss"] = np.float32(learning.loss)
             values["horizon"] = np.int64(round(found[HORIZON]))
             values[_BATCH_SIZE] = learning.memory.batch_size
-        return asked.of(values)
+        return _of(asked, values)
 
     def overrides(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
         """Numbers for one call, by their places in the normal form.
@@ -129,8 +123,10 @@ class Queries:
             return {}
         names = {name.removeprefix("estimator/").replace("_", "-"): value for name, value in given.items()}
         known(where, names, list(self._paths))
-        if _BATCH_SIZE in names and self._learning is not None:
-            size, value = self._learning.memory.batch_size, names[_BATCH_SIZE]
+        learning = self._learning
+        assert learning is not None  # it has the paths
+        if _BATCH_SIZE in names:
+            size, value = learning.memory.batch_size, names[_BATCH_SIZE]
             if value != size:
                 refuse(f"{where}: {_BATCH_SIZE}", f"cannot change: the model is built for {size}", value)
         found = {}
@@ -139,5 +135,5 @@ class Queries:
             if name in _WHOLE:
                 found[path] = float(integer(place, value, at_least=_WHOLE[name]))
             else:
-                found[path] = number(place, value, **bounds(path))
+                found[path] = number(place, value, **learning.parameters[path].bounds)
         return found

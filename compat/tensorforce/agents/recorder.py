@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from ....core.protocols import Array
 from ..spaces.errors import integer
 from ..spaces.specs import MASK
-from .companions import Agent, Companion, make_directory, not_writable, read_keys, stamps
+from .companions import AgentCore, Companion, read_keys
+from .files import make_directory, stamps, write_npz, writing
 from .parallel import Timestep
 
 Row: TypeAlias = "tuple[Timestep, int]"
@@ -43,17 +43,16 @@ class Recorder(Companion):
         TensorforceError: the specification is invalid.
     """
 
-    def __init__(self, where: str, spec: Any, agent: Agent) -> None:
+    def __init__(self, where: str, spec: Any, agent: AgentCore) -> None:
         self._place = place = f"{where}: recorder"
         self._given = given = read_keys(place, spec, _KEYS)
         self._frequency = integer(f"{place}['frequency']", given.get("frequency", 1), at_least=1)
         self._start = integer(f"{place}['start']", given.get("start", 0), at_least=0)
         most = given.get("max-traces")
         self._most = None if most is None else integer(f"{place}['max-traces']", most, at_least=1)
-        actions = agent.actions_values.flat
-        self._seen = [*agent.states_values.flat]
-        self._taken = [*actions]
-        self._masks = [f"{name}{MASK}" for name, spec in actions.items() if spec.type == "int"]
+        self._taken = [*agent.actions_values.flat]
+        masks = [f"{name}{MASK}" for name, spec in agent.actions_values.flat.items() if spec.type == "int"]
+        self._names = [*agent.states_values.flat, *self._taken, *masks]
         self._running: dict[int, list[Row]] = {}
         """Rows of unfinished episodes, by parallel index."""
         self._ended: list[Row] = []
@@ -62,11 +61,11 @@ class Recorder(Companion):
         """The episode in the name of a file that is to be written."""
         self._written: list[Path] = []
 
-    def begin(self, agent: Agent) -> None:
+    def begin(self, agent: AgentCore) -> None:
         """Create the folder."""
-        self._directory = make_directory(self._place, self._given)
+        self._directory = make_directory(self._place, self._given["directory"])
 
-    def observed(self, agent: Agent, index: int, timestep: Timestep, terminal: int) -> None:
+    def observed(self, agent: AgentCore, index: int, timestep: Timestep, terminal: int) -> None:
         """Keep the timestep."""
         rows = self._running.setdefault(index, [])
         rows.append((timestep, terminal))
@@ -75,12 +74,12 @@ class Recorder(Companion):
             if agent.episodes >= self._start:  # this one is not counted yet
                 self._ended += rows
 
-    def finished(self, agent: Agent, episode_reward: float) -> None:
+    def finished(self, agent: AgentCore, episode_reward: float) -> None:
         """Is it time for a file?"""
         if agent.episodes % self._frequency == 0 and self._ended:
             self._due = agent.episodes
 
-    def timestep_done(self, agent: Agent) -> None:
+    def timestep_done(self, agent: AgentCore) -> None:
         """Write a file, if it is time: now that nothing else can fail in this timestep."""
         if self._due is not None:
             self._write(self._due)
@@ -89,40 +88,28 @@ class Recorder(Companion):
         """Forget the rows of an unfinished episode."""
         self._running.pop(index, None)
 
-    def close(self, agent: Agent) -> None:
+    def close(self, agent: AgentCore) -> None:
         """Write a file that an error held up."""
         self.timestep_done(agent)
 
     def _write(self, episode: int) -> None:
-        try:
-            path = write_trace(self._directory, episode, self._arrays())
-        except OSError as error:
-            raise not_writable(self._place, self._directory, error) from error
-        self._due = None
-        self._ended = []
-        if self._most is not None:
-            self._written = [*self._written, path][-self._most :]
-            self._remove_old(self._most)
-
-    def _arrays(self) -> dict[str, Array]:
         timesteps = [timestep for timestep, _ in self._ended]
-        arrays = {name: np.stack([one.states[name] for one in timesteps]) for name in self._seen}
-        arrays |= {name: np.stack([one.action[name] for one in timesteps]) for name in self._taken}
-        arrays |= {name: np.stack([one.states[name] for one in timesteps]) for name in self._masks}
+        arrays = {
+            name: np.stack([(one.action if name in self._taken else one.states)[name] for one in timesteps])
+            for name in self._names
+        }
         arrays["terminal"] = np.array([terminal for _, terminal in self._ended], np.int64)
         arrays["reward"] = np.array([one.raw_reward for one in timesteps], np.float64)
-        return arrays
-
-    def _remove_old(self, most: int) -> None:
-        """Keep ``most`` files; other writers' go first, by ascending episode, whatever their age."""
-        found = []
-        for path in self._directory.iterdir():
-            match = _NAME.fullmatch(path.name)
-            if match and path not in self._written:
-                found.append((int(match[1]), match[2], path))
-        others = [path for _, _, path in sorted(found)]
-        for path in [*others, *self._written][:-most]:
-            path.unlink(missing_ok=True)
+        with writing(self._place, f"{self._place}['directory']", self._directory):
+            path = write_trace(self._directory, episode, arrays)
+        self._due, self._ended = None, []
+        if self._most is not None:
+            self._written = [*self._written, path][-self._most :]
+            # Other writers' files go first, by ascending episode, whatever their age.
+            names = ((_NAME.fullmatch(one.name), one) for one in self._directory.iterdir() if one not in self._written)
+            others = [one for *_, one in sorted((int(match[1]), match[2], one) for match, one in names if match)]
+            for old in [*others, *self._written][: -self._most]:
+                old.unlink(missing_ok=True)
 
 
 def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> Path:
@@ -143,18 +130,9 @@ def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> P
             with file:
                 if path.exists():
                     continue
-                _save(file, arrays)
+                write_npz(file, arrays)
             temporary.replace(path)
             return path
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-
-
-def _save(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    """Write as ``np.savez_compressed``, whose own arguments have names that states may have."""
-    write: Any = np.lib.format.write_array  # without types in NumPy 2.2
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                write(member, array, allow_pickle=False)

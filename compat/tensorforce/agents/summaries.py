@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,27 +14,17 @@ from ....core.protocols import Array
 from ....run_dir.files import remove
 from ...common.events import Events, scalar
 from ..spaces.errors import TensorforceError, integer, known, number
-from . import variables
-from .companions import Agent, Companion, make_directory, not_writable, read_keys, stamps
+from .companions import AgentCore, Companion, read_keys
+from .files import make_directory, stamps, writing
 from .parallel import Timestep
-from .summary_labels import GROUPS, METRICS, OF_WEIGHTS, available, kind_of, read_custom, read_labels, tag
-from .summary_values import histogram
-
-__all__ = ["Summarizer", "available", "summarize"]
+from .state import variables
+from .summary_labels import GROUPS, METRICS, kind_of, read_labels, tag
+from .summary_values import histogram, read_custom
 
 _KEYS: Final = ("directory", "labels", "frequency", "flush", "max-summaries", "custom")
 _FUNCTIONS: Final = ("act", "observe", "experience", "update", "variables")
 _NAME: Final = re.compile(r"summary-\d{8}-\d{6}")
 _WHERE: Final = "Agent.summarize"
-
-
-def summarize(agent: Agent, summary: Any, value: Any, step: Any) -> None:
-    """See :meth:`.agent.Agent.summarize`."""
-    for one in agent.companions:
-        if isinstance(one, Summarizer):
-            one.summarize(agent, summary, value, step)
-            return
-    raise TensorforceError(f"{_WHERE}: the agent has no summarizer: create it with one", "summarizer")
 
 
 class Summarizer(Companion):
@@ -63,51 +53,58 @@ class Summarizer(Companion):
         TensorforceError: the specification is invalid.
     """
 
-    def __init__(self, where: str, spec: Any, agent: Agent) -> None:
+    def __init__(self, where: str, spec: Any, agent: AgentCore) -> None:
         self._place = place = f"{where}: summarizer"
         self._given = given = read_keys(place, spec, _KEYS)
         self._labels = read_labels(f"{place}['labels']", given.get("labels"))
-        self._every = _frequencies(f"{place}['frequency']", given.get("frequency"))
+        every, at = given.get("frequency"), f"{place}['frequency']"
+        if not isinstance(every, Mapping):
+            every = {**dict.fromkeys(_FUNCTIONS, 1), "act": 1 if every is None else every}
+        known(at, every, _FUNCTIONS, what="key")
+        self._every = {name: integer(f"{at}[{name!r}]", value, at_least=1) for name, value in every.items()}
+        """How often each function writes; those that are missing never do."""
         self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
         self._file: Events | None = None
         self._acted_at = 0
         self._before: dict[str, Array] | None = None
-        """Variables before an update whose changes are to be written."""
+        """Variables before the next update."""
+        self._tracks = "update" in self._every and bool(self._labels & {"updates", "updates-histogram"})
 
-    def begin(self, agent: Agent) -> None:
+    def begin(self, agent: AgentCore) -> None:
         """Open a file in a new folder, and remove the oldest folders."""
-        directory = make_directory(self._place, self._given)
-        try:
-            self._file = Events(_new_folder(directory), self._flush)
+        directory = make_directory(self._place, self._given["directory"])
+        with writing(self._place, f"{self._place}['directory']", directory):
+            for stamp in stamps():
+                path = directory / f"summary-{stamp}"
+                with contextlib.suppress(FileExistsError):
+                    path.mkdir()
+                    break
+            self._file = Events(path, self._flush)
             found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
             for path in found[: -self._most]:
                 remove(path)
-        except OSError as error:
-            raise not_writable(self._place, directory, error) from None
         self._acted_at = agent.timesteps
 
-    def summarize(self, agent: Agent, summary: Any, value: Any, step: Any) -> None:
+    def summarize(self, agent: AgentCore, summary: Any, value: Any, step: Any) -> None:
         """Write a value at once under a label of ``custom``; ``step`` None is the number of timesteps.
 
         Raises:
             TensorforceError: there is no such label, or the value does not fit it.
         """
         if not isinstance(summary, str) or summary not in self._custom:
-            names = list(self._custom)
-            near = did_you_mean(summary, names) if isinstance(summary, str) else ""
-            raise TensorforceError(
-                f"{_WHERE}: the summarizer's custom has no {summary!r}{near}; it has {', '.join(names) or 'none'}",
-                "summary",
-                summary,
-            )
+            near, names = did_you_mean(summary, self._custom), ", ".join(self._custom) or "none"
+            problem = f"{_WHERE}: the summarizer's custom has no {summary!r}{near}; it has {names}"
+            raise TensorforceError(problem, "summary", summary)
         at = agent.timesteps if step is None else integer(f"{_WHERE}: step", step, at_least=0)
-        self._add(at, [self._custom[summary].summary(f"{_WHERE}: value", summary, value)], at_once=True)
+        written = self._custom[summary].summary(f"{_WHERE}: value", summary, value)
+        if self._file is not None:
+            self._file.add(at, [written], at_once=True)
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
-    def acted(self, agent: Agent) -> None:
+    def acted(self, agent: AgentCore) -> None:
         """Write distributions and parameters."""
         every, last = self._every.get("act"), agent.acting.last
         if every is None or agent.timesteps // every == self._acted_at // every:
@@ -123,20 +120,20 @@ class Summarizer(Companion):
             values |= self._distributions(agent, agent.acting.chooser.parameters(last))
         self._write(agent.timesteps, values)
 
-    def observed(self, agent: Agent, index: int, timestep: Timestep, terminal: int) -> None:
+    def observed(self, agent: AgentCore, index: int, timestep: Timestep, terminal: int) -> None:
         """Write the timestep's reward."""
-        if self._before is None and agent.executor is not None and self._measures_update(agent.updates + 1):
+        if self._before is None and self._tracks:
             self._before = _variables(agent)
         if self._is_due("observe", agent.episodes + 1):
             values = {"timestep-reward": timestep.reward, "raw-reward": timestep.raw_reward}
             self._write(agent.timesteps, self._wanted(values))
 
-    def finished(self, agent: Agent, episode_reward: float) -> None:
+    def finished(self, agent: AgentCore, episode_reward: float) -> None:
         """Write the episode's reward."""
         if self._is_due("observe", agent.episodes):
             self._write(agent.episodes, self._wanted({"episode-reward": episode_reward}))
 
-    def updated(self, agent: Agent) -> None:
+    def updated(self, agent: AgentCore) -> None:
         """Write what the update measured, and variables."""
         learning = agent.learning
         values: dict[str, Any] = {}
@@ -148,10 +145,16 @@ class Summarizer(Companion):
                 fed: dict[str, Any] = dict(memory.hyper)
                 fed |= {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
                 values |= {f"parameters/{path}": float(value) for path, value in fed.items()}
-        values |= self._of_variables(agent)
+        shows = self._is_due("variables", agent.updates) and bool(self._labels & {"variables", "variables-histogram"})
+        now = _variables(agent) if shows or self._tracks else {}
+        if shows:
+            values |= self._described("variables", now)
+        if self._before is not None and self._is_due("update", agent.updates):
+            values |= self._described("updates", {name: now[name] - before for name, before in self._before.items()})
+        self._before = now if self._tracks else None
         self._write(agent.updates, values)
 
-    def close(self, agent: Agent) -> None:
+    def close(self, agent: AgentCore) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
@@ -159,7 +162,7 @@ class Summarizer(Companion):
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def _distributions(self, agent: Agent, described: Mapping[str, Array]) -> dict[str, Any]:
+    def _distributions(self, agent: AgentCore, described: Mapping[str, Array]) -> dict[str, Any]:
         """Numbers, means over parallel indices, of actions that are numbers; histograms of the others."""
         values: dict[str, Any] = {}
         names = list(described)
@@ -177,24 +180,6 @@ class Summarizer(Companion):
                     values |= {f"distributions/{query}/{k}": mean for k, mean in enumerate(means)}
         return values
 
-    def _of_variables(self, agent: Agent) -> dict[str, Any]:
-        """Moments and histograms of variables and of their changes, and a copy for the changes to come."""
-        values: dict[str, Any] = {}
-        before, self._before = self._before, None
-        changes = before is not None and self._measures_update(agent.updates)
-        shows = self._is_due("variables", agent.updates) and self._labels & {"variables", "variables-histogram"}
-        remembers = self._measures_update(agent.updates + 1)
-        if not (changes or shows or remembers):
-            return values
-        now = _variables(agent)
-        if shows:
-            values |= self._described("variables", now)
-        if before is not None and changes:
-            values |= self._described("updates", {name: now[name] - before[name] for name in now})
-        if remembers:
-            self._before = now
-        return values
-
     def _described(self, label: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name, array in arrays.items():
@@ -204,10 +189,6 @@ class Summarizer(Companion):
             if f"{label}-histogram" in self._labels:
                 values[f"{label}-histogram/{name}"] = array
         return values
-
-    def _measures_update(self, update: int) -> bool:
-        """Are the changes of this update wanted?"""
-        return self._is_due("update", update) and bool(self._labels & set(OF_WEIGHTS[:2]))
 
     def _is_due(self, function: str, count: int) -> bool:
         every = self._every.get(function)
@@ -219,38 +200,12 @@ class Summarizer(Companion):
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         """Write one event: numbers, and histograms of arrays."""
-        if values:
-            self._add(
-                step,
-                [histogram(name, x) if isinstance(x, np.ndarray) else scalar(name, x) for name, x in values.items()],
-            )
-
-    def _add(self, step: int, summaries: list[Any], at_once: bool = False) -> None:
-        if self._file is not None:
-            self._file.add(step, summaries, at_once)
+        made = [histogram(name, x) if isinstance(x, np.ndarray) else scalar(name, x) for name, x in values.items()]
+        if made and self._file is not None:
+            self._file.add(step, made)
 
 
-def _frequencies(place: str, given: Any) -> dict[str, int]:
-    """How often each function writes; those that are missing never do."""
-    if isinstance(given, Mapping):
-        known(place, given, _FUNCTIONS, what="key")
-        return {name: integer(f"{place}[{name!r}]", value, at_least=1) for name, value in given.items()}
-    acts = 1 if given is None else integer(place, given, at_least=1)
-    return {**dict.fromkeys(_FUNCTIONS, 1), "act": acts}
-
-
-def _new_folder(directory: Path) -> Path:
-    for stamp in stamps():
-        path = directory / f"summary-{stamp}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
-    raise RuntimeError("stamps do not end")
-
-
-def _variables(agent: Agent) -> dict[str, Array]:
+def _variables(agent: AgentCore) -> dict[str, Array]:
     """The networks' floats by shown name."""
     networks = re.compile(r"(policy|baseline)/(?!optimizer/)")
-    return {name: x for name, x in variables.values(agent).items() if networks.match(name) and x.dtype.kind == "f"}
+    return {name: x for name, x in variables(agent).items() if networks.match(name) and x.dtype.kind == "f"}

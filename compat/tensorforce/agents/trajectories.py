@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,23 +26,6 @@ CUT: Final = 3
 of the last observation stands in its place."""
 
 
-class Batches(NamedTuple):
-    """Settings of batches and sums of rewards."""
-
-    episodes: bool
-    """Batches of whole episodes? Else of timesteps."""
-    size: int
-    """Timesteps or episodes."""
-    recent: bool
-    """The newest ones? Else random ones."""
-    longest: int
-    """Timesteps of an episode at most; with ``episodes``."""
-    bootstraps: bool
-    """Is there a value of what follows the summed rewards?"""
-    window: int
-    """Timesteps that a row consists of: more than 1 where internals need a history."""
-
-
 class Trajectories:
     """A ring of timesteps, from which batches are drawn.
 
@@ -53,23 +36,39 @@ class Trajectories:
     Args:
         capacity: rows.
         specs: of ``observation``, ``action`` and ``state`` (internals) of a timestep, each by name.
-        batches: what :meth:`sample` returns.
         rng: draws random batches.
+        episodes: batches of whole episodes? Else of timesteps.
+        size: of batches, in timesteps or episodes.
+        recent: the newest ones? Else random ones.
+        longest: timesteps of an episode at most; with ``episodes``.
+        bootstraps: is there a value of what follows the summed rewards?
+        window: timesteps that a row consists of: more than 1 where internals need a history.
     """
 
     is_rollout = False
 
     def __init__(
-        self, capacity: int, specs: Mapping[str, Mapping[str, ArraySpec]], batches: Batches, rng: np.random.Generator
+        self,
+        capacity: int,
+        specs: Mapping[str, Mapping[str, ArraySpec]],
+        rng: np.random.Generator,
+        *,
+        episodes: bool,
+        size: int,
+        recent: bool,
+        longest: int,
+        bootstraps: bool,
+        window: int,
     ) -> None:
-        self.capacity, self.batches = capacity, batches
-        self.batch_size = batches.size
+        self.capacity, self.batch_size, self._rng = capacity, size, rng
+        self._by_episodes, self._recent, self._longest = episodes, recent, longest
+        self._bootstraps, self._window = bootstraps, window
         self.horizon: int = 0
         """Timesteps after the first whose rewards are summed too."""
         self.discount: float = 1.0
         self.hyper: dict[str, Array] = {}
         """Scalars that go with the next batch."""
-        self.rows = batches.size * batches.longest if batches.episodes else batches.size
+        self.rows = size * longest if episodes else size
         """R, of the next batch; of episodes as many as they can have, or what is set after :meth:`draw`."""
         self._columns: dict[str, dict[str, Array]] = allocate(specs, capacity, name="columns")
         self._writes = [(group, name, array) for group, part in self._columns.items() for name, array in part.items()]
@@ -82,7 +81,6 @@ class Trajectories:
         self._open = 0
         """The row at which the running episode begins; the number of rows if none runs."""
         self._drawn: Array | None = None
-        self._rng = rng
 
     def __len__(self) -> int:
         return self._count - self._low
@@ -149,14 +147,14 @@ class Trajectories:
 
     def available(self) -> int:
         """Timesteps, or episodes, that a batch could have now."""
-        if self.batches.episodes:
+        if self._by_episodes:
             return len(self._episodes)
         return len(self) - min(self._count - max(self._open, self._low), self._ahead)
 
     @property
     def _ahead(self) -> int:
         """Rows that must follow a row of a running episode before it can be learnt from."""
-        return self.horizon + int(self.batches.bootstraps)
+        return self.horizon + int(self._bootstraps)
 
     def can_sample(self) -> bool:
         """Do the timesteps, or episodes, that are stored fill a batch?"""
@@ -169,13 +167,28 @@ class Trajectories:
             TensorforceError: too little is stored.
         """
         if not self.can_sample():
-            kind = "episodes" if self.batches.episodes else "timesteps"
+            kind = "episodes" if self._by_episodes else "timesteps"
             problem = f"an update needs {self.batch_size} {kind}, and {self.available()} are stored that could be used"
             raise TensorforceError(problem, "batch_size", self.batch_size)
-        choose = (
-            self._whole_episodes if self.batches.episodes else self._newest if self.batches.recent else self._random
-        )
-        self._drawn = choose()
+        if self._by_episodes:
+            number = len(self._episodes)
+            chosen: Any = range(number - self.batch_size, number)
+            if not self._recent:
+                chosen = self._rng.choice(number, self.batch_size, replace=False)
+            found = [np.arange(self._episodes[k][0], self._episodes[k][1] + 1) for k in chosen]
+        elif self._recent:
+            size, found = self.batch_size, [np.zeros(0, np.int64)]
+            while len(found[0]) < self.batch_size:  # as many are usable
+                size = 2 * size + self._ahead
+                rows = np.arange(max(self._low, self._count - size), self._count)
+                found = [rows[self._usable(rows)][-self.batch_size :]]
+        else:
+            found, missing = [], self.batch_size
+            while missing:  # all but a few rows are usable
+                rows = self._rng.integers(self._low, self._count, missing)
+                found.append(rows[self._usable(rows)])
+                missing -= len(found[-1])
+        self._drawn = np.concatenate(found)
         return len(self._drawn)
 
     def sample(self) -> dict[str, Any]:
@@ -197,34 +210,9 @@ class Trajectories:
         """Specs of a batch."""
         return map_tree(lambda array: ArraySpec(array.shape, array.dtype), self._batch(np.zeros(0, np.int64)))
 
-    def _newest(self) -> Array:
-        size = self.batch_size + self._ahead + 1
-        while True:
-            rows = np.arange(max(self._low, self._count - size), self._count)
-            usable = rows[self._usable(rows)]
-            if len(usable) >= self.batch_size or len(rows) == len(self):
-                return usable[-self.batch_size :]
-            size *= 2
-
-    def _random(self) -> Array:
-        found: list[Array] = []
-        missing = self.batch_size
-        while missing:  # all but a few rows are usable
-            rows = self._rng.integers(self._low, self._count, missing)
-            found.append(rows[self._usable(rows)])
-            missing -= len(found[-1])
-        return np.concatenate(found)
-
     def _usable(self, rows: Array) -> Array:
         ready: Array = (take(self._last, rows) >= 0) | (rows + self._ahead < self._count)
         return ready
-
-    def _whole_episodes(self) -> Array:
-        number = len(self._episodes)
-        chosen: Any = range(number - self.batch_size, number)
-        if not self.batches.recent:
-            chosen = self._rng.choice(number, self.batch_size, replace=False)
-        return np.concatenate([np.arange(self._episodes[k][0], self._episodes[k][1] + 1) for k in chosen])
 
     # -- batches ------------------------------------------------------------------------------------------------------
 
@@ -246,7 +234,7 @@ class Trajectories:
             "valid": (np.arange(len(rows)) < count).astype(np.float32),
             "hyper": dict(self.hyper),
         }
-        if self.batches.bootstraps:
+        if self._bootstraps:
             ended = (following > last) & (code == TERMINATED)
             batch["discount"] = np.where(ended, 0.0, self.discount ** (following - rows)).astype(np.float32)
             after = self._inputs(np.minimum(following, last))  # where nothing follows, a row that is as good as any
@@ -259,7 +247,7 @@ class Trajectories:
         """Discounted sums of the rewards of ``rows`` .. ``following - 1``, float64 [R]."""
         counts = following - rows
         sums, factor = np.zeros(len(rows)), 1.0
-        if self.batches.episodes and self.horizon >= self.batches.longest - 1:  # all rows up to the end are there
+        if self._by_episodes and self.horizon >= self._longest - 1:  # all rows up to the end are there
             rewards, ends, total = take(self._reward, rows) * (counts > 0), take(self._last, rows) == rows, 0.0
             for k in range(len(rows) - 1, -1, -1):
                 sums[k] = total = rewards[k] + (0.0 if ends[k] else self.discount * total)
@@ -275,10 +263,10 @@ class Trajectories:
         With internals also ``state``, before the first row of a window, and ``window_valid`` bool [R, L]: which of its
         rows belong to the same episode and are still held.
         """
-        before = rows[:, None] + np.arange(1 - self.batches.window, 1)
+        before = rows[:, None] + np.arange(1 - self._window, 1)
         first = np.maximum(take(self._start, rows), self._low)[:, None]
         window = np.maximum(before, first)
-        seen = rows if self.batches.window == 1 else window
+        seen = rows if self._window == 1 else window
         found: dict[str, Any] = {"observation": take(self._columns["observation"], seen)}
         if self._columns["state"]:
             found |= {"state": take(self._columns["state"], window[:, 0]), "window_valid": before >= first}
@@ -287,7 +275,7 @@ class Trajectories:
     def _put_following(self, after: dict[str, Any], k: int, last: int) -> None:
         """Row k of ``after``, which ends with the row ``last``, ends with the observation after an aborted episode."""
         observation, state = self._following[last]
-        length = self.batches.window
+        length = self._window
         if length > 1:
             for part in (*after["observation"].values(), after["window_valid"]):
                 part[k, :-1] = part[k, 1:].copy()
@@ -327,8 +315,8 @@ class Trajectories:
         kept, given = (map_tree(lambda array: (array.shape[1:], array.dtype), tree) for tree in (own, stored))
         if kept != given:
             raise ValueError("its timesteps have other names, shapes or dtypes")
-        if self.batches.episodes and (last - start + 1).max(initial=0) > self.batches.longest:
-            raise ValueError(f"it has episodes of more than {self.batches.longest} timesteps")
+        if self._by_episodes and (last - start + 1).max(initial=0) > self._longest:
+            raise ValueError(f"it has episodes of more than {self._longest} timesteps")
         self.clear()
         # Of an episode whose beginning had been overwritten it is negative: that is none to learn from as a whole.
         self._open = int(start[0]) if len(start) else 0

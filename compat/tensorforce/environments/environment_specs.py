@@ -10,7 +10,7 @@ from typing import Any, Final
 from ....core.checks import shortened
 from ...common.specs.module_specs import opened, unfolded
 from ...common.specs.tables import Entry, SpecTable
-from ..spaces.errors import choice, flag, integer, refuse, translate_errors
+from ..spaces.errors import choice, flag, refuse, translate_errors
 from .environment import Environment, opens
 from .limited import LimitedEnvironment, read_specs
 from .remote import RemoteEnvironment
@@ -50,10 +50,12 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     for name in ("host", "port"):
         if name in arguments:
             refuse(f"{WHERE}: {name}", "is for sockets, which are not supported", arguments[name])
-    if limit is not None:
-        limit = integer(f"{WHERE}: max_episode_timesteps", limit, at_least=1)
     if remote is not None:
-        _check_remote(environment, remote, arguments)
+        if remote in ("socket-client", "socket-server"):
+            refuse(f"{WHERE}: remote", f"{remote!r} is not supported: use 'multiprocessing'", remote)
+        choice(f"{WHERE}: remote", remote, ["multiprocessing"])
+        if is_object(environment) or is_object(arguments.get("level")):
+            refuse(_SPEC, "must be a specification with remote, not an object", environment)
         inside = dict(arguments, max_episode_timesteps=limit) if limit is not None else arguments
         return RemoteEnvironment(functools.partial(create, environment, inside), blocking)
     made = _made(environment, arguments)
@@ -85,14 +87,6 @@ def _is_gym(environment: Any) -> bool:
     return all(callable(getattr(environment, name, None)) for name in ("reset", "step"))
 
 
-def _check_remote(environment: Any, remote: Any, arguments: Mapping[str, Any]) -> None:
-    if remote in ("socket-client", "socket-server"):
-        refuse(f"{WHERE}: remote", f"{remote!r} is not supported: use 'multiprocessing'", remote)
-    choice(f"{WHERE}: remote", remote, ["multiprocessing"])
-    if is_object(environment) or is_object(arguments.get("level")):
-        refuse(_SPEC, "must be a specification with remote, not an object", environment)
-
-
 def _made(environment: Any, arguments: dict[str, Any]) -> Environment:
     if isinstance(environment, Environment):
         for name, value in arguments.items():
@@ -101,34 +95,26 @@ def _made(environment: Any, arguments: dict[str, Any]) -> Environment:
     if isinstance(environment, str) and ("level" in arguments or not _is_level(environment)):
         with translate_errors():
             environment = opened(_SPEC, environment, _TABLE)[1].get(_MADE_BY)
-    if isinstance(environment, type) and issubclass(environment, Environment):
-        return _called(environment, environment.__name__, arguments)
-    from .gymnasium_environment import GymnasiumEnvironment
+    kind: Any = environment
+    if not isinstance(environment, type) or not issubclass(environment, Environment):
+        from . import gymnasium_environment
 
-    if environment is not None:
-        if not isinstance(environment, str) and not _is_gym(environment):
+        kind = gymnasium_environment.GymnasiumEnvironment
+        if environment is not None and not isinstance(environment, str) and not _is_gym(environment):
             wanted = "a name, a JSON file, a dictionary, a subclass of Environment or gymnasium.Env, or an environment"
             refuse(_SPEC, f"must be {wanted}; got {shortened(environment)}", environment)
-        arguments = {"level": environment, **arguments}
-    return _called(GymnasiumEnvironment, "gym", arguments)
+        arguments = arguments if environment is None else {"level": environment, **arguments}
+    try:
+        inspect.signature(kind).bind(**arguments)
+    except TypeError as error:
+        refuse(_SPEC, f"{kind.__name__}: {error}", dict(arguments))
+    made: Environment = kind(**arguments)
+    return made
 
 
 def _is_level(name: str) -> bool:
     """Is it a level of Gymnasium, rather than one of our names or ``module.Class``?"""
-    is_ours = _TABLE.find(name) or _TABLE.instead_of(name) or name.startswith(_TABLE.prefix)
-    return not is_ours and ("." not in name or "/" in name or ":" in name or _registered(name))
-
-
-def _registered(name: str) -> bool:
     import gymnasium
 
-    return name in gymnasium.registry
-
-
-def _called(kind: Any, name: str, arguments: Mapping[str, Any]) -> Environment:
-    try:
-        inspect.signature(kind).bind(**arguments)
-    except TypeError as error:
-        refuse(_SPEC, f"{name}: {error}", dict(arguments))
-    made: Environment = kind(**arguments)
-    return made
+    is_ours = _TABLE.find(name) or _TABLE.instead_of(name) or name.startswith(_TABLE.prefix)
+    return not is_ours and ("." not in name or "/" in name or ":" in name or name in gymnasium.registry)

@@ -64,10 +64,17 @@ class GymnasiumEnvironment(Environment):
             if not isinstance(level, str | type):
                 refuse(f"{_WHERE}: visualize", "needs a level that is an id or a class; give an object its render_mode")
             kwargs.setdefault("render_mode", "human" if visualize_directory is None else "rgb_array")
-        steps = _steps(max_episode_steps)
+        steps = _NO_LIMIT if max_episode_steps is False else max_episode_steps
+        if steps not in (None, _NO_LIMIT):
+            steps = integer(f"{_WHERE}: max_episode_steps", steps, at_least=1)
         env, self._limit = _opened(level, steps, kwargs)
         if visualize_directory is not None:
-            env = _filmed(env, visualize_directory)
+            try:
+                env = gymnasium.wrappers.RecordVideo(env, visualize_directory, episode_trigger=lambda _: True)
+            except gymnasium.error.DependencyNotInstalled as error:
+                env.close()
+                problem = f"needs a package that is not installed: {error}"
+                refuse(f"{_WHERE}: visualize_directory", problem, visualize_directory)
         self.env = env
         self._timestep, self._warned = 0, False
         spec = getattr(env, "spec", None)
@@ -140,34 +147,18 @@ class GymnasiumEnvironment(Environment):
         return states if self._kept is None else states[self._kept]
 
 
-def registered(level: str) -> tuple[str, bool]:
-    """The id behind a level, and whether the level names its version.
-
-    Without version it is the newest one; in place of a version that Gymnasium no longer has, too, with a warning.
-    An unknown level is returned unchanged.
-    """
-    found, versioned = registered_id(level)
-    if versioned and found != level:
-        logger.warning("Gymnasium no longer has %s: using %s, whose results may differ", level, found)
-    return found, versioned
-
-
-def _steps(value: int | bool | None) -> int | None:
-    """The limit for ``gymnasium.make``; None: not given."""
-    if value is None:
-        return None
-    return _NO_LIMIT if value is False else integer(f"{_WHERE}: max_episode_steps", value, at_least=1)
-
-
 def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyEnv, int | None]:
     """The environment and its time limit."""
     if isinstance(level, str):
-        name, versioned = registered(level)
+        name, versioned = registered_id(level)
+        if versioned and name != level:
+            logger.warning("Gymnasium no longer has %s: using %s, whose results may differ", level, name)
         if steps is None and not versioned:
             steps = _NO_LIMIT
         limit: dict[str, Any] = {} if steps is None else {"max_episode_steps": steps}
         with translate_errors(_WHERE):
-            return _with_limit(make(name, None, **limit, **kwargs))
+            env = make(name, None, **limit, **kwargs)
+        return env, _limit_of(env)
     if not all(callable(getattr(level, name, None)) for name in ("reset", "step")):
         refuse(f"{_WHERE}: level", f"must be an id, a gymnasium.Env or a class of them; got {shortened(level)}", level)
     if isinstance(level, type):
@@ -176,7 +167,7 @@ def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyE
         refuse(f"{_WHERE}: {next(iter(kwargs))}", "is for ids and classes; the level is an object", kwargs)
     else:
         env = level
-    own = _with_limit(env)[1]
+    own = _limit_of(env)
     if steps is None or (steps == _NO_LIMIT and own is None):
         return env, own
     if steps == _NO_LIMIT or (own is not None and steps > own):
@@ -184,17 +175,9 @@ def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyE
     return env, steps
 
 
-def _with_limit(env: Any) -> tuple[AnyEnv, int | None]:
+def _limit_of(env: Any) -> int | None:
     spec = getattr(env, "spec", None)
-    return env, None if spec is None else spec.max_episode_steps
-
-
-def _filmed(env: AnyEnv, directory: str) -> AnyEnv:
-    try:
-        return gymnasium.wrappers.RecordVideo(env, directory, episode_trigger=lambda _: True)
-    except gymnasium.error.DependencyNotInstalled as error:
-        env.close()
-        refuse(f"{_WHERE}: visualize_directory", f"needs a package that is not installed: {error}", directory)
+    return None if spec is None else spec.max_episode_steps
 
 
 def _kept(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:

@@ -123,7 +123,11 @@ def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
     ends = [space.low.astype(np.float64).reshape(-1), space.high.astype(np.float64).reshape(-1)]
     bounds = list(zip(*(end.tolist() for end in ends), strict=True))
     has_half = any((abs(low) < _UNBOUNDED) != (abs(high) < _UNBOUNDED) for low, high in bounds)
-    specs = [{"type": "float", "shape": (), **_bounds(*both)} for both in bounds]
+    specs: list[dict[str, Any]] = [
+        {"type": "float", "shape": ()}  # a specification has both bounds or none
+        | ({"min_value": low, "max_value": high} if abs(low) < _UNBOUNDED and abs(high) < _UNBOUNDED else {})
+        for low, high in bounds
+    ]
     return _split("gymbox", space, specs), _cast(np.float32, space, is_clipped=has_half)
 
 
@@ -156,8 +160,3 @@ def _int(count: Any) -> dict[str, Any]:
 
 def _shape(space: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in space.shape)
-
-
-def _bounds(low: float, high: float) -> dict[str, float]:
-    """Nothing if one of them is none, for a specification has both or none."""
-    return {"min_value": low, "max_value": high} if abs(low) < _UNBOUNDED and abs(high) < _UNBOUNDED else {}

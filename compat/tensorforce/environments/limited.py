@@ -32,7 +32,12 @@ class LimitedEnvironment(Environment):
         self._states_spec, self._actions_spec = environment.states(), environment.actions()
         states, self._actions = read_specs(environment)
         self._read = StateReader(states, self._actions)
-        self._limit = _limit(name, environment.max_episode_timesteps(), limit)
+        own = environment.max_episode_timesteps()
+        own = None if own is None else integer(f"{name}.max_episode_timesteps()", own, at_least=1)
+        place = "Environment.create: max_episode_timesteps"
+        self._limit = own if limit is None else integer(place, limit, at_least=1)
+        if own is not None and limit is not None and limit > own:
+            refuse(place, f"must be at most {own}, the limit of {name} itself; got {limit}", limit)
         self._last = math.inf if self._limit is None else self._limit
         self._timestep = 0
         self._running = False
@@ -115,18 +120,3 @@ def read_specs(environment: Environment) -> tuple[Values, Values]:
     actions = read_values(name, environment.actions(), "actions")
     check_together(name, states, actions)
     return states, actions
-
-
-def _limit(name: str, own: Any, wanted: int | None) -> int | None:
-    if own is not None:
-        own = integer(f"{name}.max_episode_timesteps()", own, at_least=1)
-    if wanted is None:
-        return own  # type: ignore[no-any-return]
-    wanted = integer("Environment.create: max_episode_timesteps", wanted, at_least=1)
-    if own is not None and wanted > own:
-        refuse(
-            "Environment.create: max_episode_timesteps",
-            f"must be at most {own}, the limit of {name} itself; got {wanted}",
-            wanted,
-        )
-    return wanted

@@ -1,26 +1,22 @@
-"""The loop of :class:`Runner.run`: which lane acts when, what is counted, and when it is over."""
+"""The loop of :class:`Runner.run`: which environment's episode goes on when, what is counted, and when it is over."""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.checks import shortened
 from ..spaces.errors import flag, integer, number, refuse
-from .parallel_episode import ParallelEpisode, Phase
+from .lane import VALUES, Lane, Phase
 
 BEST: Final = "best-model"
 """The file name of the best agent."""
-
-
-_LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds", "env_seconds")
-"""Values kept of each episode."""
 
 
 class Record:
@@ -43,71 +39,77 @@ class Record:
     def clear(self, *, separate: bool) -> None:
         """Forget everything; ``separate``: evaluation has lists of its own."""
         self.timesteps = self.episodes = self.updates = 0
-        for name in _LISTS:
+        for name in VALUES:
             kept: list[float] = []
             setattr(self, f"episode_{name}", kept)
             setattr(self, f"evaluation_{name}", [] if separate else kept)
 
-    def add(self, lane: ParallelEpisode) -> None:
+    def add(self, lane: Lane) -> None:
         """Count an episode that has ended."""
         self.episodes += lane.counted
-        values = lane.reward, lane.timestep, lane.seconds, lane.agent_seconds, lane.env_seconds
-        for name, value in zip(_LISTS, values, strict=True):
+        for name, value in zip(VALUES, lane.values, strict=True):
             getattr(self, f"{'episode' if lane.counted else 'evaluation'}_{name}").append(value)
 
 
-@dataclasses.dataclass
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _limit(place: str, value: Any) -> float:
+    return math.inf if value is None else integer(place, value, at_least=1)
+
+
+def _functions(place: str, value: Any) -> list[Any]:
+    functions = [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+    for one in functions:
+        if not callable(one):
+            refuse(place, f"must be a function, or a list of functions; got {one!r}", one)
+    return functions
+
+
+def _path(place: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, str | os.PathLike):
+        refuse(place, f"must be a path, got {value!r}", value)
+    return value
+
+
+def _function(place: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        refuse(place, f"must be a function, got {value!r}", None)
+    return value
+
+
+_CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    **dict.fromkeys(("num_episodes", "num_timesteps", "num_updates"), _limit),
+    **dict.fromkeys(("batch_agent_calls", "sync_timesteps", "sync_episodes", "use_tqdm", "evaluation"), flag),
+    "num_sleep_secs": functools.partial(number, at_least=0),
+    "callback": _functions,
+    "callback_episode_frequency": _limit,
+    "callback_timestep_frequency": _limit,
+    "mean_horizon": functools.partial(integer, at_least=1),
+    "save_best_agent": _path,
+    "evaluation_callback": _function,
+}
+
+
 class Settings:
-    """The arguments of ``Runner.run``, in its order, checked; limits that were not given are infinite.
+    """The arguments of ``Runner.run``, checked; limits and frequencies that were not given are infinite.
 
     Raises:
         TensorforceError: an argument is invalid.
     """
 
-    num_episodes: Any = None
-    num_timesteps: Any = None
-    num_updates: Any = None
-    batch_agent_calls: bool = False
-    sync_timesteps: bool = False
-    sync_episodes: bool = False
-    num_sleep_secs: float = 0.001
-    callback: Any = None
-    callback_episode_frequency: Any = None
-    callback_timestep_frequency: Any = None
-    use_tqdm: bool = True
-    mean_horizon: int = 1
-    evaluation: bool = False
-    save_best_agent: str | None = None
-    evaluation_callback: Callable[[Any], Any] | None = None
+    def __init__(self, **given: Any) -> None:
+        episodes, timesteps = (given[f"callback_{unit}_frequency"] for unit in ("episode", "timestep"))
+        if episodes is not None and timesteps is not None:
+            where = "Runner.run: callback_timestep_frequency"
+            refuse(where, "and callback_episode_frequency exclude each other", timesteps)
+        if timesteps is None and episodes is None:
+            given["callback_episode_frequency"] = 1
+        for name, check in _CHECKS.items():
+            setattr(self, name, check(f"Runner.run: {name}", given[name]))
 
-    def __post_init__(self) -> None:
-        for name in ("num_episodes", "num_timesteps", "num_updates"):
-            value = getattr(self, name)
-            setattr(self, name, math.inf if value is None else integer(_place(name), value, at_least=1))
-        for name in ("batch_agent_calls", "sync_timesteps", "sync_episodes", "use_tqdm", "evaluation"):
-            flag(_place(name), getattr(self, name))
-        number(_place("num_sleep_secs"), self.num_sleep_secs, at_least=0)
-        self.mean_horizon = integer(_place("mean_horizon"), self.mean_horizon, at_least=1)
-        self._check_callbacks()
-        best, score = self.save_best_agent, self.evaluation_callback
-        if best is not None and not isinstance(best, str | os.PathLike):
-            refuse(_place("save_best_agent"), f"must be a path, got {best!r}", best)
-        if score is not None and not callable(score):
-            refuse(_place("evaluation_callback"), f"must be a function, got {score!r}", None)
-
-    def _check_callbacks(self) -> None:
-        given, by_timestep = self.callback, _place("callback_timestep_frequency")
-        self.callback = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
-        for one in self.callback:
-            if not callable(one):
-                refuse(_place("callback"), f"must be a function, or a list of functions; got {one!r}", one)
-        if self.callback_timestep_frequency is None:
-            every = 1 if self.callback_episode_frequency is None else self.callback_episode_frequency
-            self.callback_episode_frequency = integer(_place("callback_episode_frequency"), every, at_least=1)
-            return
-        if self.callback_episode_frequency is not None:
-            refuse(by_timestep, "and callback_episode_frequency exclude each other", self.callback_timestep_frequency)
-        integer(by_timestep, self.callback_timestep_frequency, at_least=1)
+    def __getattr__(self, name: str) -> Any:  # for types: all are set
+        raise AttributeError(name)
 
     def call(self, runner: Record, parallel: int) -> bool:
         """Call back; False if one of the functions returned that."""
@@ -120,8 +122,7 @@ class Settings:
         return sum(last) / len(last) if self.evaluation_callback is None else self.evaluation_callback(runner)
 
 
-def _place(argument: str) -> str:
-    return f"Runner.run: {argument}"
+# -- the run ----------------------------------------------------------------------------------------------------------
 
 
 class Loop:
@@ -136,22 +137,14 @@ class Loop:
     """
 
     def __init__(
-        self,
-        agent: Any,
-        lanes: Sequence[ParallelEpisode],
-        settings: Settings,
-        runner: Record,
-        show: Callable[[], None],
+        self, agent: Any, lanes: Sequence[Lane], settings: Settings, runner: Record, show: Callable[[], None]
     ) -> None:
         self._agent, self._lanes, self._show = agent, lanes, show
         self._settings, self._record = settings, runner
         self._counted = [lane for lane in lanes if lane.counted]
-        self._best = -math.inf
-        self._stopped = False
-        self._limited = settings.num_timesteps < math.inf
         self._evaluated = [lane for lane in lanes if lane.evaluated]
         self._scored = self._evaluated or list(lanes)
-        self._together = settings.batch_agent_calls or settings.sync_timesteps
+        self._best, self._stopped = -math.inf, False
 
     def run(self) -> None:
         """Run episodes until a limit is reached or a callback returns False."""
@@ -165,29 +158,21 @@ class Loop:
                 if lanes and not self._stopped:
                     self._turn(lanes)
         for lane in self._lanes:
-            if not lane.counted:
-                self._finish(lane)
+            while not lane.counted and lane.phase is not Phase.IDLE:  # comes to its end beside the others
+                if lane.phase is Phase.ACTING:
+                    self._act([lane])
+                elif lane.receive():
+                    self._observe([lane])
         if any(lane.phase is not Phase.IDLE and not lane.evaluated for lane in self._lanes):
             self._agent.reset()  # unfinished episodes are dropped
-
-    def _finish(self, lane: ParallelEpisode) -> None:
-        """Let an evaluation beside training come to its end: the agent learns nothing from it."""
-        while lane.phase is not Phase.IDLE:
-            if lane.phase is Phase.ACTING:
-                self._act(lane)
-            elif lane.receive():
-                self._observe(lane)
 
     def _is_over(self) -> bool:
         return self._stopped or (self._left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted))
 
     def _start(self) -> None:
         """Begin new episodes in idle lanes."""
-        if self._stopped:
-            return
-        if self._settings.sync_episodes and any(lane.phase is not Phase.IDLE for lane in self._lanes):
-            return
-        for lane in self._lanes:
+        waits = self._settings.sync_episodes and any(lane.phase is not Phase.IDLE for lane in self._lanes)
+        for lane in [] if waits or self._stopped else self._lanes:
             if lane.phase is Phase.IDLE and (not lane.counted or self._owed() < self._left()):
                 lane.start(self._agent.initial_internals(**self._independent(lane)) if lane.evaluated else None)
 
@@ -200,24 +185,24 @@ class Loop:
         left: float = self._settings.num_timesteps - self._record.timesteps
         return left
 
-    def _ready(self) -> list[ParallelEpisode]:
+    def _ready(self) -> list[Lane]:
         """Lanes whose environment has answered; all or none if they go together."""
         busy = [lane for lane in self._lanes if lane.phase is not Phase.IDLE]
         ready = [lane for lane in busy if lane.ready()]
-        return [] if self._together and len(ready) < len(busy) else ready
+        together = self._settings.batch_agent_calls or self._settings.sync_timesteps
+        return [] if together and len(ready) < len(busy) else ready
 
-    def _turn(self, ready: Sequence[ParallelEpisode]) -> None:
+    def _turn(self, ready: Sequence[Lane]) -> None:
         """Lanes whose environment has answered observe, then act; in a batch with those that begin."""
         executed = [lane for lane in ready if lane.receive()]
         training = [lane for lane in executed if not lane.evaluated]
-        near = self._record.updates + len(training) > self._settings.num_updates
-        if len(training) > 1 and not near:
-            self._observe_together(self._within_episodes(training))
+        if len(training) > 1 and self._record.updates + len(training) <= self._settings.num_updates:
+            self._observe(self._within_episodes(training))
             executed = [lane for lane in executed if lane.evaluated]
         for lane in executed:
             if not (self._stopped and lane.counted):
                 self._cut_off(lane)
-                self._observe(lane)
+                self._observe([lane])
         if self._stopped:
             return
         self._start()
@@ -227,83 +212,68 @@ class Loop:
                 lane.receive()
         acting = [lane for lane in lanes if lane.phase is Phase.ACTING]
         training = [lane for lane in acting if not lane.evaluated]
-        if len(training) > 1:
-            began = time.perf_counter()
-            states, indices = [lane.states for lane in training], [lane.index for lane in training]
-            self._execute(training, self._agent.act(states=states, parallel=indices), began)
-            acting = [lane for lane in acting if lane.evaluated]
-        for lane in acting:
-            self._act(lane)
+        for some in [training, *([lane] for lane in acting if lane.evaluated)]:
+            if some:
+                self._act(some)
 
-    def _within_episodes(self, lanes: Sequence[ParallelEpisode]) -> list[ParallelEpisode]:
+    def _within_episodes(self, lanes: Sequence[Lane]) -> list[Lane]:
         """The lanes up to the one whose episode is the last of the run."""
         left, within = self._settings.num_episodes - self._record.episodes, []
         for lane in lanes:
             self._cut_off(lane)
             within.append(lane)
-            # As if observed, for the lanes that follow: this one goes on or has ended.
-            lane.observed()
+            lane.observed()  # as if, for the lanes that follow: this one goes on or has ended
             left -= lane.terminal != 0
             if left <= 0:
                 break
         return within
 
-    def _cut_off(self, lane: ParallelEpisode) -> None:
+    def _cut_off(self, lane: Lane) -> None:
         """End the episode if all timesteps that are left are needed to end the others."""
-        if lane.counted and lane.terminal == 0 and self._limited and self._left() <= self._owed():
+        if lane.counted and lane.terminal == 0 and self._left() <= self._owed():
             lane.terminal = 2
 
-    def _act(self, lane: ParallelEpisode) -> None:
-        began = time.perf_counter()
-        if lane.evaluated:
-            actions, lane.internals = self._agent.act(
-                states=lane.states, internals=lane.internals, evaluation=True, **self._independent(lane)
-            )
-        else:
-            actions = self._agent.act(states=lane.states, parallel=lane.index)
-        self._execute([lane], [actions], began)
-
-    def _independent(self, lane: ParallelEpisode) -> dict[str, int]:
+    def _independent(self, lane: Lane) -> dict[str, int]:
         """The index that tells a lane's independent acts from those of other lanes, where several evaluate."""
         return {"parallel": self._evaluated.index(lane)} if len(self._evaluated) > 1 else {}
 
-    def _execute(self, lanes: Sequence[ParallelEpisode], actions: Any, began: float) -> None:
+    def _act(self, lanes: Sequence[Lane]) -> None:
+        """Act in one lane, or in several that train."""
+        began, lane = time.perf_counter(), lanes[0]
+        if lane.evaluated:
+            given = {"states": lane.states, "internals": lane.internals, "evaluation": True}
+            actions, lane.internals = self._agent.act(**given, **self._independent(lane))
+        elif len(lanes) == 1:
+            actions = self._agent.act(states=lane.states, parallel=lane.index)
+        else:
+            actions = self._agent.act(states=[one.states for one in lanes], parallel=[one.index for one in lanes])
         seconds = (time.perf_counter() - began) / len(lanes)
-        for lane, chosen in zip(lanes, actions, strict=True):
-            lane.agent_seconds += seconds
-            self._record.timesteps += lane.counted
-            lane.execute(chosen)
+        for one, chosen in zip(lanes, [actions] if len(lanes) == 1 else actions, strict=True):
+            one.agent_seconds += seconds
+            self._record.timesteps += one.counted
+            one.execute(chosen)
 
-    def _observe(self, lane: ParallelEpisode) -> None:
-        if not lane.evaluated:
+    def _observe(self, lanes: Sequence[Lane]) -> None:
+        """Observe in one lane, or in several that train; and count the timesteps, which are over then."""
+        if not lanes[0].evaluated:
             began = time.perf_counter()
-            after = {"next_states": lane.states} if lane.terminal == 2 else {}
-            reward, terminal = lane.last_reward, lane.terminal
-            self._record.updates += int(
-                self._agent.observe(reward=reward, terminal=terminal, parallel=lane.index, **after)
-            )
-            lane.agent_seconds += time.perf_counter() - began
-        lane.observed()
-        self._after(lane)
-
-    def _observe_together(self, lanes: Sequence[ParallelEpisode]) -> None:
-        began = time.perf_counter()
-        terminals = [lane.terminal for lane in lanes]
-        after = {"next_states": [lane.states if lane.terminal == 2 else None for lane in lanes]}
-        self._record.updates += int(
-            self._agent.observe(
-                reward=[lane.last_reward for lane in lanes],
-                terminal=terminals,
-                parallel=[lane.index for lane in lanes],
-                **(after if 2 in terminals else {}),
-            )
-        )
-        seconds = (time.perf_counter() - began) / len(lanes)
+            given: dict[str, list[Any]] = {
+                "reward": [lane.last_reward for lane in lanes],
+                "terminal": [lane.terminal for lane in lanes],
+                "parallel": [lane.index for lane in lanes],
+            }
+            if 2 in given["terminal"]:
+                given["next_states"] = [lane.states if lane.terminal == 2 else None for lane in lanes]
+            one: dict[str, Any] = {name: values[0] for name, values in given.items()}
+            self._record.updates += int(self._agent.observe(**(one if len(lanes) == 1 else given)))
+            seconds = (time.perf_counter() - began) / len(lanes)
+            for lane in lanes:
+                lane.agent_seconds += seconds
         for lane in lanes:
-            lane.agent_seconds += seconds
+            lane.observed()
             self._after(lane)
 
-    def _after(self, lane: ParallelEpisode) -> None:
+    def _after(self, lane: Lane) -> None:
         """Count a timestep that is over."""
         record, settings = self._record, self._settings
         if lane.terminal:
@@ -313,21 +283,15 @@ class Loop:
             elif lane.evaluated and settings.evaluation_callback is not None:
                 settings.score(record)
         if lane.counted:
-            self._after_counted(lane)
+            self._show()
+            due = lane.timestep % settings.callback_timestep_frequency == 0
+            if lane.terminal:
+                due = due or record.episodes % settings.callback_episode_frequency == 0
+            is_last = record.episodes >= settings.num_episodes or record.updates >= settings.num_updates
+            if (due and not settings.call(record, lane.index)) or is_last:
+                self._stopped = True
         if lane.terminal:
             lane.clear()
-
-    def _after_counted(self, lane: ParallelEpisode) -> None:
-        record, settings = self._record, self._settings
-        self._show()
-        every = settings.callback_timestep_frequency
-        due = every is not None and lane.timestep % every == 0
-        if settings.callback_episode_frequency is not None and lane.terminal:
-            due = record.episodes % settings.callback_episode_frequency == 0
-        if due and not settings.call(record, lane.index):
-            self._stopped = True
-        if record.episodes >= settings.num_episodes or record.updates >= settings.num_updates:
-            self._stopped = True
 
     def _save_if_best(self, directory: str) -> None:
         score = self._settings.score(self._record)

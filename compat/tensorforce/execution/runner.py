@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from ..environments.environment import Environment
 from ..spaces.errors import flag, integer, refuse
 from ..spaces.specs import read_values
+from .lane import Lane
 from .loop import Loop, Record, Settings
-from .parallel_episode import ParallelEpisode
 
 Callback: TypeAlias = "Callable[[Runner, int], Any]"
 """Called with the Runner and the index of an environment; False ends the run."""
@@ -63,7 +63,7 @@ class Runner(Record):
         self.num_episodes = self.num_timesteps = self.num_updates = math.inf
         self.save_best_agent: str | None = None
         given = _specifications(environment, num_parallel, environments)
-        self._lanes: list[ParallelEpisode] = []
+        self._lanes: list[Lane] = []
         self.environments: list[Environment] = []
         self.agent: Any = None
         self._owned: list[Any] = []
@@ -136,10 +136,7 @@ class Runner(Record):
         Raises:
             TensorforceError: an argument is invalid.
         """
-        limits, together = (num_episodes, num_timesteps, num_updates), (batch_agent_calls, sync_timesteps)
-        calls = callback, callback_episode_frequency, callback_timestep_frequency
-        shown, best = (use_tqdm, mean_horizon), (save_best_agent, evaluation_callback)
-        self._run(Settings(*limits, *together, sync_episodes, num_sleep_secs, *calls, *shown, evaluation, *best))
+        self._run(Settings(**{name: value for name, value in locals().items() if name != "self"}))
 
     def close(self) -> None:
         """Close what the Runner created: the agent and the environments that were given as specifications."""
@@ -154,16 +151,16 @@ class Runner(Record):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _new_lanes(self, evaluation: bool) -> list[ParallelEpisode]:
+    def _new_lanes(self, evaluation: bool) -> list[Lane]:
         last = len(self.environments) - 1
         evaluated = [evaluation or (self.evaluation and index == last) for index in range(last + 1)]
         return [
-            ParallelEpisode(one, index, evaluated=evaluated[index], counted=not evaluated[index] or all(evaluated))
+            Lane(one, index, evaluated=evaluated[index], counted=not evaluated[index] or all(evaluated))
             for index, one in enumerate(self.environments)
         ]
 
     def _run(self, settings: Settings) -> None:
-        from .bar import Bar
+        from .bar import bar
 
         lanes = self._new_lanes(settings.evaluation)
         if settings.num_updates < math.inf and all(lane.evaluated for lane in lanes):
@@ -173,9 +170,9 @@ class Runner(Record):
         self.num_updates, self.save_best_agent = settings.num_updates, settings.save_best_agent
         self._lanes = lanes
         self.clear(separate=not all(lane.counted for lane in lanes))
-        bar = Bar(self, settings)
-        with bar.opened(settings.use_tqdm):
-            Loop(self.agent, lanes, settings, self, bar.show).run()
+        limits = {"episodes": self.num_episodes, "timesteps": self.num_timesteps, "updates": self.num_updates}
+        with bar(self, limits, settings.mean_horizon, wanted=settings.use_tqdm) as show:
+            Loop(self.agent, lanes, settings, self, show).run()
 
 
 def _specifications(environment: Any, num_parallel: Any, environments: Any) -> list[Any]:

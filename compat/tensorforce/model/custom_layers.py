@@ -1,11 +1,11 @@
-"""Layers of the user's own (``function``, ``keras``), and those that normalise."""
+"""Layers by the names that specifications have for them; those of the user's own, those that normalise, and joins."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ import tensorflow as tf
 from ....core.checks import did_you_mean
 from ....core.protocols import Array
 from ....core.spread import varies
+from ...common.layers import internal, layers
 from ...common.layers.layer import Layer, Step, Tensor
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import TensorforceError, refuse
@@ -32,8 +33,6 @@ class Function(Layer):
         output_spec: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(place, inputs)
-        if not callable(function):
-            refuse(f"{place}: function", f"must be a function of one tensor, got {function!r}", function)
         self._function = function
         given = tf.TensorSpec([None, *inputs.shape], _dtype(inputs))
         try:
@@ -45,23 +44,19 @@ class Function(Layer):
             refuse(f"{place}: function", "uses variables: a layer keras may create some", function)
         sizes = None if result.shape.rank is None else result.shape.as_list()
         self.output = _output(f"{place}: function", sizes, result.dtype)
-        if output_spec is not None:
-            self._compare(output_spec)
+        wanted, made = output_spec or {}, self.output
+        shape = wanted.get("shape", made.shape)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.output = ValueSpec("", wanted.get("type", made.type), shape, wanted.get("num_values"))
+        if (self.output.shape, self.output.type) != (made.shape, made.type):
+            problem = f"is {dict(wanted)}, but the function returns {made.type} {made.shape}"
+            refuse(f"{place}: output_spec", problem, wanted)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
         return _converted(self._applied(x))
 
     def _applied(self, x: Tensor) -> Tensor:
         return tf.convert_to_tensor(self._function(x))
-
-    def _compare(self, wanted: Mapping[str, Any]) -> None:
-        shape = wanted.get("shape", self.output.shape)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        found = ValueSpec("", wanted.get("type", self.output.type), shape, wanted.get("num_values"))
-        if (found.shape, found.type) != (self.output.shape, self.output.type):
-            argument, made = f"{self.place}: output_spec", self.output
-            refuse(argument, f"is {dict(wanted)}, but the function returns {made.type} {made.shape}", wanted)
-        self.output = found
 
 
 class Keras(Layer):
@@ -73,7 +68,8 @@ class Keras(Layer):
     def __init__(self, place: str, inputs: ValueSpec, layer: Any, name: str = "keras", **arguments: Any) -> None:
         super().__init__(place, inputs)
         given = keras.KerasTensor((None, *inputs.shape), dtype=_dtype(inputs).name)
-        weights = _weights(layer)
+        is_built = isinstance(layer, keras.layers.Layer) and layer.built
+        weights = [np.asarray(one) for one in layer.weights] if is_built else []  # in creation order
         try:
             with tf.variable_creator_scope(functools.partial(_initialised, weights)):
                 self._layer = _keras_layer(f"{place}: layer", layer, arguments)
@@ -96,19 +92,17 @@ class Keras(Layer):
         return _converted(self._layer(x, training=step.training))
 
 
-class InstanceNormalization(Layer):
+def instance_normalization(layer: Layer, axes: Sequence[int] | int | None = None) -> layers.Function:
     """Values minus their mean, divided by their standard deviation, over axes of every row (default: all)."""
+    shape = layer.require(*range(1, 6))
+    over = _axes(f"{layer.place}: axes", axes, len(shape), range(len(shape)))
+    layer.returns(*shape)
 
-    def __init__(self, place: str, inputs: ValueSpec, axes: Sequence[int] | int | None = None) -> None:
-        super().__init__(place, inputs)
-        shape = self.require(*range(1, 6))
-        self._axes = _axes(f"{place}: axes", axes, len(shape), range(len(shape)))
-        self.returns(*shape)
+    def normalized(x: Tensor, _: Step) -> Tensor:
+        mean = tf.reduce_mean(x, axis=over, keepdims=True)
+        return _normalized(x, mean, tf.reduce_mean(tf.square(x - mean), axis=over, keepdims=True))
 
-    def _call(self, x: Tensor, step: Step) -> Tensor:
-        mean = tf.reduce_mean(x, axis=self._axes, keepdims=True)
-        variance = tf.reduce_mean(tf.square(x - mean), axis=self._axes, keepdims=True)
-        return _normalized(x, mean, variance)
+    return normalized
 
 
 class ExponentialNormalization(Layer):
@@ -163,11 +157,6 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
     return layer(**arguments)
 
 
-def _weights(layer: Any) -> list[Array]:
-    """Weights of a built layer, in creation order; none of others."""
-    return [np.asarray(one) for one in layer.weights] if isinstance(layer, keras.layers.Layer) and layer.built else []
-
-
 def _initialised(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:
     """Create a variable; the first of the weights is taken from them and its initial value, if it has that shape."""
     if not weights:
@@ -219,3 +208,81 @@ def _normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     # The variance may be that within batches of a row, which is 0 while the mean moves.
     differ = varies(tf.maximum(variance, tf.square(deviation)), tf.square(mean))
     return deviation / tf.sqrt(tf.maximum(variance, _EPSILON)) * tf.cast(differ, tf.float32)
+
+
+def _plain(make: Callable[..., layers.Function]) -> Callable[..., Layer]:
+    return functools.partial(layers.Plain, make=make)
+
+
+LAYERS: Final[Mapping[str, Callable[..., Layer]]] = {
+    "activation": _plain(layers.activation),
+    "conv1d": layers.Convolution,
+    "conv2d": layers.Convolution2d,
+    "dense": layers.Dense,
+    "dropout": _plain(layers.dropout),
+    "embedding": layers.Embedding,
+    "exponential_normalization": ExponentialNormalization,
+    "flatten": _plain(layers.flatten),
+    "function": Function,
+    "gru": functools.partial(internal.Recurrent, cell="gru"),
+    "instance_normalization": _plain(instance_normalization),
+    "internal_gru": functools.partial(internal.Internal, cell="gru"),
+    "internal_lstm": functools.partial(internal.Internal, cell="lstm"),
+    "internal_rnn": internal.Internal,
+    "keras": Keras,
+    "linear": layers.Linear,
+    "lstm": functools.partial(internal.Recurrent, cell="lstm"),
+    "pool1d": layers.WindowPooling,
+    "pool2d": layers.WindowPooling2d,
+    "pooling": _plain(layers.pooling),
+    "reshape": _plain(layers.reshape),
+    "rnn": internal.Recurrent,
+}
+"""By type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
+
+
+# -- several tensors as one --------------------------------------------------------------------------------------------
+
+Join: TypeAlias = Callable[[Sequence[Tensor]], Tensor]
+
+_JOINS: Final[dict[str, Callable[[list[Tensor], int], Tensor]]] = {
+    "concat": lambda tensors, axis: keras.ops.concatenate(tensors, axis + 1),
+    "product": lambda tensors, axis: functools.reduce(keras.ops.multiply, tensors),
+    "stack": lambda tensors, axis: keras.ops.stack(tensors, axis + 1),
+    "sum": lambda tensors, axis: functools.reduce(keras.ops.add, tensors),
+}
+
+
+def joined(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tuple[Join, ValueSpec]:
+    """The function that joins tensors of some specs, and the spec of what it returns.
+
+    Args:
+        place: for messages.
+        specs: of the tensors. Numbers are concatenated as vectors of one; products and sums repeat axes of size 1.
+        kind: ``concat``, ``product``, ``stack`` or ``sum``.
+        axis: of ``concat`` and ``stack``, without the batch axis.
+
+    Raises:
+        ArgumentError: the specs do not fit.
+    """
+    join, argument = _JOINS[kind], f"{place}: tensors"
+    if len(specs) == 1:
+        return lambda tensors: tensors[0], specs[0]
+    if len({spec.type == "int" for spec in specs}) > 1:
+        refuse(argument, "cannot join ints and others: use a layer embedding, and register what it returns")
+    shapes = [spec.shape or ((1,) if kind == "concat" else ()) for spec in specs]
+    rank = len(shapes[0]) + (kind == "stack")
+    if kind in ("concat", "stack") and not 0 <= axis < rank:
+        refuse(f"{place}: axis", f"must lie in 0 .. {rank - 1}, got {axis}", axis)
+    try:
+        if len({len(shape) for shape in shapes}) > 1:
+            raise ValueError
+        _, *shape = join([keras.KerasTensor((None, *shape)) for shape in shapes], axis).shape
+    except ValueError:
+        refuse(argument, f"have the shapes {', '.join(map(str, shapes))}, which do not fit {kind}", shapes)
+
+    def join_all(tensors: Sequence[Tensor]) -> Tensor:
+        pairs = zip(tensors, shapes, strict=True)
+        return join([x if x.shape.rank > len(own) else tf.reshape(x, [-1, *own]) for x, own in pairs], axis)
+
+    return join_all, ValueSpec("", specs[0].type if specs[0].type == "int" else "float", tuple(shape))

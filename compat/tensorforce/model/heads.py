@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
@@ -25,8 +25,6 @@ Outputs: TypeAlias = Mapping[str, Tensor]
 _HALF_LOG_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _LOG_STDDEV: Final = math.log(1e6)
 """Bound of the size of the logarithm of a standard deviation."""
-
-
 STEP: Final = Step(training=False)
 """How linear layers on top of networks are called."""
 
@@ -48,20 +46,17 @@ class Head:
         dueling: are these a state's value and advantages?
     """
 
-    LAYERS: ClassVar[tuple[str, ...]] = ()
-
     def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
-        self.spec, self.size = spec, math.prod(spec.shape)
-        self._network_size, self._axes = size, axes
-        self._layers: dict[str, Linear] = {}
-        for name in self.LAYERS:
-            self._add(name, self.size)
+        self.spec, self.size, self.choices = spec, math.prod(spec.shape), spec.num_values or 1
+        self._axes, self._layers = axes, dict[str, Linear]()
+        for name, outputs in self._sizes(valued, dueling).items():
+            self._layers[name] = linear(name, size, self.size * outputs // math.prod(axes), axes)
 
-    def _add(self, name: str, outputs: int) -> None:
-        places = math.prod(self._axes)
-        self._layers[name] = linear(name, self._network_size, outputs // places, self._axes)
+    def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
+        """The linear layers, and how many outputs each has for a component."""
+        raise NotImplementedError
 
-    def apply(self, name: str, features: Tensor) -> Tensor:
+    def _apply(self, name: str, features: Tensor) -> Tensor:
         """The outputs of a layer for all components, [B, ...], from the network's output."""
         found = self._layers[name](features, STEP)
         return tf.reshape(found, [-1, math.prod(found.shape[1:])]) if self._axes else found
@@ -73,7 +68,10 @@ class Head:
 
     def __call__(self, features: Tensor) -> dict[str, Tensor]:
         """Distribution parameters, [B, N] or [B, N, K], from the network's output [B, size]."""
-        raise NotImplementedError
+        return self._outputs(features)
+
+    def _outputs(self, features: Tensor) -> dict[str, Tensor]:
+        return {name: self._apply(name, features) for name in self._layers}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component: log-probabilities, entropies and divergences are [B, N].
@@ -92,24 +90,24 @@ class Head:
         """The action without noise, in the agent's units, [B, *shape]: int32, float32, or bool."""
         return self._shaped(self.distribution(outputs, mask).mode())
 
-    def values(self, outputs: Outputs) -> Tensor:
+    def _values(self, outputs: Outputs) -> Tensor:
         """Values of all choices, float32 [B, N, K]; a bool's are False and True. Floats have none."""
         raise NotImplementedError
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
         """The value of actions [B, *shape], float32 [B, N]."""
-        return _chosen(self.values(outputs), self.given(action))
+        return _chosen(self._values(outputs), self.given(action))
 
     def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
         """The highest legal value, float32 [B, N]; or that of the choice that another estimate prefers."""
-        values = self.values(outputs)
+        values = self._values(outputs)
         if selector is None:
             return masks.highest(values, mask)
-        return _chosen(values, masks.best(self.values(selector), mask))
+        return _chosen(values, masks.best(self._values(selector), mask))
 
     def expected_value(self, outputs: Outputs, acting: Distribution) -> Tensor:
         """The mean of values over a distribution, float32 [B, N]."""
-        values = self.values(outputs)
+        values = self._values(outputs)
         if isinstance(acting, Categorical):
             return acting.expectation(values)
         log_prob = acting.log_prob(tf.ones_like(values[:, :, :1]))  # [B, N], of True
@@ -117,32 +115,22 @@ class Head:
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
         """Outputs in the action's shape: [B, *shape] or [B, *shape, K]."""
-        return {name: self._shaped(x, *x.shape[2:]) for name, x in outputs.items() if name not in _INTERNAL}
+        return {name: self._shaped(x, *x.shape[2:]) for name, x in outputs.items() if name != "states-value"}
 
     def _shaped(self, x: Tensor, *more: int) -> Tensor:
         return tf.reshape(x, [-1, *self.spec.shape, *more])
 
 
-_INTERNAL: Final = ("state_value",)
-"""Outputs that are no predictions."""
-
-
 class CategoricalHead(Head):
     """One of K values for each component; ``logits`` are values of actions where these are learnt."""
 
-    def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
-        super().__init__(spec, size, axes, valued=valued, dueling=dueling)
-        self.choices = spec.num_values or 1
-        self._add("logits", self.size * self.choices)
-        if dueling:
-            self._add("states-value", self.size)
+    def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
+        return {"logits": self.choices, **({"states-value": 1} if dueling else {})}
 
-    def __call__(self, features: Tensor) -> dict[str, Tensor]:
-        """``logits`` [B, N, K]."""
-        logits = tf.reshape(self.apply("logits", features), [-1, self.size, self.choices])
+    def _outputs(self, features: Tensor) -> dict[str, Tensor]:
+        logits = tf.reshape(self._apply("logits", features), [-1, self.size, self.choices])
         if "states-value" in self._layers:
-            value = self.apply("states-value", features)[:, :, tf.newaxis]  # [B, N, 1]
-            logits = losses.dueling(value, logits, "mean")
+            logits = losses.dueling(self._apply("states-value", features)[:, :, tf.newaxis], logits, "mean")
         return {"logits": logits}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
@@ -153,27 +141,15 @@ class CategoricalHead(Head):
         """int32 [B, N]."""
         return tf.reshape(tf.cast(action, tf.int32), [-1, self.size])
 
-    def values(self, outputs: Outputs) -> Tensor:
-        """float32 [B, N, K]."""
+    def _values(self, outputs: Outputs) -> Tensor:
         return outputs["logits"]
 
 
 class BernoulliHead(Head):
     """A bit for each component. Its values, where they are learnt, are half a logit above and below a state's value."""
 
-    LAYERS = ("logit",)
-
-    def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
-        super().__init__(spec, size, axes, valued=valued, dueling=dueling)
-        if valued:
-            self._add("states-value", self.size)
-
-    def __call__(self, features: Tensor) -> dict[str, Tensor]:
-        """``logit`` [B, N], and ``state_value`` [B, N] where there are values."""
-        outputs = {"logit": self.apply("logit", features)}
-        if "states-value" in self._layers:
-            outputs["state_value"] = self.apply("states-value", features)
-        return outputs
+    def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
+        return {"logit": 1, **({"states-value": 1} if valued else {})}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component."""
@@ -183,9 +159,8 @@ class BernoulliHead(Head):
         """Which logits are above 0, bool [B, *shape]."""
         return self._shaped(outputs["logit"] > 0)
 
-    def values(self, outputs: Outputs) -> Tensor:
-        """float32 [B, N, K]."""
-        value, half = outputs["state_value"], 0.5 * outputs["logit"]
+    def _values(self, outputs: Outputs) -> Tensor:
+        value, half = outputs["states-value"], 0.5 * outputs["logit"]
         return tf.stack([value - half, value + half], axis=-1)
 
 
@@ -195,15 +170,17 @@ class GaussianHead(Head):
     The value of an action is its log-likelihood, plus the highest one, as in Tensorforce.
     """
 
-    LAYERS = ("mean", "stddev")
+    def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
+        return {"mean": 1, "stddev": 1}
 
-    def __call__(self, features: Tensor) -> dict[str, Tensor]:
-        """``mean`` and ``log_stddev`` [B, N]."""
-        mean, low, high = self.apply("mean", features), self.spec.min_value, self.spec.max_value
+    def _outputs(self, features: Tensor) -> dict[str, Tensor]:
+        mean, low, high = self._apply("mean", features), self.spec.min_value, self.spec.max_value
         if low is not None and high is not None:
             mean = low + 0.5 * (high - low) * (tf.tanh(mean) + 1.0)
-        log_stddev = tf.clip_by_value(self.apply("stddev", features), -_LOG_STDDEV, _LOG_STDDEV)
-        return {"mean": mean, "log_stddev": log_stddev}
+        return {
+            "mean": mean,
+            "log_stddev": tf.clip_by_value(self._apply("stddev", features), -_LOG_STDDEV, _LOG_STDDEV),
+        }
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component."""
@@ -224,7 +201,7 @@ class GaussianHead(Head):
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
         """``mean`` and ``stddev``, [B, *shape]."""
-        return {"mean": self._shaped(outputs["mean"]), "stddev": self._shaped(tf.exp(outputs["log_stddev"]))}
+        return super().shaped({"mean": outputs["mean"], "stddev": tf.exp(outputs["log_stddev"])})
 
 
 class BetaHead(Head):
@@ -233,15 +210,15 @@ class BetaHead(Head):
     Both parameters are at least 1, so that there is one peak.
     """
 
-    LAYERS = ("alpha", "beta")
+    def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
+        return {"alpha": 1, "beta": 1}
 
-    def __call__(self, features: Tensor) -> dict[str, Tensor]:
-        """``alpha`` and ``beta`` [B, N]."""
-        return {name: 1.0 + tf.nn.softplus(self.apply(name, features)) for name in self._layers}
+    def _outputs(self, features: Tensor) -> dict[str, Tensor]:
+        return {name: 1.0 + tf.nn.softplus(x) for name, x in super()._outputs(features).items()}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
         """Over each component."""
-        return self._beta(outputs["alpha"][:, :, tf.newaxis], outputs["beta"][:, :, tf.newaxis])
+        return self._beta(*(outputs[name][:, :, tf.newaxis] for name in ("alpha", "beta")))
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
         """The mean, float32 [B, *shape]."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 from ....core.protocols import EstimatorSpec, Modes
 from ...common.value_specs import ValueSpec
 from ..specs.modules import internal_lengths, kinds
-from .policies import Inputs, Needs, Policy
+from .policies import Inputs, Policy
 
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
@@ -38,22 +38,23 @@ class Model:
         own = self.baseline_form.get("policy") if not self.is_copied else None
         baseline_kinds = kinds(self.baseline_form.get("objective"))
         policy_kinds = kinds(self.objective) | (set() if own else baseline_kinds)
-        estimation = form["reward_estimation"]
-        estimates = bool(estimation["estimate_horizon"] or estimation["estimate_advantage"])
-        of_actions = bool(estimation.get("estimate_actions"))
-        needs = _needs(policy_kinds, form["policy"], of_actions, estimates=estimates and not own)
-        needs = needs._replace(distributions=True)
-        self.policy = Policy("policy", form["policy"], states, actions, needs, dueling=form["dueling"])
+        given: dict[str, Any] = {
+            "acts": True,
+            "dueling": form["dueling"],
+            **_values(form, form["policy"], policy_kinds),
+        }
+        if own:  # which estimates values of states
+            given |= {"values_actions": "action" in policy_kinds, "values_states": "state" in policy_kinds}
+        self.policy = Policy("policy", form["policy"], states, actions, **given)
         self.baseline: Policy | None = None
         if own and (trains or internal_lengths(own["network"])):
-            baseline_needs = _needs(baseline_kinds, own, of_actions, estimates=estimates)
-            self.baseline = Policy("baseline", own, states, actions, baseline_needs, prefix="baseline-")
+            acts = bool(baseline_kinds & {"policy_gradient", "deterministic_policy_gradient"})
+            values = _values(form, own, baseline_kinds)
+            self.baseline = Policy("baseline", own, states, actions, acts=acts, **values, prefix="baseline-")
         elif self.is_copied and trains:
             # Its internals are the policy's: those are what is stored.
-            self.baseline = Policy("baseline", form["policy"], states, actions, needs, dueling=form["dueling"])
-        self.values_actions = _values_actions(
-            baseline_kinds if own else policy_kinds, own or form["policy"], of_actions
-        )
+            self.baseline = Policy("baseline", form["policy"], states, actions, **given)
+        self.values_actions = _infers(form, own or form["policy"], baseline_kinds if own else policy_kinds)
 
     @property
     def estimator(self) -> Policy:
@@ -89,17 +90,17 @@ class Model:
         return tf.reduce_mean(view.best_values(acting if self.form["double"] else None), axis=-1)
 
 
-def _values_actions(found: set[str], policy: Form, of_actions: bool) -> bool:
+def _infers(form: Form, policy: Form, found: set[str]) -> bool:
     """Are a policy's values of states those of its actions?"""
-    inferred = of_actions or policy.get("infer_state_value") == "action-values"
-    return "state" not in found and ("action" in found or inferred)
+    is_asked = form["reward_estimation"].get("estimate_actions") or policy.get("infer_state_value") == "action-values"
+    return "state" not in found and bool("action" in found or is_asked)
 
 
-def _needs(found: set[str], policy: Form, of_actions: bool, *, estimates: bool) -> Needs:
-    """Needs of a policy for its objectives, and to estimate values of states."""
-    inferred = _values_actions(found, policy, of_actions)
-    return Needs(
-        distributions=bool(found & {"policy_gradient", "deterministic_policy_gradient"}),
-        action_values="action" in found or (estimates and inferred),
-        state_value="state" in found or (estimates and not inferred),
-    )
+def _values(form: Form, policy: Form, found: set[str]) -> dict[str, bool]:
+    """The values that a policy has for its objectives, and to estimate those of states."""
+    estimation, inferred = form["reward_estimation"], _infers(form, policy, found)
+    estimates = bool(estimation["estimate_horizon"] or estimation["estimate_advantage"])
+    return {
+        "values_actions": "action" in found or (estimates and inferred),
+        "values_states": "state" in found or (estimates and not inferred),
+    }

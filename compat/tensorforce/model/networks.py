@@ -8,15 +8,12 @@ from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
-from ...common.layers.flow import Flow
 from ...common.layers.internal import Internal
 from ...common.layers.layer import Layer, Step, Tensor
-from ...common.layers.merges import joined
 from ...common.layers.scopes import scope, scopes
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import choice, refuse, translate_errors
-from .custom_layers import Keras
-from .layer_types import LAYERS
+from .custom_layers import LAYERS, Keras, joined
 
 LayerSpec: TypeAlias = Mapping[str, Any]
 """A layer in normal form: ``type``, perhaps ``name``, and arguments."""
@@ -26,6 +23,56 @@ Node: TypeAlias = "Callable[[Flow], None]"
 _NOT_ARGUMENTS: Final = ("type", "name", "summary_labels")
 CURRENT: Final = "*"
 """The current tensor, among those to retrieve."""
+
+
+class Flow:
+    """The data of one call of a network.
+
+    Args:
+        tensors: by name, what can be retrieved: [N, ...], where N is B, or B * ``length`` over windows.
+        internals: by name, float32 [B, ...]; None: zeros.
+        step: how layers are called.
+        length: of windows; 1 for one timestep.
+        valid: float32 [B, length]; None: all are.
+        remaining: internal layers that have not run yet. After the last of them only the last timestep matters.
+    """
+
+    def __init__(
+        self,
+        tensors: dict[str, Tensor],
+        internals: Mapping[str, Tensor] | None,
+        step: Step,
+        length: int,
+        valid: Tensor | None,
+        remaining: int,
+    ) -> None:
+        self.tensors, self.step = tensors, step
+        self.x: Tensor = None
+        self.following: dict[str, Tensor] = {}
+        """The next internals, by name."""
+        self._internals, self._length, self._valid, self._remaining = internals, length, valid, remaining
+        if not remaining:
+            self._keep_last()
+
+    def run_internal(self, layer: Internal, name: str) -> None:
+        """Run a layer over the timesteps of the window."""
+        state = None if self._internals is None else self._internals[name]
+        outputs, self.following[name] = layer.cell.unrolled(self.x, self._length, self._valid, state)
+        self._remaining -= 1
+        if self._remaining == 0:
+            self._keep_last()
+        x = tf.reshape(tf.stack(outputs, axis=1), [-1, layer.units]) if self._length > 1 else outputs[-1]
+        self.x = layer.finish(x, self.step)
+
+    def _keep_last(self) -> None:
+        """Drop all timesteps but the last; a layer is to follow that makes the current tensor."""
+        if self._length == 1:
+            return
+        for name, tensor in self.tensors.items():
+            self.tensors[name] = tf.reshape(tensor, [-1, self._length, *tensor.shape[1:]])[:, -1]
+        if self._valid is not None:
+            self.step = Step(self.step.training, self._valid[:, -1])
+        self._length = 1
 
 
 def build_network(
@@ -96,7 +143,11 @@ class Network:
         self._recurrent: list[str] = []  # names of layers with a state
         self._block = ""  # the names of the blocks that are open, and a slash
         self._numbers: Counter[str] = Counter()
-        output = self._begin()
+        output: ValueSpec | None = None
+        if len(self._inputs) == 1:
+            (name,) = self._inputs
+            output = self._tensors[name]
+            self._nodes.append(lambda flow: setattr(flow, "x", flow.tensors[name]))
         for layer in _flat(layers):
             output = self._add(layer, output)
         *self.axes, self.size = _output_shape(where, output)
@@ -107,53 +158,33 @@ class Network:
         internals: Mapping[str, Tensor] | None,
         training: bool,
         valid: Tensor | None = None,
+        window: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One timestep: the output, float32 [B, size], and the next internals.
+        """The output at one timestep, or the last one of a window, float32 [B, size], and the next internals.
 
         Args:
-            features: by name, [B, *shape]: float32 (of bools: 0 or 1) or int32; more than the inputs is allowed.
-            internals: by name, float32 [B, ...]; more than the network's is allowed. None: zeros.
+            features: by name, [B, *shape], or [B, L, *shape] with a window: float32 (of bools: 0 or 1) or int32; more
+                than the inputs is allowed.
+            internals: before the first valid timestep, by name, float32 [B, ...]; more than the network's is allowed.
+                None: zeros.
             training: do dropout and statistics act? The batch must be static then.
-            valid: float32 [B], 1 for the rows that count in statistics; None: all.
+            valid: float32 [B], 1 for the rows that count in statistics; None: all, or those of the window.
+            window: float32 [B, L]; L is static. Where it is 0, internals stay as they are.
         """
-        tensors = {name: features[name] for name in self._inputs}
-        return self._run(Flow(tensors, internals, Step(training, valid), 1, None, len(self.internals)))
-
-    def over_window(
-        self, features: Mapping[str, Tensor], valid: Tensor, internals: Mapping[str, Tensor] | None, training: bool
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """A window of timesteps: the output at the last one, float32 [B, size], and the internals after it.
-
-        Args:
-            features: by name, [B, L, *shape]; L is static.
-            valid: float32 [B, L]; where it is 0, internals stay as they are.
-            internals: before the first valid timestep, as for a call.
-            training: as for a call.
-        """
-        windows = {name: features[name] for name in self._inputs}
-        tensors = {name: tf.reshape(x, [-1, *x.shape[2:]]) for name, x in windows.items()}  # [B * L, *shape]
-        step = Step(training, tf.reshape(valid, [-1]))
-        return self._run(Flow(tensors, internals, step, int(valid.shape[1]), valid, len(self.internals)))
-
-    def _run(self, flow: Flow) -> tuple[Tensor, dict[str, Tensor]]:
+        tensors, length = {name: features[name] for name in self._inputs}, 1
+        if window is not None:
+            tensors = {name: tf.reshape(x, [-1, *x.shape[2:]]) for name, x in tensors.items()}  # [B * L, *shape]
+            valid, length = tf.reshape(window, [-1]), int(window.shape[1])
+        flow = Flow(tensors, internals, Step(training, valid), length, window, len(self.internals))
         for node in self._nodes:
             node(flow)
         return flow.x, flow.following
 
     # -- building -----------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> ValueSpec | None:
-        """Begin with the only input; with none if there are several."""
-        if len(self._inputs) > 1:
-            return None
-        name = self._inputs[0]
-        self._nodes.append(lambda flow: setattr(flow, "x", flow.tensors[name]))
-        return self._tensors[name]
-
     def _add(self, layer: LayerSpec, spec: ValueSpec | None) -> ValueSpec:
         """Add a layer to be called with tensors of a spec; returns the spec of what it makes."""
-        kind = layer["type"]
-        name = self._name(layer)
+        kind, name = layer["type"], self._name(layer)
         place = f"{self._where}: layer {name!r}"
         if kind == "retrieve":
             return self._retrieve(place, layer, spec)
@@ -161,16 +192,28 @@ class Network:
             states = ", ".join(self._inputs)
             refuse(place, f"needs a layer retrieve before it, which says with which of the states it begins: {states}")
         if kind == "register":
-            return self._register(place, layer["tensor"], spec)
+            tensor = layer["tensor"]
+            if tensor in self._tensors or tensor == CURRENT:
+                refuse(f"{place}: tensor", f"has the name of another one: {tensor!r}; choose another", tensor)
+            self._tensors[tensor] = spec
+            self._nodes.append(lambda flow: flow.tensors.update({tensor: flow.x}))
+            return spec
         if kind == "reuse":
             return self._reuse(place, layer["layer"], spec)
-        first = len(self._nodes)
-        output = self._add_block(layer, name, spec) if kind == "block" else self._add_layer(place, layer, name, spec)
+        first, output = len(self._nodes), spec
+        if kind == "block":
+            outer, numbers = self._block, self._numbers
+            self._block, self._numbers = f"{name}/", Counter()
+            for part in layer["layers"]:
+                output = self._add(part, output)
+            self._block, self._numbers = outer, numbers
+        else:
+            output = self._add_layer(place, layer, name, spec)
         self._reusable[name] = (spec, output, self._nodes[first:])
         return output
 
     def _add_layer(self, place: str, layer: LayerSpec, name: str, spec: ValueSpec) -> ValueSpec:
-        kind = choice(f"{place}: type", layer["type"], LAYERS)
+        kind = layer["type"]
         arguments = {key: value for key, value in layer.items() if key not in _NOT_ARGUMENTS}
         l2 = arguments.pop("l2_regularization", None)
         *outer, last = name.split("/")
@@ -185,33 +228,15 @@ class Network:
         if l2 is not None:
             self.l2 |= {id(variable): l2 for variable in made.variables}
         if isinstance(made, Internal):
-            self._add_internal(made, name)
+            middle = "" if self._one_internal else f"-{name.replace('/', '-')}"
+            state, internal = f"{self._internal}{middle}-state", made
+            self._recurrent.append(name)
+            self.internals[state] = internal.cell.shape
+            self.length = max(self.length, internal.length)
+            self._nodes.append(lambda flow: flow.run_internal(internal, state))
         else:
             self._nodes.append(lambda flow: setattr(flow, "x", made(flow.x, flow.step)))
         return made.output
-
-    def _add_internal(self, layer: Internal, name: str) -> None:
-        middle = "" if self._one_internal else f"-{name.replace('/', '-')}"
-        state = f"{self._internal}{middle}-state"
-        self._recurrent.append(name)
-        self.internals[state] = layer.state
-        self.length = max(self.length, layer.length)
-        self._nodes.append(lambda flow: flow.run_internal(layer, state))
-
-    def _add_block(self, layer: LayerSpec, name: str, spec: ValueSpec) -> ValueSpec:
-        outer, numbers = self._block, self._numbers
-        self._block, self._numbers = f"{name}/", Counter()
-        for part in layer["layers"]:
-            spec = self._add(part, spec)
-        self._block, self._numbers = outer, numbers
-        return spec
-
-    def _register(self, place: str, tensor: str, spec: ValueSpec) -> ValueSpec:
-        if tensor in self._tensors or tensor == CURRENT:
-            refuse(f"{place}: tensor", f"has the name of another one: {tensor!r}; choose another", tensor)
-        self._tensors[tensor] = spec
-        self._nodes.append(lambda flow: flow.tensors.update({tensor: flow.x}))
-        return spec
 
     def _reuse(self, place: str, layer: str, spec: ValueSpec) -> ValueSpec:
         argument = f"{place}: layer"
@@ -242,21 +267,15 @@ class Network:
 
     def _name(self, layer: LayerSpec) -> str:
         """The layer's own name, or its type and a number; after those of the blocks that it is in."""
-        if layer.get("name") is not None:
-            name = f"{self._block}{layer['name']}"
-            if name in self._names:
-                refuse(f"{self._where}: layer {name!r}", "is the name of two layers", name)
-        else:
-            name = self._numbered(layer["type"])
-        self._names.add(name)
-        return name
-
-    def _numbered(self, kind: str) -> str:
-        while True:
+        kind, given = layer["type"], layer.get("name")
+        name = f"{self._block}{given}"
+        while given is None and (name == f"{self._block}{given}" or name in self._names):
             name = f"{self._block}{kind}{self._numbers[kind]}"
             self._numbers[kind] += 1
-            if name not in self._names:
-                return name
+        if name in self._names:
+            refuse(f"{self._where}: layer {name!r}", "is the name of two layers", name)
+        self._names.add(name)
+        return name
 
 
 def _flat(layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:

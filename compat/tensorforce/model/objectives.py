@@ -5,8 +5,6 @@ Shapes in comments: B is the batch, C the components of all actions.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -15,7 +13,8 @@ import tensorflow as tf
 from ....models.blocks import losses
 from ..spaces.errors import refuse
 from ..specs.modules import kinds, terms
-from .policies import Inputs, Policy, View, frozen
+from ..specs.normal_form import at
+from .policies import Policy, View, frozen
 
 Tensor: TypeAlias = Any
 Rows: TypeAlias = Mapping[str, Any]
@@ -38,33 +37,29 @@ class Hyper:
         """The number under a path, float32 scalar."""
         if path in self._fed:
             return self._fed[path]
-        value = self._at(path)
+        value = at(self._form, path)
         if not isinstance(value, int | float):
             refuse(path, f"is {value!r}, which is evaluated for each update, but was not fed", value)
         return tf.constant(float(value))
 
     def is_zero(self, path: str) -> bool:
         """Is it always 0?"""
-        value = self._at(path)
+        value = at(self._form, path)
         return isinstance(value, int | float) and value == 0
 
-    def _at(self, path: str) -> Any:
-        return functools.reduce(lambda part, key: part[key], path.split("/"), self._form)
 
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """Inputs of objectives besides rows.
+class Objectives:
+    """Losses of rows by objectives.
 
     Args:
         hyper: numbers.
         estimator: whose critic teaches deterministic policies.
     """
 
-    hyper: Hyper
-    estimator: Policy
+    def __init__(self, hyper: Hyper, estimator: Policy) -> None:
+        self._hyper, self._estimator = hyper, estimator
 
-    def errors(self, objective: Objective, path: str, view: View, rows: Rows, target: Tensor) -> Tensor:
+    def __call__(self, objective: Objective, path: str, view: View, rows: Rows, target: Tensor) -> Tensor:
         """Loss of each row, float32 [B].
 
         Args:
@@ -74,30 +69,34 @@ class Setting:
             rows: the rows.
             target: float32 [B]: returns, or advantages; values that are learnt beside likelihoods are of returns.
         """
-        each, values = [], rows["return"] if "policy_gradient" in kinds(objective) else target
+        values = rows["return"] if "policy_gradient" in kinds(objective) else target
+        each = []
         for place, term in terms(objective, path):
             if term["type"] == "policy_gradient":
-                each.append(self._likelihood(term, place, view, rows, target))
+                each.append(self._likelihood(term, place, view, rows, target[:, tf.newaxis]))
             elif term["type"] == "value":
-                each.append(self._value(term, place, view, rows, values))
-            else:
-                each.append(-self._criticised(view, rows["inputs"]))
+                each.append(self._value(term, place, view, rows, values[:, tf.newaxis]))
+            elif self._estimator.critic is None:  # the likelihood of a mean has no slope
+                each.append(tf.zeros(tf.shape(view.features)[:1]))
+            else:  # the critic's value of the policy's own actions; gradients flow through these only
+                action = view.greedy()
+                with frozen(self._estimator.variables):
+                    criticised = self._estimator(rows["inputs"], training=False).action_values(action)
+                each.append(-tf.reshape(criticised, [-1]))
         return each[0] if len(each) == 1 else tf.add_n(each)
 
-    def _likelihood(self, term: Objective, path: str, view: View, rows: Rows, target: Tensor) -> Tensor:
-        log_probs = view.log_probs(rows["action"])  # [B, C]
-        old = rows["old"] if term["ratio_based"] else None
-        if term["early_reduce"]:
-            log_probs = tf.reduce_sum(log_probs, axis=-1, keepdims=True)
-            old = None if old is None else tf.reduce_sum(old, axis=-1, keepdims=True)
-        gain = target[:, tf.newaxis]
-        if old is None:
+    def _likelihood(self, term: Objective, path: str, view: View, rows: Rows, gain: Tensor) -> Tensor:
+        def reduced(log_probs: Tensor) -> Tensor:
+            return tf.reduce_sum(log_probs, axis=-1, keepdims=True) if term["early_reduce"] else log_probs
+
+        log_probs = reduced(view.log_probs(rows["action"]))  # [B, C]
+        if not term["ratio_based"]:
             return -tf.reduce_sum(log_probs * gain, axis=-1)
-        ratio = tf.exp(log_probs - old)
+        ratio = tf.exp(log_probs - reduced(rows["old"]))
         clipping = f"{path}/clipping_value"
-        if self.hyper.is_zero(clipping):
+        if self._hyper.is_zero(clipping):
             return -tf.reduce_sum(ratio * gain, axis=-1)
-        return tf.reduce_sum(clipped_ratio(ratio, gain, self.hyper(clipping)), axis=-1)
+        return tf.reduce_sum(clipped_ratio(ratio, gain, self._hyper(clipping)), axis=-1)
 
     def _value(self, term: Objective, path: str, view: View, rows: Rows, target: Tensor) -> Tensor:
         if term["value"] == "state":
@@ -106,22 +105,12 @@ class Setting:
             values = view.action_values(rows["action"])  # [B, C]
             if term["early_reduce"]:
                 values = tf.reduce_mean(values, axis=-1, keepdims=True)
-        error = target[:, tf.newaxis] - values
-        threshold = f"{path}/huber_loss"
-        if self.hyper.is_zero(threshold):
+        error, threshold = target - values, f"{path}/huber_loss"
+        if self._hyper.is_zero(threshold):
             return tf.reduce_mean(losses.squared(error), axis=-1)
-        return tf.reduce_mean(squared_or_huber(error, self.hyper(threshold)), axis=-1)
-
-    def _criticised(self, view: View, inputs: Inputs) -> Tensor:
-        """The critic's value of the policy's own actions, float32 [B]; gradients flow through these only.
-
-        Without a critic it is 0, as the likelihood of a mean has no slope.
-        """
-        action = view.greedy()
-        if self.estimator.critic is None:
-            return tf.zeros(tf.shape(view.features)[:1])
-        with frozen(self.estimator.variables):
-            return tf.reshape(self.estimator(inputs, training=False).action_values(action), [-1])
+        limit = self._hyper(threshold)
+        errors = tf.where(limit > 0, losses.huber(error, limit), losses.squared(error))
+        return tf.reduce_mean(errors, axis=-1)
 
 
 def clipped_ratio(ratio: Tensor, gain: Tensor, clip: Tensor) -> Tensor:
@@ -134,11 +123,6 @@ def clipped_ratio(ratio: Tensor, gain: Tensor, clip: Tensor) -> Tensor:
     """
     bounded = tf.minimum(tf.maximum(ratio, 1.0 / (1.0 + clip)), 1.0 + clip)
     return -tf.where(clip > 0, tf.minimum(ratio * gain, bounded * gain), ratio * gain)
-
-
-def squared_or_huber(error: Tensor, threshold: Tensor) -> Tensor:
-    """Half the square of errors; beyond a threshold above 0, linear."""
-    return tf.where(threshold > 0, losses.huber(error, threshold), losses.squared(error))
 
 
 def valid_mean(values: Tensor, valid: Tensor) -> Tensor:

@@ -65,29 +65,36 @@ def make_step(
         repeats: how often it steps in one update.
         valid: which rows count, float32 [count]; None if that differs from step to step.
     """
-    kind, inner = spec["type"], f"{path}/optimizer"
+    kind = spec["type"]
     if kind == "plus":
         first, second = (
             make_step(spec[name], f"{path}/{name}", problem, hyper, count, repeats=repeats, valid=valid)
             for name in ("optimizer1", "optimizer2")
         )
         return lambda rows, number: (first(rows, number), second(rows, number))[0]
-    if kind not in ("multi_step", "subsampling_step", "clipping_step", "optimizing_step"):
-        if kind == "evolutionary":
-            return _evolutionary(spec, path, problem, hyper, repeats)
-        alone = _natural_gradient if kind == "natural_gradient" else _keras
-        return alone(spec, path, problem, hyper)
+    if kind == "evolutionary":
+        return _evolutionary(spec, path, problem, hyper, repeats)
+    if "optimizer" not in spec:
+        return (_natural_gradient if kind == "natural_gradient" else _keras)(spec, path, problem, hyper)
+    inner_count, inner_repeats, inner_valid = count, repeats, valid
     if kind == "multi_step":
-        steps = spec["num_steps"]
-        step = make_step(spec["optimizer"], inner, problem, hyper, count, repeats=repeats * steps, valid=valid)
-        return _multi_step(step, steps, problem)
+        inner_repeats *= spec["num_steps"]
+    elif kind == "subsampling_step":
+        inner_count, inner_valid = max(1, math.floor(spec["fraction"] * count + _ROUNDING)), None
+    step = make_step(
+        spec["optimizer"],
+        f"{path}/optimizer",
+        problem,
+        hyper,
+        inner_count,
+        repeats=inner_repeats,
+        valid=inner_valid,
+    )
+    if kind == "multi_step":
+        return _multi_step(step, spec["num_steps"], problem)
     if kind == "subsampling_step":
-        drawn = _drawn_count(spec["fraction"], count)
-        step = make_step(spec["optimizer"], inner, problem, hyper, drawn, repeats=repeats)
-        return _subsampling(step, spec["fraction"], count, drawn, repeats, valid)
-    step = make_step(spec["optimizer"], inner, problem, hyper, count, repeats=repeats, valid=valid)
-    modifier = _clipping if kind == "clipping_step" else _optimizing
-    return modifier(step, spec, path, problem, hyper)
+        return _subsampling(step, spec["fraction"], count, inner_count, repeats, valid)
+    return (_clipping if kind == "clipping_step" else _optimizing)(step, spec, path, problem, hyper)
 
 
 def is_natural(spec: Mapping[str, Any]) -> bool:
@@ -163,14 +170,10 @@ def _evolutionary(spec: Mapping[str, Any], path: str, problem: Problem, hyper: H
 
 def _multi_step(step: Step, count: int, problem: Problem) -> Step:
     """Several steps, each on all rows."""
+    names = list(problem.names)
     if count == 1:
         return step
-
-    def steps(rows: Rows, number: Tensor) -> Scalars:
-        means, _ = repeated(lambda i: step(rows, number * count + i), list(problem.names), count)
-        return means
-
-    return steps
+    return lambda rows, number: repeated(lambda i: step(rows, number * count + i), names, count)[0]
 
 
 def _subsampling(step: Step, fraction: float, count: int, drawn: int, repeats: int, valid: Tensor | None) -> Step:
@@ -188,10 +191,6 @@ def _subsampling(step: Step, fraction: float, count: int, drawn: int, repeats: i
         return step({**chosen, "valid": weight * chosen["valid"]}, number)
 
     return sampled
-
-
-def _drawn_count(fraction: float, count: int) -> int:
-    return max(1, math.floor(fraction * count + _ROUNDING))
 
 
 def valid_first(valid: Tensor, count: int) -> Tensor:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -22,23 +22,12 @@ from ..spaces.errors import refuse
 from ..spaces.specs import MASK
 from ..specs.normal_form import distribution_of
 from .heads import HEADS, STEP, Head, linear
-from .networks import Network, build_network
+from .networks import build_network
 
 Tensor: TypeAlias = Any
 Inputs: TypeAlias = Mapping[str, Any]
 """``observation``: by name, [B, *shape], or windows [B, L, *shape]; perhaps ``internals``: by name, [B, ...], and
 ``window_valid``: float32 [B, L]."""
-
-
-class Needs(NamedTuple):
-    """Uses of a policy."""
-
-    distributions: bool
-    """Does it act, or learn from likelihoods?"""
-    action_values: bool
-    """Are there values of actions?"""
-    state_value: bool
-    """Is there a value of states of its own?"""
 
 
 class Policy:
@@ -49,7 +38,9 @@ class Policy:
         spec: in normal form.
         states: what it sees.
         actions: what it chooses.
-        needs: what it is used for.
+        acts: has it distributions, to act or to learn from likelihoods?
+        values_actions: are there values of actions?
+        values_states: is there a value of states of its own?
         dueling: do all ints have a state's value and advantages?
         prefix: of the names of its internals: ``baseline-`` for a critic's.
 
@@ -63,14 +54,16 @@ class Policy:
         spec: Mapping[str, Any],
         states: Mapping[str, ValueSpec],
         actions: Mapping[str, ValueSpec],
-        needs: Needs,
         *,
+        acts: bool,
+        values_actions: bool,
+        values_states: bool,
         dueling: bool = False,
         prefix: str = "",
     ) -> None:
         floats = [name for name, action in actions.items() if action.type == "float"]
         has_beta = [name for name in floats if distribution_of(spec, actions[name])["type"] == "beta"]
-        if needs.action_values and needs.distributions and has_beta:
+        if values_actions and acts and has_beta:
             problem = f"has no values of {has_beta[0]!r} under a beta distribution: pass use_beta_distribution=False"
             refuse(f"Agent.create: {scope}", problem, "beta")
         self._states, self._actions = states, actions
@@ -80,15 +73,18 @@ class Policy:
         with scopes(scope):
             where = f"Agent.create: {scope}['network']"
             self.network = build_network(where, spec["network"], states, f"{scope}-network", prefix)
-            has_critic = bool(floats) and needs.action_values and not needs.distributions
+            has_critic = bool(floats) and values_actions and not acts
             _check_axes(where, self.network.axes, actions, vector=has_critic)
             if has_critic:
                 self.critic = Critic(self.network.size, actions)
-            elif needs.distributions or needs.action_values:
-                self.heads = {
-                    name: _head(spec, action, self.network, needs, dueling) for name, action in actions.items()
-                }
-            if needs.state_value:
+            elif acts or values_actions:
+                size, axes = self.network.size, self.network.axes
+                for name, action in actions.items():
+                    own = distribution_of(spec, action)
+                    duels = dueling or bool(own.get("advantage_based"))
+                    with scopes(*f"{name}-distribution".split("/")):
+                        self.heads[name] = HEADS[own["type"]](action, size, axes, valued=values_actions, dueling=duels)
+            if values_states:
                 self._state_value = linear("states-value", self.network.size, 1, self.network.axes)
 
     @property
@@ -113,11 +109,8 @@ class Policy:
         observation, internals, valid = inputs["observation"], inputs.get("internals"), inputs.get("window_valid")
         states = {name: observation[name] for name in self._states}
         windowed = valid is not None and valid.shape[1] > 1
-        if windowed:
-            steps = valid if counted is None else valid * counted[:, tf.newaxis]
-            features, following = self.network.over_window(states, steps, internals, training)
-        else:
-            features, following = self.network(states, internals, training, counted)
+        window = None if not windowed else valid if counted is None else valid * counted[:, tf.newaxis]
+        features, following = self.network(states, internals, training, counted, window)
         legal: dict[str, Tensor | None] = {}
         for name, spec in self._actions.items():
             mask = observation.get(f"{name}{MASK}")
@@ -157,24 +150,28 @@ class View:
         other.outputs = {name: {k: tf.stop_gradient(x) for k, x in o.items()} for name, o in self.outputs.items()}
         return other
 
+    def _joined(self, function: Callable[[str, Head], Tensor]) -> Tensor:
+        """What a function makes of the components of each action, [B, C]."""
+        return tf.concat([function(name, head) for name, head in self._heads.items()], axis=-1)
+
     def distributions(self) -> dict[str, Distribution]:
         """Over the components of each action."""
         return {name: head.distribution(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
 
     def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
         """float32 [B, C], of actions [B, *shape]."""
-        parts = self.distributions().items()
-        return tf.concat([part.log_prob(self._heads[name].given(action[name])) for name, part in parts], axis=-1)
+        own = self.distributions()
+        return self._joined(lambda name, head: own[name].log_prob(head.given(action[name])))
 
     def entropy(self) -> Tensor:
         """float32 [B]: the sum over the components."""
-        return tf.reduce_sum(tf.concat([part.entropy() for part in self.distributions().values()], axis=-1), axis=-1)
+        own = self.distributions()
+        return tf.reduce_sum(self._joined(lambda name, _: own[name].entropy()), axis=-1)
 
     def kl(self, other: View) -> Tensor:
         """The divergence of another one's distributions from these, float32 [B]: the sum over the components."""
-        theirs = other.distributions()
-        each = [part.kl(theirs[name]) for name, part in self.distributions().items()]
-        return tf.reduce_sum(tf.concat(each, axis=-1), axis=-1)
+        own, theirs = self.distributions(), other.distributions()
+        return tf.reduce_sum(self._joined(lambda name, _: own[name].kl(theirs[name])), axis=-1)
 
     def greedy(self) -> dict[str, Tensor]:
         """Actions without noise by name, [B, *shape]: int32, float32, or bool."""
@@ -182,31 +179,24 @@ class View:
 
     def predictions(self) -> dict[str, Tensor]:
         """Distribution parameters: ``logits/a`` and so on."""
-        return {
-            f"{key}/{name}": value
-            for name, head in self._heads.items()
-            for key, value in head.shaped(self.outputs[name]).items()
-        }
+        shaped = ((name, head.shaped(self.outputs[name])) for name, head in self._heads.items())
+        return {f"{key}/{name}": value for name, own in shaped for key, value in own.items()}
 
     def best_values(self, selector: View | None) -> Tensor:
         """The highest legal values of each action, or those of the choices that another view prefers, [B, C]."""
         chosen = {} if selector is None else selector.outputs
-        outputs = self.outputs
-        each = [head.best_value(outputs[n], self.legal[n], chosen.get(n)) for n, head in self._heads.items()]
-        return tf.concat(each, axis=-1)
+        return self._joined(lambda n, head: head.best_value(self.outputs[n], self.legal[n], chosen.get(n)))
 
     def expected_values(self, acting: View) -> Tensor:
         """The means of values over the distributions of another view, float32 [B, C]."""
         parts = acting.distributions()
-        each = [head.expected_value(self.outputs[name], parts[name]) for name, head in self._heads.items()]
-        return tf.concat(each, axis=-1)
+        return self._joined(lambda name, head: head.expected_value(self.outputs[name], parts[name]))
 
     def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
         """Values of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, one value for all of them."""
         if self._policy.critic is not None:
             return self._policy.critic(self.features, action)
-        values = [head.value_of(self.outputs[name], action[name]) for name, head in self._heads.items()]
-        return tf.concat(values, axis=-1)
+        return self._joined(lambda name, head: head.value_of(self.outputs[name], action[name]))
 
     def state_value(self) -> Tensor:
         """float32 [B]."""
@@ -247,18 +237,6 @@ def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec
             problem = f"must return a vector, but returns one at each of {list(axes)} places"
             advice = f"which the action {name!r} of shape {action.shape} has not: add a layer flatten or pooling"
             refuse(where, f"{problem}, {advice}", tuple(axes))
-
-
-def _head(spec: Mapping[str, Any], action: ValueSpec, network: Network, needs: Needs, dueling: bool) -> Head:
-    distribution = distribution_of(spec, action)
-    with scopes(*f"{action.name}-distribution".split("/")):
-        return HEADS[distribution["type"]](
-            action,
-            network.size,
-            network.axes,
-            valued=needs.action_values,
-            dueling=dueling or bool(distribution.get("advantage_based")),
-        )
 
 
 def _vector(spec: ValueSpec, action: Tensor) -> Tensor:

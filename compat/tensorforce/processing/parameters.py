@@ -1,23 +1,116 @@
-"""Parameters: numbers that follow the agent's counts or chance, evaluated on the host in float64."""
+"""Parameters: numbers that follow the agent's counts or chance, evaluated on the host in float64.
+
+Decays are those of TensorFlow 1's learning rates. Sources: ``keras.optimizers.schedules`` for ``cosine``,
+``cosine_restarts``, ``exponential``, ``inverse_time`` and ``polynomial``; ``natural_exp_decay`` and
+``linear_cosine_decay`` of TensorFlow 1.15 for the other two. Each takes the time t, from 0, the start, the steps, and
+its own arguments.
+"""
 
 from __future__ import annotations
 
 import bisect
-import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ....core.protocols import State
-from ...common.specs.argument_checks import flag, one_of, real, several, whole
+from ...common.specs.argument_checks import flag, one_of, real, several, unboxed, whole
 from ...common.specs.modules import read_arguments
 from ...common.specs.tables import Argument
 from ..spaces.errors import choice, number, refuse, translate_errors
-from .decays import DECAYS, Curve, changed
+
+# -- decays -----------------------------------------------------------------------------------------------------------
+
+
+class Decay(NamedTuple):
+    """A kind of decay."""
+
+    value: Callable[..., float]
+    """From time, start, steps and its own arguments."""
+    takes: tuple[Argument, ...]
+    """Its own arguments."""
+    limit: Callable[..., float] | None = None
+    """What it only approaches, from the start and its own arguments; None: it ends after the steps."""
+
+
+def cosine(t: int, start: float, steps: int, alpha: float) -> float:
+    """Half a wave, down to the share ``alpha`` of the start."""
+    return start * ((1 - alpha) * 0.5 * (1 + math.cos(math.pi * min(t, steps) / steps)) + alpha)
+
+
+def cosine_restarts(t: int, start: float, steps: int, t_mul: float, m_mul: float, alpha: float) -> float:
+    """Half waves, each ``t_mul`` times as long and ``m_mul`` times as high as the one before."""
+    left, length, height = t / steps, 1.0, 1.0
+    if t_mul == 1:
+        whole_ones = int(left + 1e-9)
+        left, height = max(left - whole_ones, 0.0), m_mul**whole_ones
+    while left >= length - 1e-9 * length:  # what is left is not exact
+        left, length, height = max(left - length, 0.0), length * t_mul, height * m_mul
+    return start * ((1 - alpha) * 0.5 * height * (1 + math.cos(math.pi * left / length)) + alpha)
+
+
+def exponential(t: int, start: float, steps: int, decay_rate: float, staircase: bool) -> float:
+    """Times ``decay_rate`` in every ``steps``."""
+    value: float = start * decay_rate ** (t // steps if staircase else t / steps)
+    return value
+
+
+def natural(t: int, start: float, steps: int, decay_rate: float, staircase: bool) -> float:
+    """Times e to the power of minus ``decay_rate`` in every ``steps``."""
+    return start * math.exp(-decay_rate * (t // steps if staircase else t / steps))
+
+
+def inverse_time(t: int, start: float, steps: int, decay_rate: float, staircase: bool) -> float:
+    """Divided by 1 + ``decay_rate`` times how many ``steps`` have passed."""
+    return start / (1 + decay_rate * (t // steps if staircase else t / steps))
+
+
+def linear_cosine(t: int, start: float, steps: int, num_periods: float, alpha: float, beta: float) -> float:
+    """Waves under a line that falls to ``alpha``, all of it ``beta`` higher; shares of the start."""
+    done = min(t, steps) / steps
+    return start * ((alpha + 1 - done) * 0.5 * (1 + math.cos(2 * math.pi * num_periods * done)) + beta)
+
+
+def polynomial(t: int, start: float, steps: int, final_value: float, power: float = 1.0, cycle: bool = False) -> float:
+    """A power of the time left; with ``cycle`` each further ``steps`` begin again, from less and less."""
+    duration = steps * max(1, -(-t // steps)) if cycle else steps
+    left = (1 - min(t, duration) / duration) ** power
+    return start if left == 1 else final_value + (start - final_value) * left  # exact at both ends
+
+
+def _power_limit(start: float, decay_rate: float, staircase: bool) -> float:
+    return start if decay_rate == 1 or start == 0 else 0.0 if decay_rate < 1 else math.copysign(math.inf, start)
+
+
+def _zero_limit(start: float, decay_rate: float, staircase: bool) -> float:
+    return 0.0 if decay_rate else start
+
+
+_NUMBER: Final = real()
+_ALPHA: Final = Argument("alpha", 0.0, _NUMBER)
+_STAIRCASE: Final = Argument("staircase", False, flag)
+_RATE: Final = Argument("decay_rate", check=real(at_least=0))
+_FINAL: Final = Argument("final_value", check=_NUMBER)
+_WAVES: Final = (Argument("t_mul", 2.0, real(at_least=1)), Argument("m_mul", 1.0, real(at_least=0, at_most=1)), _ALPHA)
+_LINE: Final = (Argument("num_periods", 0.5, _NUMBER), _ALPHA, Argument("beta", 0.001, _NUMBER))
+DECAYS: Final = {
+    "cosine": Decay(cosine, (_ALPHA,)),
+    "cosine_restarts": Decay(cosine_restarts, _WAVES, lambda start, alpha, **_: start * alpha),
+    "exponential": Decay(exponential, (Argument("decay_rate", check=real(above=0)), _STAIRCASE), _power_limit),
+    "inverse_time": Decay(inverse_time, (_RATE, _STAIRCASE), _zero_limit),
+    "linear": Decay(polynomial, (_FINAL,)),
+    "linear_cosine": Decay(linear_cosine, _LINE),
+    "natural": Decay(natural, (_RATE, _STAIRCASE), _zero_limit),
+    "polynomial": Decay(polynomial, (_FINAL, Argument("power", 1.0, real(above=0)), Argument("cycle", False, flag))),
+}
+"""By name."""
+
+
+# -- parameters -------------------------------------------------------------------------------------------------------
 
 
 class Counts(NamedTuple):
@@ -28,42 +121,41 @@ class Counts(NamedTuple):
     updates: int
 
 
-@dataclasses.dataclass(frozen=True)
-class _Bounds:
-    """Where a parameter has to stay; ``above`` is exclusive."""
+class Rule(NamedTuple):
+    """The value of a kind of parameter."""
 
-    at_least: float = -math.inf
-    at_most: float = math.inf
-    above: float = -math.inf
-
-    def allow(self, value: float, approached: bool = False) -> bool:
-        """Is it finite and inside? What is only ever approached may be equal to ``above``."""
-        over = value > self.above or (approached and value == self.above)
-        return math.isfinite(value) and over and self.at_least <= value <= self.at_most
-
-    def clip(self, value: float) -> float:
-        """The nearest value from ``at_least`` to ``at_most``."""
-        return min(max(value, self.at_least), self.at_most)
-
-    def __str__(self) -> str:
-        words = {"above": self.above, "of at least": self.at_least, "of at most": self.at_most}
-        wanted = " and".join(f" {word} {bound:g}" for word, bound in words.items() if math.isfinite(bound))
-        return f"a finite number{wanted}"
+    value: Callable[[Counts, np.random.Generator, float], float]
+    """From counts, chance, and the last such value, 0 at first; of a process what it is before ``shown``."""
+    end: float
+    """The number at the end of the schedule, or what it approaches; the mean of random ones."""
+    extremes: tuple[float, ...] = ()
+    """Further values that it is known to have."""
+    is_approached: bool = False
+    """Is the end only approached? Then it may be equal to a bound that is exclusive."""
+    is_drawn: bool = False
+    """Random? Then what is outside of the bounds is the nearest inside."""
+    process: float | None = None
+    """The start of a random walk."""
+    shown: Callable[[float], float] = float
 
 
 class Parameter:
-    """A number that may change with the agent's counts, or by chance. Made by :func:`make_parameter`."""
+    """A number that may change with the agent's counts, or by chance. Made by :func:`make_parameter`.
 
-    constant: float | None = None
-    """The number, of one that never changes."""
+    Attributes:
+        constant: the number, of one that never changes.
+        spec: a number, or a dictionary of JSON's types with every argument: :func:`make_parameter` takes it again.
+        bounds: of its values, as ``number`` takes them.
+    """
 
-    def __init__(self, where: str, spec: Any, bounds: _Bounds) -> None:
-        self._where, self._spec, self._bounds = where, spec, bounds
-
-    @property
-    def spec(self) -> Any:
-        """A number, or a dictionary of JSON's types with every argument: :func:`make_parameter` takes it again."""
-        return self._spec
+    def __init__(self, where: str, spec: Any, bounds: Mapping[str, float], rule: Rule) -> None:
+        self.spec, self._where, self._rule, self._process = spec, where, rule, rule.process
+        self.constant = None if isinstance(spec, Mapping) else rule.end
+        self.bounds, self._bounds = bounds, dict(bounds)
+        if rule.is_approached:  # and may be met in the end, as numbers are not exact
+            self._bounds["at_least"] = max(bounds["at_least"], self._bounds.pop("above"))
+        for value in (*rule.extremes, rule.end):
+            number(where, value, **self._bounds)
 
     def value(self, counts: Counts, rng: np.random.Generator) -> float:
         """The number now; random ones draw a new one at each call.
@@ -71,114 +163,28 @@ class Parameter:
         Raises:
             TensorforceError: it is outside of its bounds, which could not be told before.
         """
-        raise NotImplementedError
+        if self.constant is not None:
+            return self.constant
+        now = self._rule.value(counts, rng, self._process or 0.0)
+        shown = self._rule.shown(now)
+        if self._rule.is_drawn:
+            shown = min(max(shown, self._bounds["at_least"]), self._bounds["at_most"])
+        number(self._where, shown, **self._bounds)
+        if self._process is not None:
+            self._process = now
+        return shown
 
     def final(self) -> float:
         """The number at the end of the schedule, or what it approaches; the mean of random ones."""
-        raise NotImplementedError
+        return self._rule.end
 
     def state_dict(self) -> State:
         """Random state; empty for most parameters."""
-        return {}
+        return {} if self._process is None else {"process": self._process}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what ``state_dict`` returned; what another kind of parameter returned is left aside."""
-
-    def _checked(self, value: float, what: str, approached: bool = False) -> float:
-        if not self._bounds.allow(value, approached):
-            problem = f"{what} {value:g}, and must be {self._bounds}; it is {self._spec!r}"
-            refuse(self._where, problem, value)
-        return value
-
-
-class _Constant(Parameter):
-    """The same number at all times."""
-
-    def __init__(self, where: str, value: Any, bounds: _Bounds) -> None:
-        self.constant = self._value = number(where, value, **dataclasses.asdict(bounds))
-        super().__init__(where, int(value) if isinstance(value, Integral) else self._value, bounds)
-
-    def value(self, counts: Counts, rng: np.random.Generator) -> float:
-        return self._value
-
-    def final(self) -> float:
-        return self._value
-
-
-class _Schedule(Parameter):
-    """A curve over one of the counts."""
-
-    def __init__(self, where: str, spec: Mapping[str, Any], bounds: _Bounds, curve: Curve) -> None:
-        super().__init__(where, spec, bounds)
-        self._unit, self._curve = Counts._fields.index(spec["unit"]), curve
-        self._checked(curve.at(0), "begins at")
-        self._checked(curve.end, "ends at", not curve.reached)
-
-    def value(self, counts: Counts, rng: np.random.Generator) -> float:
-        now = int(counts[self._unit])
-        # What is approached may be met in the end: numbers are not exact.
-        return self._checked(self._curve.at(now), f"at {now} {Counts._fields[self._unit]} is", not self._curve.reached)
-
-    def final(self) -> float:
-        return self._curve.end
-
-
-class _Random(Parameter):
-    """A draw from a distribution, independent of all others; one outside of the bounds is the nearest inside."""
-
-    def __init__(self, where: str, spec: Mapping[str, Any], bounds: _Bounds) -> None:
-        super().__init__(where, spec, bounds)
-        if spec["distribution"] == "uniform":
-            if spec["minval"] > spec["maxval"]:
-                refuse(f"{where}['minval']", f"must be at most maxval, got {spec['minval']:g}", spec["minval"])
-            self._checked(spec["minval"], "can be")
-            self._checked(spec["maxval"], "can be")
-        self._checked(self.final(), "has a mean of")
-
-    def value(self, counts: Counts, rng: np.random.Generator) -> float:
-        if self._spec["distribution"] == "uniform":
-            return float(rng.uniform(self._spec["minval"], self._spec["maxval"]))
-        draw = float(rng.normal(self._spec["mean"], self._spec["stddev"]))
-        return self._checked(self._bounds.clip(draw), "is")
-
-    def final(self) -> float:
-        spec = self._spec
-        return float(spec["mean"] if spec["distribution"] == "normal" else (spec["minval"] + spec["maxval"]) / 2)
-
-
-class _OrnsteinUhlenbeck(Parameter):
-    """A random walk that is drawn back to ``mu``, where it begins (Uhlenbeck and Ornstein 1930).
-
-    It goes on outside of the bounds, where its value is the nearest inside.
-    """
-
-    def __init__(self, where: str, spec: Mapping[str, Any], bounds: _Bounds) -> None:
-        super().__init__(where, spec, bounds)
-        self._process = float(spec["mu"])
-        self._checked(self.final(), "has a mean of")
-
-    def value(self, counts: Counts, rng: np.random.Generator) -> float:
-        pull = self._spec["theta"] * (self._spec["mu"] - self._process)
-        process = self._process + pull + self._spec["sigma"] * float(rng.standard_normal())
-        value = self._bounds.clip(abs(process) if self._spec["absolute"] else process)
-        self._checked(value, "is")
-        self._process = process  # not if it was refused
-        return value
-
-    def final(self) -> float:
-        """The mean in the long run; with ``absolute`` that of a folded normal distribution."""
-        mean, theta = float(self._spec["mu"]), float(self._spec["theta"])
-        deviation = float(self._spec["sigma"]) / math.sqrt(1 - (1 - theta) ** 2)
-        if not self._spec["absolute"] or deviation == 0:
-            return abs(mean) if self._spec["absolute"] else mean
-        ratio = mean / deviation
-        return deviation * math.sqrt(2 / math.pi) * math.exp(-(ratio**2) / 2) + mean * math.erf(ratio / math.sqrt(2))
-
-    def state_dict(self) -> State:
-        return {"process": self._process}
-
-    def load_state_dict(self, state: State) -> None:
-        if "process" in state:
+        if self._process is not None and "process" in state:
             self._process = number(f"{self._where}: process", state["process"])
 
 
@@ -190,8 +196,7 @@ def make_parameter(
 
     Args:
         where: its place, for messages and the error's ``argument``: ``"Agent.create: exploration"``.
-        spec: a number; a dictionary with a ``type`` (``constant`` if there is none) and the arguments of that type;
-            or a Parameter, of whose spec a new one is made, with a state of its own.
+        spec: a number, or a dictionary with a ``type`` (``constant`` if there is none) and the arguments of that type.
         at_least: smallest allowed value.
         at_most: largest allowed value.
         above: what all values must be above.
@@ -199,101 +204,121 @@ def make_parameter(
     Raises:
         TensorforceError: the specification is invalid, or is known to leave the bounds; names the key.
     """
-    bounds = _Bounds(at_least, at_most, above)
-    if isinstance(spec, Parameter):
-        spec = spec.spec
-    if not isinstance(spec, Mapping):
-        if isinstance(spec, str | list | tuple) or spec is None:
-            refuse(where, f"must be a number or a dictionary such as {_EXAMPLE}; got {spec!r}", spec)
-        return _Constant(where, spec, bounds)
-    given = {key: value for key, value in spec.items() if key not in ("type", "dtype")}
-    kind = spec.get("type", "constant")
+    bounds = {"at_least": at_least, "at_most": at_most, "above": above}
+    given, kind = {"value": spec}, "constant"
+    if isinstance(spec, Mapping):
+        given = {key: value for key, value in spec.items() if key not in ("type", "dtype")}
+        kind = spec.get("type", "constant")
+    elif isinstance(spec, str | list | tuple) or spec is None:
+        refuse(where, f"must be a number or a dictionary such as {_EXAMPLE}; got {spec!r}", spec)
     if isinstance(kind, str) and kind in DECAYS:
         refuse(f"{where}['type']", f"is {kind!r}, a decay: write type='decaying', decay={kind!r}", kind)
-    return _KINDS[choice(f"{where}['type']", kind, _KINDS)](where, given, bounds)
+    which, arguments, rule = _KINDS[choice(f"{where}['type']", kind, _KINDS)]
+    if which is not None:
+        if which not in given:
+            refuse(f"{where}[{which!r}]", f"is missing: it is one of {', '.join(_CHOICES[which])}", None)
+        own = _CHOICES[which][choice(f"{where}[{which!r}]", given[which], _CHOICES[which])]
+        arguments = (*arguments, Argument(which), *own)
+    values = read_arguments(where, kind, arguments, given)
+    if kind == "constant":
+        value = unboxed(values["value"])
+        end = number(where if value is spec else f"{where}['value']", value, **bounds)
+        return Parameter(where, value if isinstance(value, int) else end, bounds, Rule(lambda *_: end, end))
+    return Parameter(where, {"type": kind, **values}, bounds, rule(where, values))
 
 
 _EXAMPLE: Final = "dict(type='decaying', unit='timesteps', decay='linear', ...)"
 
 
-def _constant(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    value = read_arguments(where, "a constant", (Argument("value"),), given)["value"]
-    return _Constant(f"{where}['value']", value, bounds)
+def _decaying(where: str, given: Mapping[str, Any]) -> Rule:
+    """A decay, subtracted from 1, inverted and scaled, in this order, as far as is asked for."""
+    decay, start = DECAYS[given["decay"]], given["initial_value"]
+    own = {one.name: given[one.name] for one in decay.takes}
+    at = functools.partial(decay.value, start=start, steps=given["decay_steps"], **own)
+    end = at(given["decay_steps"]) if decay.limit is None else decay.limit(start, **own)
+
+    def changed(value: float) -> float:
+        value = 1 - value if given["increasing"] else value
+        if given["inverse"]:
+            value = 1 / value if value else math.inf
+        return value * float(given["scale"])
+
+    def value(counts: Counts, *_: Any) -> float:
+        try:
+            return changed(at(getattr(counts, given["unit"])))
+        except OverflowError:  # on its way to an infinite end
+            return changed(end)
+
+    return Rule(value, changed(end), (changed(at(0)),), is_approached=decay.limit is not None)
 
 
-def _decaying(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    decay = DECAYS[_name(where, given, "decay", DECAYS)]
-    values = read_arguments(where, f"{given['decay']} decay", (*_DECAYING, *decay.takes), given)
-    own = {one.name: values[one.name] for one in decay.takes}
-    curve = decay.curve(values["initial_value"], values["decay_steps"], own)
-    curve = changed(curve, values["increasing"], values["inverse"], values["scale"])
-    return _Schedule(where, {"type": "decaying", **values}, bounds, curve)
-
-
-def _piecewise(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    spec = read_arguments(where, "piecewise_constant", _PIECEWISE, given)
-    boundaries, values = spec["boundaries"], spec["values"]
+def _piecewise(where: str, given: Mapping[str, Any]) -> Rule:
+    boundaries, values = given["boundaries"], given["values"]
     if any(after <= before for before, after in itertools.pairwise(boundaries)):
         refuse(f"{where}['boundaries']", f"must increase, got {boundaries!r}", boundaries)
     if len(values) != len(boundaries) + 1:
         wanted = f"must have {len(boundaries) + 1} numbers, one more than boundaries"
         refuse(f"{where}['values']", f"{wanted}; got {values!r}", values)
-    for index, value in enumerate(values):
-        number(f"{where}['values'][{index}]", value, **dataclasses.asdict(bounds))
-    # At a boundary the value to its left holds.
-    curve = Curve(lambda t: values[bisect.bisect_left(boundaries, t)], values[-1])
-    return _Schedule(where, {"type": "piecewise_constant", **spec}, bounds, curve)
+
+    def value(counts: Counts, *_: Any) -> float:
+        number: float = values[bisect.bisect_left(boundaries, getattr(counts, given["unit"]))]
+        return number  # at a boundary the value to its left
+
+    return Rule(value, values[-1], tuple(values))
 
 
-def _random(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    name = _name(where, given, "distribution", _DISTRIBUTIONS)
-    values = read_arguments(where, name, (Argument("distribution"), *_DISTRIBUTIONS[name]), given)
-    return _Random(where, {"type": "random", **values}, bounds)
+def _random(where: str, given: Mapping[str, Any]) -> Rule:
+    if given["distribution"] == "normal":
+        mean, stddev = given["mean"], given["stddev"]
+        return Rule(lambda _, rng, __: float(rng.normal(mean, stddev)), mean, is_drawn=True)
+    low, high = given["minval"], given["maxval"]
+    if low > high:
+        refuse(f"{where}['minval']", f"must be at most maxval, got {low:g}", low)
+    return Rule(lambda _, rng, __: float(rng.uniform(low, high)), (low + high) / 2, (low, high))
 
 
-def _ornstein_uhlenbeck(where: str, given: Mapping[str, Any], bounds: _Bounds) -> Parameter:
-    values = read_arguments(where, "ornstein_uhlenbeck", _PROCESS, given)
-    return _OrnsteinUhlenbeck(where, {"type": "ornstein_uhlenbeck", **values}, bounds)
+def _ornstein_uhlenbeck(where: str, given: Mapping[str, Any]) -> Rule:
+    """A random walk that is drawn back to ``mu``, where it begins (Uhlenbeck and Ornstein 1930)."""
+    mean, theta, sigma = (float(given[name]) for name in ("mu", "theta", "sigma"))
+
+    def step(_: Counts, rng: np.random.Generator, process: float) -> float:
+        return process + theta * (mean - process) + sigma * float(rng.standard_normal())
+
+    if not given["absolute"]:
+        return Rule(step, mean, is_drawn=True, process=mean)
+    end, deviation = abs(mean), sigma / math.sqrt(1 - (1 - theta) ** 2)
+    if deviation > 0:  # the mean of a folded normal distribution
+        ratio = mean / deviation
+        end = deviation * math.sqrt(2 / math.pi) * math.exp(-(ratio**2) / 2) + mean * math.erf(ratio / math.sqrt(2))
+    return Rule(step, end, is_drawn=True, process=mean, shown=abs)
 
 
-def _name(where: str, given: Mapping[str, Any], key: str, names: Mapping[str, Any]) -> str:
-    if key not in given:
-        refuse(f"{where}[{key!r}]", f"is missing: it is one of {', '.join(names)}", None)
-    return choice(f"{where}[{key!r}]", given[key], names)
-
-
-_KINDS: Final[dict[str, Callable[[str, Mapping[str, Any], _Bounds], Parameter]]] = {
-    "constant": _constant,
-    "decaying": _decaying,
-    "piecewise_constant": _piecewise,
-    "random": _random,
-    "ornstein_uhlenbeck": _ornstein_uhlenbeck,
-}
-
-
-_NUMBER: Final = real()
 _UNIT: Final = Argument("unit", check=one_of(*Counts._fields))
 _DECAYING: Final = (
-    _UNIT,
-    Argument("decay"),
-    Argument("initial_value", check=_NUMBER),
-    Argument("decay_steps", check=whole(1)),
-    Argument("increasing", False, flag),
-    Argument("inverse", False, flag),
-    Argument("scale", 1.0, _NUMBER),
+    *(_UNIT, Argument("initial_value", check=_NUMBER), Argument("decay_steps", check=whole(1))),
+    *(Argument("increasing", False, flag), Argument("inverse", False, flag), Argument("scale", 1.0, _NUMBER)),
 )
 _PIECEWISE: Final = (
-    _UNIT,
-    Argument("boundaries", check=several(whole(0), "integers")),
+    *(_UNIT, Argument("boundaries", check=several(whole(0), "integers"))),
     Argument("values", check=several(_NUMBER, "numbers")),
 )
-_DISTRIBUTIONS: Final = {
-    "normal": (Argument("mean", 0.0, _NUMBER), Argument("stddev", 1.0, real(at_least=0))),
-    "uniform": (Argument("minval", 0.0, _NUMBER), Argument("maxval", 1.0, _NUMBER)),
-}
 _PROCESS: Final = (
-    Argument("theta", 0.15, real(above=0, at_most=1)),
-    Argument("sigma", 0.3, real(at_least=0)),
-    Argument("mu", 0.0, _NUMBER),
-    Argument("absolute", False, flag),
+    *(Argument("theta", 0.15, real(above=0, at_most=1)), Argument("sigma", 0.3, real(at_least=0))),
+    *(Argument("mu", 0.0, _NUMBER), Argument("absolute", False, flag)),
 )
+_CHOICES: Final[Mapping[str, Mapping[str, tuple[Argument, ...]]]] = {
+    "decay": {name: decay.takes for name, decay in DECAYS.items()},
+    "distribution": {
+        "normal": (Argument("mean", 0.0, _NUMBER), Argument("stddev", 1.0, real(at_least=0))),
+        "uniform": (Argument("minval", 0.0, _NUMBER), Argument("maxval", 1.0, _NUMBER)),
+    },
+}
+"""By the argument that chooses: the arguments of each choice."""
+_KINDS: Final[Mapping[str, tuple[str | None, tuple[Argument, ...], Callable[[str, Mapping[str, Any]], Rule]]]] = {
+    "constant": (None, (Argument("value"),), lambda *_: Rule(lambda *_: 0.0, 0.0)),
+    "decaying": ("decay", _DECAYING, _decaying),
+    "piecewise_constant": (None, _PIECEWISE, _piecewise),
+    "random": ("distribution", (), _random),
+    "ornstein_uhlenbeck": (None, _PROCESS, _ornstein_uhlenbeck),
+}
+"""By type: the argument that chooses further ones, if there is one, its arguments, and its rule."""

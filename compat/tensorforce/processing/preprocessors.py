@@ -1,22 +1,110 @@
-"""Preprocessing of states and rewards on the host: once, before they are stored and before the model sees them."""
+"""Preprocessing of states and rewards on the host: once, before they are stored and before the model sees them.
+
+Its layers are the steps of ``common.processing`` by Tensorforce's names and arguments.
+"""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from ....core.protocols import Array, State
-from ...common.processing.pipeline import Pipeline
+from ...common.processing import images, steps
+from ...common.processing.pipeline import Pipeline, deltafier, exponential_normalization, sequence
 from ...common.processing.steps import Numbers, Step
+from ...common.specs.argument_checks import flag, or_false, or_none, several
 from ...common.specs.files import is_file_name, read_file
 from ...common.specs.modules import resolve
+from ...common.specs.tables import Argument, Entry
 from ...common.value_specs import TYPES, ValueSpec
-from ..spaces.errors import known, mapping, refuse, translate_errors
-from .preprocessing_layers import LAYERS, MAKERS
+from ..spaces.errors import known, mapping, number, refuse, translate_errors
+from ..specs import layer_tables
+from ..specs.table_checks import IGNORED, SpecTable, real, whole
+
+LayerMaker = Callable[..., "Step | None"]
+"""From a layer's place, what goes in, and its arguments; None where there is nothing to do."""
+
+
+def clipping(where: str, value: Numbers, upper: float, lower: float | None) -> Step:
+    """Values between ``lower`` (default: minus ``upper``) and ``upper``."""
+    lower = -upper if lower is None else lower
+    if lower > upper:
+        refuse(where, f"must have a lower value of at most the upper one, got {lower:g} and {upper:g}", lower)
+    return steps.clip(where, value, lower, upper)
+
+
+def dropout(where: str, value: Numbers, rate: float) -> None:
+    """Nothing: values are dropped in updates only, and these get what has been preprocessed before."""
+
+
+def image(where: str, value: Numbers, height: int | None, width: int | None, grayscale: Any) -> Step:
+    """An image [height, width, channels] in another size, in shades of grey, or both.
+
+    Resizing averages areas. Of ``height`` and ``width`` one that is None follows from the other and the image's ratio;
+    without both the size stays. ``grayscale``: True for the luma of RGB (ITU-R BT.601), or weights of the channels.
+    """
+    if len(value.shape) != 3:
+        refuse(where, f"takes shapes [height, width, channels], and gets {list(value.shape)}", value)
+    rows, columns, _ = value.shape
+    if height is None:
+        height = rows if width is None else max(1, round(rows * width / columns))
+    if width is None:
+        width = max(1, round(columns * height / rows))
+    if grayscale is False:
+        return images.image_resize(where, value, width, height)
+    weights = images.LUMA if grayscale is True else grayscale
+    grey = images.grayscale(where, value, weights, keep_rank=True)  # first: there is less to resize then
+    resize = images.image_resize(where, grey.out, width, height)
+
+    def function(x: Array) -> Array:
+        y: Array = resize.function(grey.function(x))
+        return y
+
+    return Step(resize.out, function)
+
+
+def _weights(where: str, value: Any) -> bool | list[float]:
+    weights: list[float] = [] if isinstance(value, bool) else several(number, "weights, True or False")(where, value)
+    return value if isinstance(value, bool) else weights
+
+
+_NUMBER: Final = real()
+_AXIS: Final = whole(-32)
+"""Of an axis, of which the batch is none; negative ones count from the end."""
+_SIZE: Final = Argument("height", None, or_none(whole(1)))
+_AXES: Final = Argument("axes", None, or_none(several(whole(0), "axes")))
+
+_LAYERS: Final[dict[str, tuple[LayerMaker, tuple[Argument, ...]]]] = {
+    "activation": (steps.activation, (Argument("nonlinearity", check=layer_tables.activation),)),
+    "clipping": (clipping, (Argument("upper", check=_NUMBER), Argument("lower", None, or_none(_NUMBER)))),
+    "deltafier": (deltafier, (Argument("concatenate", False, or_false(_AXIS)),)),
+    "dropout": (dropout, (Argument("rate", check=real(at_least=0, at_most=0.999)),)),
+    "exponential_normalization": (
+        exponential_normalization,
+        (Argument("decay", 0.999, real(at_least=0, at_most=1)), _AXES),
+    ),
+    "image": (image, (_SIZE, Argument("width", None, _SIZE.check), Argument("grayscale", False, _weights))),
+    "instance_normalization": (steps.instance_normalization, (_AXES,)),
+    "sequence": (
+        sequence,
+        (Argument("length", check=whole(1)), Argument("axis", -1, _AXIS), Argument("concatenate", True, flag)),
+    ),
+}
+MAKERS: Final = {name: maker for name, (maker, _) in _LAYERS.items()}
+"""Functions that make steps, by layer."""
+_OF_NETWORKS: Final = f"it is a layer of networks, and preprocessing takes {', '.join(MAKERS)}"
+LAYERS: Final = SpecTable(
+    "preprocessing layer",
+    {name: Entry(arguments) for name, (_, arguments) in _LAYERS.items()},
+    aliases={"nonlinearity": "activation"},
+    refused=dict.fromkeys(layer_tables.LAYERS.entries.keys() - MAKERS.keys(), _OF_NETWORKS),
+    ignored={"name": None, **IGNORED},
+)
+"""The layers; a ``name`` is allowed and not used."""
 
 REWARD: Final = "reward"
 """The key of what rewards go through."""
@@ -152,16 +240,14 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
     """
     given = mapping(where, {} if spec is None else _from_file(where, spec))
     known(where, given, [*states, *TYPES, REWARD], what="state")
-    layers = {key: _read_layers(f"{where}[{key!r}]", value) for key, value in given.items() if value is not None}
+    layers = {}
+    for key, value in ((key, value) for key, value in given.items() if value is not None):
+        place, own = f"{where}[{key!r}]", _from_file(f"{where}[{key!r}]", value)
+        each = own if isinstance(own, list | tuple) else [own]
+        layers[key] = [resolve(f"{place}[{at}]", one, "layer", {"layer": LAYERS}) for at, one in enumerate(each)]
     return Preprocessing(where, layers, states)
 
 
 def _from_file(where: str, given: Any) -> Any:
     """Read a JSON file, if one is named."""
     return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given
-
-
-def _read_layers(where: str, given: Any) -> list[dict[str, Any]]:
-    given = _from_file(where, given)
-    layers = given if isinstance(given, list | tuple) else [given]
-    return [resolve(f"{where}[{at}]", layer, "layer", {"layer": LAYERS}) for at, layer in enumerate(layers)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...common.value_specs import ValueSpec
 from .errors import as_array, refuse
 from .specs import MASK, Values
 
+_WORDS: Final = {"bool": "bool, or 0 and 1"}
 _KINDS: Final = {"bool": "biuf", "int": "iuf", "float": "fiu"}
 """Kinds of NumPy dtypes that are taken for a type; for ints only whole numbers, for bools only 0 and 1."""
 ENDINGS: Final = (0, 1, 2)
@@ -29,25 +30,31 @@ class StateReader:
 
     def __init__(self, states: Values, actions: Values) -> None:
         self._states = states
-        self._masked = {f"{name}{MASK}": spec for name, spec in actions.flat.items() if spec.type == "int"}
-        self._full = {name: np.ones(spec.mask.shape, np.bool_) for name, spec in self._masked.items()}
+        self._masks = {
+            f"{name}{MASK}": ValueSpec("", "bool", spec.mask.shape)
+            for name, spec in actions.flat.items()
+            if spec.type == "int"
+        }
+        self._full = {name: np.ones(spec.shape, np.bool_) for name, spec in self._masks.items()}
         for mask in self._full.values():
             mask.flags.writeable = False
         self._only = next(iter(states.flat.values())) if states.single else None
 
     def __call__(self, where: str, states: Any) -> dict[str, Array]:
-        """Arrays of their own by flat name, without a batch axis.
+        """Arrays of their own by flat name, without a batch axis; every row of a mask has a legal action.
 
         Raises:
             TensorforceError: an entry is missing, unknown, of another type or shape, out of range or not finite.
         """
         if self._only is not None and not isinstance(states, Mapping):
             return {"state": value(where, "state", states, self._only), **self._full}
-        given = _entries(where, states, self._states, self._masked)
+        given = _entries(where, states, self._states, self._masks)
         found = self._full | {name: value(where, name, given[name], spec) for name, spec in self._states.flat.items()}
-        for name, spec in self._masked.items():
+        for name, spec in self._masks.items():
             if given.get(name) is not None:
-                found[name] = read_mask(where, name, given[name], spec)
+                found[name] = mask = value(where, name, given[name], spec)
+                if not mask.any(-1).all():
+                    refuse(f"{where}: states[{name!r}]", "allows no action: at least one must be True", given[name])
         return found
 
 
@@ -59,20 +66,16 @@ def _entries(
     Raises:
         TensorforceError: they are no dictionary, or an entry is missing or unknown.
     """
-
-    def wrong(problem: str, value: Any, then: str = "") -> NoReturn:
-        wanted = ", ".join([*values.flat, *(f"{name} (optional)" for name in sorted(optional))])
-        refuse(f"{where}: {values.kind}", f"{problem} {wanted}{then}", value)
-
+    place, wanted = f"{where}: {values.kind}", ", ".join([*values.flat, *(f"{n} (optional)" for n in sorted(optional))])
     if not isinstance(given, Mapping):
-        wrong("must be a dictionary with", given, f"; got {shortened(given)}")
+        refuse(place, f"must be a dictionary with {wanted}; got {shortened(given)}", given)
     found = dict(_flattened(given, {*values.flat, *optional}))
     for name in values.flat:
         if name not in found and not partial:
-            wrong(f"has no {name!r}; it needs", given)
+            refuse(place, f"has no {name!r}; it needs {wanted}", given)
     for name in found:
         if name not in values.flat and name not in optional:
-            wrong(f"has the unknown entry {name!r}; it takes", name)
+            refuse(place, f"has the unknown entry {name!r}; it takes {wanted}", name)
     return found
 
 
@@ -82,30 +85,20 @@ def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "state
     Raises:
         TensorforceError: it is not of the spec.
     """
-    array = given if isinstance(given, np.ndarray) else _array(where, what, name, given)
-    kind = array.dtype.kind
+    array = given if isinstance(given, np.ndarray) else as_array(_place(where, what, name), given)
+    kind, problem = array.dtype.kind, ""
     if kind not in _KINDS[spec.type] or (kind != "b" and spec.type != "float" and not _is_exact(array, spec.type)):
-        _refuse(where, what, name, f"must be {spec.type}, got {array.dtype} {shortened(given)}", given)
-    if array.shape != spec.shape:
-        _refuse(where, what, name, f"must have the shape {spec.shape}, got {array.shape}", given)
-    if spec.type == "int":
+        problem = f"must be {_WORDS.get(spec.type, spec.type)}, got {array.dtype} {shortened(given)}"
+    elif array.shape != spec.shape:
+        problem = f"must have the shape {spec.shape}, got {array.shape}"
+    elif spec.type == "int":
         if array.size and (array.min() < 0 or array.max() >= (spec.num_values or 0)):
-            _refuse(where, what, name, f"must be in 0 .. {(spec.num_values or 0) - 1}, got {shortened(given)}", given)
+            problem = f"must be in 0 .. {(spec.num_values or 0) - 1}, got {shortened(given)}"
     elif spec.type == "float" and not (all_finite(array) if array.dtype.itemsize <= 4 else _is_float32(array)):
-        _refuse(where, what, name, f"must be finite as float32, got {shortened(given)}", given)
+        problem = f"must be finite as float32, got {shortened(given)}"
+    if problem:
+        refuse(_place(where, what, name), problem, given)
     return np.array(array, spec.dtype)
-
-
-def read_mask(where: str, name: str, given: Any, spec: ValueSpec) -> Array:
-    """A mask of an int action, bool [*shape, num_values]; every row has a legal action."""
-    array = given if isinstance(given, np.ndarray) else _array(where, "states", name, given)
-    if array.dtype.kind not in _KINDS["bool"] or not _is_exact(array, "bool"):
-        _refuse(where, "states", name, f"must be bool, or 0 and 1, got {array.dtype} {shortened(given)}", given)
-    if array.shape != spec.mask.shape:
-        _refuse(where, "states", name, f"must have the shape {spec.mask.shape}, got {array.shape}", given)
-    if not array.any(-1).all():
-        _refuse(where, "states", name, "allows no action: at least one must be True", given)
-    return np.array(array, np.bool_)
 
 
 def read_actions(
@@ -133,7 +126,8 @@ def read_actions(
         if bounded and spec.min_value is not None and spec.max_value is not None:
             low, high = np.float32(spec.min_value), np.float32(spec.max_value)
             if (array < low).any() or (array > high).any():
-                _refuse(where, "actions", name, f"must be within {low:g} .. {high:g}, got {shortened(array)}", array)
+                problem = f"must be within {low:g} .. {high:g}, got {shortened(array)}"
+                refuse(_place(where, "actions", name), problem, array)
     return found
 
 
@@ -180,13 +174,10 @@ def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec | Array
     if not isinstance(given, Mapping) or set(given) != set(specs):
         problem = f"must be a dictionary with {', '.join(specs)}, got {shortened(given)}"
         refuse(f"{where}: internals", problem, given)
-    found = {}
-    for name, spec in specs.items():
-        array = _array(where, "internals", name, given[name])
-        if array.dtype.kind not in "fiu" or array.shape != spec.shape or not np.isfinite(array).all():
-            refuse(f"{where}: internals[{name!r}]", f"must be finite floats of shape {spec.shape}", given[name])
-        found[name] = array.astype(spec.dtype)
-    return found
+    return {
+        name: value(where, name, given[name], ValueSpec(name, "float", tuple(spec.shape)), "internals")
+        for name, spec in specs.items()
+    }
 
 
 def read_batch_of_internals(
@@ -210,15 +201,18 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
     """
     if type(given) is int and 0 <= given < lanes:  # at every timestep
         return [given], True
-    single = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    chosen = [given] if single else _list(where, given)
+
+    def is_index(one: Any) -> bool:
+        return isinstance(one, int | np.integer) and not isinstance(one, bool)
+
+    single = is_index(given)
+    if not single and not _is_list(given):
+        refuse(f"{where}: parallel", f"must be an index or several, got {shortened(given)}", given)
+    chosen = [given] if single else list(given)
     for index in chosen:
-        if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < lanes:
-            refuse(
-                f"{where}: parallel",
-                f"must be in 0 .. {lanes - 1} (parallel_interactions is {lanes}), got {index!r}",
-                given,
-            )
+        if not is_index(index) or not 0 <= index < lanes:
+            problem = f"must be in 0 .. {lanes - 1} (parallel_interactions is {lanes}), got {index!r}"
+            refuse(f"{where}: parallel", problem, given)
     if not chosen or len(set(map(int, chosen))) < len(chosen):
         refuse(f"{where}: parallel", f"must name different indices, at least one; got {shortened(given)}", given)
     return [int(index) for index in chosen], single
@@ -226,27 +220,18 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
 
 def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
     """One entry for each of several parallel indices."""
-    if isinstance(given, Mapping | str) or not _is_list(given):
-        refuse(
-            f"{where}: {what}",
-            f"must be a list with an entry for each of {number} parallel indices, got {shortened(given)}",
-            given,
-        )
+    if not _is_list(given):
+        problem = f"must be a list with an entry for each of {number} parallel indices, got {shortened(given)}"
+        refuse(f"{where}: {what}", problem, given)
     entries = list(given)
     if len(entries) != number:
         refuse(f"{where}: {what}", f"must have {number} entries, as parallel has; got {len(entries)}", given)
     return entries
 
 
-def _list(where: str, given: Any) -> list[Any]:
-    if isinstance(given, str | bytes | Mapping) or not _is_list(given):
-        refuse(f"{where}: parallel", f"must be an index or several, got {shortened(given)}", given)
-    return list(given)
-
-
 def _is_list(given: Any) -> bool:
     """Has it entries? A NumPy array without axes only looks as if it had."""
-    return isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+    return isinstance(given, Iterable) and not isinstance(given, Mapping | str) and getattr(given, "ndim", 1) > 0
 
 
 def _is_exact(array: Array, kind: str) -> bool:
@@ -271,16 +256,8 @@ def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iter
             yield name, part
 
 
-def _array(where: str, what: str, name: str, given: Any) -> Array:
-    return as_array(f"{where}: {what}{_entry(name)}", given)
-
-
-def _refuse(where: str, what: str, name: str, problem: str, given: Any) -> None:
-    refuse(f"{where}: {what}{_entry(name)}", problem, given)
-
-
-def _entry(name: str) -> str:
-    return "" if name in ("state", "action") else f"[{name!r}]"
+def _place(where: str, what: str, name: str) -> str:
+    return f"{where}: {what}" + ("" if name in ("state", "action") else f"[{name!r}]")
 
 
 Converter = Callable[[Mapping[str, Array]], Any]

@@ -19,6 +19,7 @@ RESERVED: Final = frozenset(
     )
 )
 """Names that neither states nor actions of a dictionary may have."""
+_EXAMPLES: Final = {"states": "dict(type='float', shape=(4,))", "actions": "dict(type='int', num_values=2)"}
 MASK: Final = "_mask"
 """Suffix of the name of an int action's mask."""
 
@@ -69,9 +70,7 @@ def read_values(where: str, spec: Any, kind: str) -> Values:
     if isinstance(spec, Values):
         spec = spec.to_json()
     if not isinstance(spec, Mapping) or not spec:
-        refuse(
-            f"{where}: {kind}", f"must be a specification, a dictionary such as {_example(kind)}; got {spec!r}", spec
-        )
+        refuse(f"{where}: {kind}", f"must be a specification, such as {_EXAMPLES[kind]}; got {spec!r}", spec)
     flat: dict[str, ValueSpec] = {}
     nest = _read(where, spec, kind, "", flat)
     return Values(kind, nest, dict(sorted(flat.items())))
@@ -92,8 +91,9 @@ def check_together(where: str, states: Values, actions: Values) -> None:
 def _read(where: str, spec: Any, kind: str, name: str, flat: dict[str, ValueSpec]) -> Nest:
     place = f"{where}: {kind}" + (f"[{name!r}]" if name else "")
     if not isinstance(spec, Mapping) or not spec or not all(isinstance(key, str) for key in spec):
-        refuse(place, f"must be a dictionary, such as {_example(kind)}; got {spec!r}", spec)
-    if _is_atomic(spec):
+        refuse(place, f"must be a dictionary, such as {_EXAMPLES[kind]}; got {spec!r}", spec)
+    is_atomic = isinstance(spec.get("type"), str) or ("shape" in spec and not isinstance(spec["shape"], Mapping))
+    if is_atomic:
         found = _value(place, spec, kind, name or kind.removesuffix("s"))
         flat[found.name] = found
         return found
@@ -107,10 +107,6 @@ def _read(where: str, spec: Any, kind: str, name: str, flat: dict[str, ValueSpec
     return nest
 
 
-def _is_atomic(spec: Mapping[str, Any]) -> bool:
-    return isinstance(spec.get("type"), str) or ("shape" in spec and not isinstance(spec["shape"], Mapping))
-
-
 def _value(place: str, spec: Mapping[str, Any], kind: str, name: str) -> ValueSpec:
     known(place, spec, _KEYS, what="key")
     kind_of = spec.get("type", "float" if kind == "states" else None)
@@ -121,15 +117,10 @@ def _value(place: str, spec: Mapping[str, Any], kind: str, name: str) -> ValueSp
         refuse(place, f"has the type {kind_of!r}; it must be bool, int or float", kind_of)
     if "shape" not in spec and kind == "states":
         refuse(place, f"needs a shape, such as (4,) or () for a number; got {dict(spec)!r}", None)
-    shape = _shape(place, spec.get("shape", ()))
-    values = _num_values(place, spec, type_)
-    low, high = _bounds(place, spec, type_)
-    return ValueSpec(name, type_, shape, values, low, high)
-
-
-def _shape(place: str, shape: Any) -> tuple[int, ...]:
+    shape = spec.get("shape", ())
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
-    return tuple(integer(f"{place}['shape']", size, at_least=1) for size in sizes)
+    shape = tuple(integer(f"{place}['shape']", size, at_least=1) for size in sizes)
+    return ValueSpec(name, type_, shape, _num_values(place, spec, type_), *_bounds(place, spec, type_))
 
 
 def _num_values(place: str, spec: Mapping[str, Any], type_: str) -> int | None:
@@ -164,7 +155,3 @@ def _nested(nest: Nest, flat: Mapping[str, Any]) -> Any:
     if isinstance(nest, ValueSpec):
         return flat[nest.name]
     return {key: _nested(part, flat) for key, part in nest.items()}
-
-
-def _example(kind: str) -> str:
-    return "dict(type='float', shape=(4,))" if kind == "states" else "dict(type='int', num_values=2)"

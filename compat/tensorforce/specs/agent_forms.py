@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
@@ -14,8 +14,76 @@ from .table_checks import EPISODE, PARAMETERS, parameter
 Values = Mapping[str, Any]
 """The checked arguments of an agent."""
 _TARGET: Final = "synchronization"
-_VALUE_OF_BEST: Final = {"infer_state_value": "action-values"}
-"""A state's value is that of its best action."""
+
+
+# -- the named agents -------------------------------------------------------------------------------------------------
+
+
+def _named(kind: str, values: Values, critic: str) -> dict[str, Any]:
+    """A named agent's arguments as those of the generic one; ``critic`` is what its baseline is called."""
+    is_episodic, is_dqn, is_dpg = kind in ("ppo", "vpg", "trpo"), kind.endswith("dqn"), kind == "dpg"
+    has_critic = not is_dqn and values[f"{critic}_network"] is not None
+    estimate = "late" if is_dqn or is_dpg else "early" if has_critic else False
+    of_actions = is_dpg or bool(values.get("state_action_value"))
+    adam = {"type": "adam", "learning_rate": values["learning_rate"]}
+    found: dict[str, Any] = {
+        "memory": {"type": "replay" if is_dqn or is_dpg else "recent", "capacity": values["memory"]},
+        "update": {
+            "unit": "episodes" if is_episodic else "timesteps",
+            "batch_size": values["batch_size"],
+            "frequency": values["update_frequency"],
+            "start": values.get("start_updating") or 0,
+        },
+        "policy": {"network": values["network"], "use_beta_distribution": values.get("use_beta_distribution", True)},
+        "objective": {"type": "policy_gradient"},
+        "optimizer": adam,
+        "reward_estimation": {
+            "horizon": EPISODE if is_episodic else values["horizon"],
+            "discount": values["discount"],
+            "estimate_terminal": values["estimate_terminal"],
+            "estimate_horizon": estimate,
+            "estimate_actions": of_actions,
+            "estimate_advantage": kind == "a2c" or (is_episodic and has_critic),
+        },
+        **_critic(values, critic, "action" if of_actions else "state", has_critic=has_critic),
+    }
+    if kind == "ppo":
+        clipping = {"ratio_based": True, "clipping_value": values["likelihood_ratio_clipping"]}
+        step = {"type": "subsampling_step", "optimizer": adam, "fraction": values["subsampling_fraction"]}
+        found["objective"] |= clipping
+        found["optimizer"] = {"type": "multi_step", "optimizer": step, "num_steps": values["optimization_steps"]}
+    elif kind == "trpo":  # whose learning rate is the KL divergence
+        found["objective"]["ratio_based"] = True
+        found["optimizer"] = {"type": "optimizing_step", "optimizer": {**adam, "type": "natural_gradient"}}
+    elif is_dpg:
+        found["objective"] = {"type": "deterministic_policy_gradient"}
+    elif is_dqn:
+        found["policy"]["infer_state_value"] = "action-values"  # a state's value is that of its best action
+        found["objective"] = {"type": "value", "value": "action", "huber_loss": values["huber_loss"]}
+        names = {"sync_frequency": "target_sync_frequency", "update_weight": "target_update_weight"}
+        target = {"type": _TARGET, **{ours: values[theirs] for ours, theirs in names.items()}}
+        found |= {"baseline_policy": found["policy"], "baseline_optimizer": target}
+    return found
+
+
+def _critic(values: Values, name: str, value: str, *, has_critic: bool) -> dict[str, Any]:
+    """A network that estimates the values of states or actions, with an optimizer or a share in the policy's loss."""
+    optimizer, place = values.get(f"{name}_optimizer"), f"{WHERE}: {name}_optimizer"
+    if not has_critic:
+        if optimizer is not None:
+            refuse(place, f"needs {name}_network, which is not given; got {shortened(optimizer)}", optimizer)
+        return dict.fromkeys(("baseline_policy", "baseline_objective", "baseline_optimizer"))
+    if optimizer is None:
+        refuse(place, f"is missing: {name}_network needs an optimizer, or a number, its weight in the loss", None)
+    return {
+        # No action has a value under a beta distribution.
+        "baseline_policy": {"network": values[f"{name}_network"], "use_beta_distribution": False},
+        "baseline_objective": {"type": "value", "value": value},
+        "baseline_optimizer": optimizer,
+    }
+
+
+# -- the generic agent ------------------------------------------------------------------------------------------------
 
 
 def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
@@ -29,154 +97,17 @@ def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
     Raises:
         TensorforceError: an argument is invalid, or does not go together with another one.
     """
-    if kind == "tensorforce":
-        return _generic(values, ignored, "baseline")
+
+    def part(name: str, table: str = "") -> Any:
+        return resolve(f"{WHERE}: {name}", values[name], table or name, ignored)
+
     critic = "critic" if "critic_network" in values else "baseline"
-    given = {**values, "network": resolve(f"{WHERE}: network", values["network"], "network", ignored)}
-    if given.get(f"{critic}_network") is not None or kind in ("a2c", "ac", "dpg"):
-        name = f"{critic}_network"
-        given[name] = resolve(f"{WHERE}: {name}", given[name], "network", ignored)
-    return _generic(_NAMED[kind](given), ignored, critic)
-
-
-# -- the named agents -------------------------------------------------------------------------------------------------
-
-
-def _ppo(values: Values) -> dict[str, Any]:
-    """Proximal policy optimisation."""
-    inner = {"type": "subsampling_step", "optimizer": _adam(values), "fraction": values["subsampling_fraction"]}
-    optimizer = {"type": "multi_step", "optimizer": inner, "num_steps": values["optimization_steps"]}
-    return _episodic(values, optimizer, ratio_based=True, clipping_value=values["likelihood_ratio_clipping"])
-
-
-def _vpg(values: Values) -> dict[str, Any]:
-    """Vanilla policy gradient."""
-    return _episodic(values, _adam(values))
-
-
-def _trpo(values: Values) -> dict[str, Any]:
-    """Trust region policy optimisation: the learning rate is the KL divergence."""
-    inner = {"type": "natural_gradient", "learning_rate": values["learning_rate"]}
-    return _episodic(values, {"type": "optimizing_step", "optimizer": inner}, ratio_based=True)
-
-
-def _a2c(values: Values) -> dict[str, Any]:
-    """A critic's value is subtracted from the return."""
-    return _ac(values, advantage=True)
-
-
-def _ac(values: Values, *, advantage: bool = False) -> dict[str, Any]:
-    """A critic's value continues the return."""
-    of_actions = values["state_action_value"]
-    return {
-        **_common(values, "timesteps", "recent", "early", estimate_actions=of_actions, estimate_advantage=advantage),
-        **_critic(values, "critic", "action" if of_actions else "state"),
-        "objective": {"type": "policy_gradient"},
-    }
-
-
-def _dqn(values: Values) -> dict[str, Any]:
-    """DQN, with or without dueling heads and the double estimate: a target network follows the policy."""
-    common = _common(values, "timesteps", "replay", "late")
-    policy = {**common["policy"], **_VALUE_OF_BEST}
-    target = {"sync_frequency": values["target_sync_frequency"], "update_weight": values["target_update_weight"]}
-    return {
-        **common,
-        "policy": policy,
-        "objective": {"type": "value", "value": "action", "huber_loss": values["huber_loss"]},
-        "baseline_policy": policy,
-        "baseline_optimizer": {"type": _TARGET, **target},
-    }
-
-
-def _dpg(values: Values) -> dict[str, Any]:
-    """Deterministic policy gradient."""
-    return {
-        **_common(values, "timesteps", "replay", "late", estimate_actions=True),
-        **_critic(values, "critic", "action"),
-        "objective": {"type": "deterministic_policy_gradient"},
-    }
-
-
-def _episodic(values: Values, optimizer: dict[str, Any], **objective: Any) -> dict[str, Any]:
-    """PPO, VPG and TRPO: whole episodes, and a critic if its network is given."""
-    name = "critic" if "critic_network" in values else "baseline"
-    given = {**values, "horizon": EPISODE}
-    has_critic = values[f"{name}_network"] is not None
-    if not has_critic and values[f"{name}_optimizer"] is not None:
-        value = values[f"{name}_optimizer"]
-        refuse(f"{WHERE}: {name}_optimizer", f"needs {name}_network, which is not given; got {shortened(value)}", value)
-    return {
-        **_common(given, "episodes", "recent", "early" if has_critic else False, estimate_advantage=has_critic),
-        **(_critic(values, name, "state") if has_critic else {}),
-        "objective": {"type": "policy_gradient", **objective},
-        "optimizer": optimizer,
-    }
-
-
-def _common(values: Values, unit: str, memory: str, estimate_horizon: Any, **flags: bool) -> dict[str, Any]:
-    start = values.get("start_updating") or 0
-    update = {"unit": unit, "batch_size": values["batch_size"], "frequency": values["update_frequency"], "start": start}
-    estimation = {name: values[name] for name in ("horizon", "discount", "estimate_terminal")}
-    none = dict.fromkeys(("baseline_policy", "baseline_objective", "baseline_optimizer"))
-    return {
-        **none,
-        "memory": {"type": memory, "capacity": values["memory"]},
-        "update": update,
-        "policy": {"network": values["network"], "use_beta_distribution": values.get("use_beta_distribution", True)},
-        "optimizer": _adam(values),
-        "reward_estimation": {
-            **estimation,
-            "estimate_horizon": estimate_horizon,
-            "estimate_advantage": False,
-            **flags,
-        },
-    }
-
-
-def _critic(values: Values, name: str, value: str) -> dict[str, Any]:
-    """A network that estimates the values of states or actions, with an optimizer or a share in the policy's loss."""
-    optimizer = values[f"{name}_optimizer"]
-    if optimizer is None:
-        problem = f"is missing: {name}_network needs an optimizer, or a number, its weight in the loss"
-        refuse(f"{WHERE}: {name}_optimizer", problem, None)
-    return {
-        # No action has a value under a beta distribution.
-        "baseline_policy": {"network": values[f"{name}_network"], "use_beta_distribution": False},
-        "baseline_objective": {"type": "value", "value": value},
-        "baseline_optimizer": optimizer,
-    }
-
-
-def _adam(values: Values) -> dict[str, Any]:
-    return {"type": "adam", "learning_rate": values["learning_rate"]}
-
-
-_NAMED: Final[Mapping[str, Callable[[Values], dict[str, Any]]]] = {
-    "ppo": _ppo,
-    "vpg": _vpg,
-    "trpo": _trpo,
-    "a2c": _a2c,
-    "ac": _ac,
-    "dqn": _dqn,
-    "double_dqn": _dqn,
-    "dueling_dqn": _dqn,
-    "dpg": _dpg,
-}
-"""By key: from an agent's checked arguments to those of the generic one."""
-
-
-# -- the generic agent ------------------------------------------------------------------------------------------------
-
-
-def _generic(values: Values, ignored: list[str], critic: str) -> dict[str, Any]:
-    """The parts, of the agent whose arguments are the parts; ``critic`` is what its baseline was called."""
-
-    def part(name: str) -> Any:
-        return resolve(f"{WHERE}: {name}", values[name], name, ignored)
-
-    objective = part("objective")
-    estimation = part("reward_estimation")
+    if kind != "tensorforce":
+        values = {**values, "network": part("network", "network")}
+        if values.get(f"{critic}_network") is not None or kind in ("a2c", "ac", "dpg"):
+            values[f"{critic}_network"] = part(f"{critic}_network", "network")
+        values = _named(kind, values, critic)
+    objective, estimation = part("objective"), part("reward_estimation")
     baseline = _baseline(values, objective, ignored, critic)
     if estimation["estimate_horizon"] is None:
         estimation["estimate_horizon"] = "late" if baseline is not None else False
@@ -216,7 +147,12 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
     if target and (policy is None or loss is not None):
         refuse(place, "copies the policy: it needs a baseline_policy, and no baseline_objective", optimizer)
     if target:
-        _check_copy(values)
+        copy = resolve(f"{WHERE}: baseline_policy", policy, "policy", [])
+        own_policy = resolve(f"{WHERE}: policy", values["policy"], "policy", [])
+        for name in ("network", "distributions", "use_beta_distribution"):
+            if own_policy[name] != copy[name]:
+                problem = f"must be the policy's, {shortened(own_policy[name])}, because synchronization copies that"
+                refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
     if loss is not None:
         loss = resolve(f"{WHERE}: baseline_objective", loss, "objective", ignored)
         weight = 1.0 if own is None and weight is None else weight
@@ -225,15 +161,6 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
     if policy is not None:
         policy = _policy("baseline_policy", policy, loss, ignored)
     return {"policy": policy, "objective": loss, "optimizer": own, "weight": weight}
-
-
-def _check_copy(values: Values) -> None:
-    """Refuse copies with another network or distributions."""
-    policy, copy = (resolve(f"{WHERE}: {name}", values[name], "policy", []) for name in ("policy", "baseline_policy"))
-    for name in ("network", "distributions", "use_beta_distribution"):
-        if policy[name] != copy[name]:
-            problem = f"must be the policy's, {shortened(policy[name])}, because synchronization copies that"
-            refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
 
 
 def _optimizer_or_weight(place: str, value: Any, ignored: list[str]) -> tuple[dict[str, Any] | None, Any]:

@@ -17,10 +17,6 @@ WHERE: Final = "Agent.create"
 """Beginning of messages."""
 
 
-def _buffer_observe(where: str, value: Any) -> Any:
-    return value if isinstance(value, bool) else integer(where, value, at_least=1)
-
-
 _RATE: Final = parameter(at_least=0)
 _STATES_ACTIONS: Final = (Argument("states"), Argument("actions"))
 _LIMIT: Final = Argument("max_episode_timesteps", None, or_none(whole(1)))
@@ -68,7 +64,7 @@ _LEARNING: Final = (
     Argument("device", None),
     Argument("parallel_interactions", 1, whole(1)),
 )
-_BUFFER: Final = Argument("buffer_observe", True, _buffer_observe)
+_BUFFER: Final = Argument("buffer_observe", True)
 _FILES: Final = tuple(Argument(name, None) for name in ("execution", "saver", "summarizer", "recorder", "config"))
 _TAIL: Final = (*_LEARNING, _SEED, *_FILES)
 
@@ -156,14 +152,29 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
     for name in kwargs:
         if name in given:
             refuse(f"{WHERE}: {name}", "is given twice, by position and by name", kwargs[name])
-    _refuse_06(kind, kwargs, names)
+    for name in _FROM_06.keys() & kwargs.keys() - set(names):
+        wanted = _FROM_06[name]
+        if name in {"baseline", "critic"}:
+            wanted = next((critic for critic in _CRITICS if critic in names), "")
+        what = f"here it is {wanted}" if wanted in names else f"{kind} has nothing like it"
+        problem = f"{WHERE} of {kind} takes no argument {name!r}, which is Tensorforce 0.6's: {what}"
+        raise TensorforceError(problem, name, kwargs[name])
     known(f"{WHERE} of {kind}", kwargs, names)
     given |= kwargs
     values = {argument.name: given.get(argument.name, argument.default) for argument in arguments}
     for argument in arguments:
         if argument.default is REQUIRED and (values[argument.name] is REQUIRED or values[argument.name] is None):
             refuse(f"{WHERE}: {argument.name}", f"is missing: {kind} needs it", None)
-    _warn_of_ignored(kind, values)
+    buffered = values.get("buffer_observe", True)
+    if not isinstance(buffered, bool):
+        buffered = integer(f"{WHERE}: buffer_observe", buffered, at_least=1)
+        if values["parallel_interactions"] != 1:
+            problem = f"must be True or False with several parallel interactions, got {buffered}"
+            refuse(f"{WHERE}: buffer_observe", problem, buffered)
+    defaults = {argument.name: argument.default for argument in arguments}
+    found = [name for name in IGNORED if name in values and values[name] is not defaults[name]]
+    if found:
+        warnings.warn(f"{WHERE}: {', '.join(found)} has no effect in axonrl", UserWarning, stacklevel=2)
     return values
 
 
@@ -189,27 +200,3 @@ def to_json_or_none(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         return {key: as_json(key, value) for key, value in values.items()}
     except ArgumentError:
         return None
-
-
-def _refuse_06(kind: str, kwargs: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in kwargs:
-        if name in names or name not in _FROM_06:
-            continue
-        wanted = _FROM_06[name]
-        if name in {"baseline", "critic"}:
-            wanted = next((critic for critic in _CRITICS if critic in names), "")
-        what = f"here it is {wanted}" if wanted in names else f"{kind} has nothing like it"
-        problem = f"{WHERE} of {kind} takes no argument {name!r}, which is Tensorforce 0.6's: {what}"
-        raise TensorforceError(problem, name, kwargs[name])
-
-
-def _warn_of_ignored(kind: str, values: Mapping[str, Any]) -> None:
-    if "buffer_observe" in values:
-        buffered = _buffer_observe(f"{WHERE}: buffer_observe", values["buffer_observe"])
-        if not isinstance(buffered, bool) and values["parallel_interactions"] != 1:
-            problem = f"must be True or False with several parallel interactions, got {buffered}"
-            refuse(f"{WHERE}: buffer_observe", problem, buffered)
-    defaults = {argument.name: argument.default for argument in AGENTS[kind].arguments}
-    found = [name for name in IGNORED if name in values and values[name] is not defaults[name]]
-    if found:
-        warnings.warn(f"{WHERE}: {', '.join(found)} has no effect in axonrl", UserWarning, stacklevel=3)

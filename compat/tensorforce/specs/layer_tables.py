@@ -7,7 +7,7 @@ from typing import Any, Final
 from ...common.processing.steps import ACTIVATIONS
 from ...common.specs.argument_checks import flag, one_of, one_or_several, or_none, several, text
 from ...common.specs.files import imported
-from ...common.specs.tables import ABSENT, Argument, Entry
+from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import refuse
 from .table_checks import IGNORED, SpecTable, real, whole
 
@@ -33,18 +33,17 @@ def _keras_layer(where: str, value: Any) -> Any:
     return layer
 
 
-def _shape(where: str, value: Any) -> list[int]:
-    sizes = one_or_several(whole(1))(where, value)
-    return sizes if isinstance(sizes, list) else [sizes]
+def _listed(check: Check) -> Check:
+    """A list of one value or more; one stands for a list of it."""
 
+    def check_all(where: str, value: Any) -> list[Any]:
+        values = one_or_several(check)(where, value)
+        values = values if isinstance(values, list) else [values]
+        if not values:
+            refuse(where, "must have at least one entry", value)
+        return values
 
-def _tensors(where: str, value: Any) -> list[str]:
-    """Names of registered tensors, or of states; ``*`` is the layer's input."""
-    names = one_or_several(text)(where, value)
-    names = names if isinstance(names, list) else [names]
-    if not names:
-        refuse(where, "must name at least one tensor", value)
-    return names
+    return check_all
 
 
 def _even_size(where: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +125,7 @@ _ENTRIES: Final = {
         )
     ),
     "flatten": Entry(),
-    "reshape": Entry((Argument("shape", check=_shape),)),
+    "reshape": Entry((Argument("shape", check=_listed(whole(1))),)),
     "pooling": Entry((Argument("reduction", check=one_of("concat", "max", "mean", "product", "sum")),)),
     "pool1d": _pool(1),
     "pool2d": _pool(2),
@@ -139,7 +138,7 @@ _ENTRIES: Final = {
     "register": Entry((Argument("tensor", check=text),)),
     "retrieve": Entry(
         (
-            Argument("tensors", check=_tensors),
+            Argument("tensors", check=_listed(text)),
             Argument("aggregation", "concat", one_of("concat", "product", "stack", "sum")),
             Argument("axis", 0, whole(0)),
         )

@@ -13,15 +13,16 @@ from ..spaces.specs import Values
 from .agent_forms import parts_of
 from .agent_tables import TABLES
 from .arguments import WHERE, checked
-from .estimates import check_values
 from .modules import kinds
-from .table_checks import EPISODE
+from .table_checks import EPISODE, ParameterCheck
 
 _DQN: Final = ("dqn", "double_dqn", "dueling_dqn")
 _COMMON: Final = ("preprocessing", "exploration", "variable_noise", "l2_regularization", "entropy_regularization")
 _REGULARIZATIONS: Final = ("l2_regularization", "entropy_regularization")
 _TYPE_OF: Final = {"bernoulli": "bool", "categorical": "int", "gaussian": "float", "beta": "float"}
 """Of actions, by distribution."""
+_LEARNED: Final = "give a baseline_objective, such as dict(type='value', value='state')"
+_CRITIC: Final = "give a baseline_policy, and a baseline_objective with value='action'"
 
 
 def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dict[str, Any]:
@@ -51,11 +52,13 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
         "double": kind == "double_dqn",
     }
     _check_actions(kind, form, actions)
-    check_values(form)
+    _check_values(form)
     _complete_policies(form, actions)
     form["exploration"] = _exploration(form["exploration"], actions)
     _check_episodes(form, values)
-    _check_memory(form, values["max_episode_timesteps"])
+    least, capacity = least_capacity(form, values["max_episode_timesteps"]), form["memory"]["capacity"]
+    if capacity is not None and capacity < least:
+        refuse(f"{WHERE}: memory", f"must hold at least {least} timesteps for this update, got {capacity}", capacity)
     if ignored:
         warnings.warn(f"{WHERE}: {', '.join(ignored)} has no effect in axonrl", UserWarning, stacklevel=2)
     if kind in _DQN and form["exploration"] == 0.0:
@@ -64,19 +67,17 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
     return form
 
 
-def fed(form: Mapping[str, Any]) -> list[str]:
-    """Paths of the numbers in a normal form that an update is fed with, sorted: ``"optimizer/learning_rate"``."""
-    paths = [*_fed(form["optimizer"], "optimizer", "optimizer"), *_fed(form["objective"], "objective", "objective")]
-    paths += _REGULARIZATIONS
-    baseline = form["baseline"]
-    if baseline is not None:
-        if baseline["optimizer"] is not None:
-            paths += _fed(baseline["optimizer"], "baseline_optimizer", "baseline/optimizer")
-        if baseline["objective"] is not None:
-            paths += _fed(baseline["objective"], "objective", "baseline/objective")
-        if baseline["weight"] is not None:
-            paths.append("baseline/weight")
-    return sorted(paths)
+def fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Bounds of the numbers that an update is fed with, by their sorted paths: ``"optimizer/learning_rate"``."""
+    found = [*_fed(form["optimizer"], "optimizer", "optimizer"), *_fed(form["objective"], "objective", "objective")]
+    found += [(name, {"at_least": 0.0}) for name in _REGULARIZATIONS]
+    baseline = form["baseline"] or {}
+    for name, kind in (("optimizer", "baseline_optimizer"), ("objective", "objective")):
+        if baseline.get(name) is not None:
+            found += _fed(baseline[name], kind, f"baseline/{name}")
+    if baseline.get("weight") is not None:
+        found.append(("baseline/weight", {"at_least": 0.0}))
+    return dict(sorted(found))
 
 
 def at(form: Mapping[str, Any], path: str) -> Any:
@@ -126,11 +127,11 @@ def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, 
     return {"type": {"bool": "bernoulli", "int": "categorical"}.get(spec.type, "beta" if beta else "gaussian")}
 
 
-def _fed(module: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
+def _fed(module: Mapping[str, Any], kind: str, path: str) -> Iterator[tuple[str, dict[str, float]]]:
     for argument in TABLES[kind].entries[module["type"]].arguments:
-        place = f"{path}/{argument.name}"
-        if argument.fed:
-            yield place
+        place, check = f"{path}/{argument.name}", argument.check
+        if argument.fed and isinstance(check, ParameterCheck):
+            yield place, check.bounds
         elif argument.module is not None:
             yield from _fed(module[argument.name], argument.module, place)
 
@@ -221,7 +222,46 @@ def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         _limit("parallel_interactions above 1", limit)
 
 
-def _check_memory(form: Mapping[str, Any], max_episode_timesteps: int | None) -> None:
-    least, capacity = least_capacity(form, max_episode_timesteps), form["memory"]["capacity"]
-    if capacity is not None and capacity < least:
-        refuse(f"{WHERE}: memory", f"must hold at least {least} timesteps for this update, got {capacity}", capacity)
+# -- estimates ---------------------------------------------------------------------------------------------------------
+
+
+def _check_values(form: Mapping[str, Any]) -> None:
+    """Refuse arguments that contradict each other about what they estimate; warn of what nothing learns."""
+    estimation, baseline = form["reward_estimation"], form["baseline"] or {}
+    objective, optimizer = baseline.get("objective"), baseline.get("optimizer") or {}
+    copied = optimizer.get("type") == "synchronization"
+    own = None if copied else baseline.get("policy")
+    found = kinds(objective) | (set() if own else kinds(form["objective"]))
+    values = found & {"state", "action"}
+    policy, place = (own, "baseline_policy") if own else (form["policy"], "policy")
+    _check_kind(place, policy, values, estimation)
+    _check_critic(form["objective"], values if own else set(), has_baseline=bool(baseline))
+    through = own and objective is None and estimation["estimate_advantage"]
+    if values or through:
+        return
+    for name in ("estimate_horizon", "estimate_advantage"):
+        if estimation[name]:
+            problem = f"is {estimation[name]!r}, and nothing learns what states are worth: {_LEARNED}, or make it False"
+            warnings.warn(f"{WHERE}: reward_estimation[{name!r}] {problem}", UserWarning, stacklevel=2)
+
+
+def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimation: Mapping[str, Any]) -> None:
+    """A state's value is one of its own, or follows from those of actions."""
+    if "state" not in values:
+        return
+    if policy["infer_state_value"]:
+        problem = "is for objectives with value='action': with value='state', leave it False"
+        refuse(f"{WHERE}: {place}['infer_state_value']", problem, policy["infer_state_value"])
+    if estimation["estimate_actions"]:
+        problem = "needs an objective with value='action', and not 'state'"
+        refuse(f"{WHERE}: reward_estimation['estimate_actions']", problem, True)
+
+
+def _check_critic(objective: Mapping[str, Any], values: set[str], *, has_baseline: bool) -> None:
+    """A deterministic policy gradient learns from a critic of actions; alone it learns nothing, as in Tensorforce."""
+    if "deterministic_policy_gradient" not in kinds(objective) or "action" in values:
+        return
+    place, problem = f"{WHERE}: objective", "deterministic_policy_gradient"
+    if has_baseline:
+        refuse(place, f"{problem} needs a baseline that values actions: {_CRITIC}", problem)
+    warnings.warn(f"{place} {problem} changes nothing without a critic: {_CRITIC}", UserWarning, stacklevel=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ....core.checks import shortened
@@ -12,37 +12,32 @@ from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import known, refuse
 from .table_checks import IGNORED, SpecTable, fed, parameter, real, whole
 
-KERAS_ARGUMENTS: Final[Mapping[str, Mapping[str, Check]]] = {
-    "adadelta": {"rho": real(at_least=0, at_most=1), "epsilon": real(at_least=0)},
-    "adagrad": {"initial_accumulator_value": real(at_least=0), "epsilon": real(at_least=0)},
-    "adam": {"amsgrad": flag},
-    "adamax": {},
-    "adamw": {"weight_decay": real(at_least=0), "amsgrad": flag},
-    "ftrl": {
-        "learning_rate_power": real(at_most=0),
-        "initial_accumulator_value": real(at_least=0),
-        "l1_regularization_strength": real(at_least=0),
-        "l2_regularization_strength": real(at_least=0),
-        "l2_shrinkage_regularization_strength": real(at_least=0),
-        "beta": real(at_least=0),
-    },
-    "nadam": {},
-    "rmsprop": {
-        "rho": real(at_least=0, at_most=1),
-        "momentum": real(at_least=0),
-        "epsilon": real(at_least=0),
-        "centered": flag,
-    },
-    "sgd": {"momentum": real(at_least=0), "nesterov": flag},
+_MOMENTS: Final = ("beta_1", "beta_2", "epsilon")
+_REGULARIZATION: Final = tuple(f"{kind}_regularization_strength" for kind in ("l1", "l2", "l2_shrinkage"))
+KERAS_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "adadelta": ("rho", "epsilon"),
+    "adagrad": ("initial_accumulator_value", "epsilon"),
+    "adam": (*_MOMENTS, "amsgrad"),
+    "adamax": _MOMENTS,
+    "adamw": (*_MOMENTS, "weight_decay", "amsgrad"),
+    "ftrl": ("learning_rate_power", "initial_accumulator_value", *_REGULARIZATION, "beta"),
+    "nadam": _MOMENTS,
+    "rmsprop": ("rho", "momentum", "epsilon", "centered"),
+    "sgd": ("momentum", "nesterov"),
 }
 """Optimizers of Keras, and the arguments that each takes beside its learning rate."""
-_MOMENTS: Final = {"beta_1": real(at_least=0), "beta_2": real(at_least=0), "epsilon": real(at_least=0)}
+_CHECKS: Final[Mapping[str, Check]] = {
+    **dict.fromkeys(("amsgrad", "centered", "nesterov"), flag),
+    "learning_rate_power": real(at_most=0),
+    "rho": real(at_least=0, at_most=1),
+}
+"""By argument; others are numbers of at least 0."""
 
 
-def _keras_optimizer(name: str, checks: Mapping[str, Check]) -> Entry:
-    own = {**_MOMENTS, **checks} if name in {"adam", "adamax", "adamw", "nadam"} else checks
+def _keras_optimizer(names: Sequence[str]) -> Entry:
+    own = keyword_arguments({name: _CHECKS.get(name, real(at_least=0)) for name in names})
     clipping = fed("gradient_norm_clipping", 1.0, parameter(above=0))
-    return Entry((fed("learning_rate", 3e-4, parameter(at_least=0)), clipping, *keyword_arguments(own)))
+    return Entry((fed("learning_rate", 3e-4, parameter(at_least=0)), clipping, *own))
 
 
 def _rewritten(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -94,7 +89,7 @@ _INNER: Final = Argument("optimizer", module="optimizer")
 OPTIMIZERS: Final = SpecTable(
     "optimizer",
     {
-        **{name: _keras_optimizer(name, checks) for name, checks in KERAS_ARGUMENTS.items()},
+        **{name: _keras_optimizer(names) for name, names in KERAS_ARGUMENTS.items()},
         "multi_step": Entry((_INNER, Argument("num_steps", check=whole(1)))),
         "subsampling_step": Entry((_INNER, Argument("fraction", check=real(above=0, at_most=1)))),
         "clipping_step": Entry(

@@ -51,15 +51,9 @@ PARAMETERS: Final = SpecTable(
 """The parameters, whose own arguments parameters.py reads."""
 
 
-def parameter(
-    *,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-    is_whole: bool = False,
-    words: tuple[str, ...] = (),
-) -> Check:
-    """A number within bounds, a parameter as a dictionary with ``type``, or one of some words.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParameterCheck:
+    """The check of a number within bounds, a parameter as a dictionary with ``type``, or one of some words.
 
     Args:
         above: bound of the number, exclusive.
@@ -69,8 +63,20 @@ def parameter(
         words: strings that are kept.
     """
 
-    def check(where: str, value: Any) -> Any:
-        if isinstance(value, str) and value in words:
+    above: float = -math.inf
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    is_whole: bool = False
+    words: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """Bounds, as ``checks.number`` takes them."""
+        return {"above": self.above, "at_least": self.at_least, "at_most": self.at_most}
+
+    def __call__(self, where: str, value: Any) -> Any:
+        """The value; a parameter in JSON's types. ArgumentError if it is another."""
+        if isinstance(value, str) and value in self.words:
             return value
         if isinstance(value, str | Mapping):
             name, arguments = opened(where, value, PARAMETERS)
@@ -80,12 +86,13 @@ def parameter(
                 refuse(f"{where}['value']", "is missing: a constant needs its value", None)
             where, value = f"{where}['value']", arguments["value"]
         value = unboxed(value)
-        if is_whole:
-            return errors.integer(where, value, at_least=int(at_least))
-        errors.number(where, value, above=above, at_least=at_least, at_most=at_most)
+        if self.is_whole:
+            return errors.integer(where, value, at_least=int(self.at_least))
+        errors.number(where, value, **self.bounds)
         return value
 
-    return check
+
+parameter: Final = ParameterCheck
 
 
 def whole(at_least: int) -> Check:

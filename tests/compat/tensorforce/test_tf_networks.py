@@ -274,14 +274,14 @@ def test_a_window_equals_its_timesteps_and_padding_changes_nothing(kind: str) ->
     assert (network.internals, network.length) == (dict(zip(names, shapes, strict=True)), 3)
     before = {name: tf.constant(rng.normal(size=(5, *shape)), tf.float32) for name, shape in network.internals.items()}
     xs = tf.constant(rng.normal(size=(5, 3, 3)), tf.float32)
-    run = tf.function(network.over_window, autograph=False)
+    run = tf.function(lambda x, window: network(x, before, False, window=window), autograph=False)
     state, output = before, None
     for t in (1, 2):
         output, state = network({"state": xs[:, t]}, state, False)
     assert output is not None
     valid = tf.repeat(tf.constant([[0.0, 1.0, 1.0]]), 5, axis=0)
     for window, counts in ((xs[:, 1:], valid[:, 1:]), (xs, valid)):
-        found, following = run({"state": window}, counts, before, False)
+        found, following = run({"state": window}, counts)
         np.testing.assert_allclose(found, output, atol=1e-6)
         for name in names:
             np.testing.assert_allclose(following[name], state[name], atol=1e-6)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from axonrl.compat.tensorforce import run as command
-from axonrl.compat.tensorforce.execution.bar import Bar
-from axonrl.compat.tensorforce.execution.loop import Record, Settings
+from axonrl.compat.tensorforce.execution.bar import text
+from axonrl.compat.tensorforce.execution.loop import Record
 from axonrl.compat.tensorforce.execution.runner import Runner
 from axonrl.compat.tensorforce.spaces.errors import TensorforceError
 
@@ -188,7 +188,7 @@ def test_batched_calls_take_all_lanes_at_once() -> None:
         ("abort", [None, 2], [0, 1]),
     ]
     runner.run(num_episodes=1, batch_agent_calls=True)
-    assert agent.calls[-2:] == [("observe", [1], [0]), "reset"]  # the second lane's end is not observed any more
+    assert agent.calls[-2:] == [("observe", 1, 0), "reset"]  # the second lane's end is not observed any more
     assert runner.episodes == 1
 
 
@@ -325,17 +325,14 @@ def test_environments_in_processes(blocking: bool) -> None:
         assert runner.episode_timesteps == [5, 5]
 
 
-def test_the_bar_shows_the_first_limit() -> None:
+def test_the_bar_shows_means_over_the_last_episodes() -> None:
     record = Record()
     record.episodes, record.timesteps = 2, 1500
     record.episode_rewards, record.episode_timesteps = [1.0, 4.0, 5.0], [10, 20, 30]
     record.episode_seconds, record.episode_agent_seconds = [1.0, 2.0, 2.0], [1.0, 0.5, 0.5]
-    bar = Bar(record, Settings(num_timesteps=3000, num_updates=5, mean_horizon=2))
-    assert (bar.unit, bar.total) == ("timesteps", 3000)
-    assert bar.text() == "1,500/3,000 timesteps | return 4.5 | 25 timesteps an episode | agent 25%"
-    bar = Bar(Record(), Settings())
-    assert (bar.unit, bar.total) == ("episodes", None)
-    assert bar.text() == "0 episodes"
+    shown = text(record, "timesteps", {"timesteps": 3000}, 2)
+    assert shown == "1,500/3,000 timesteps | return 4.5 | 25 timesteps an episode | agent 25%"
+    assert text(Record(), "episodes", {"episodes": math.inf}, 1) == "0 episodes"
 
 
 def test_the_command_runs_and_writes_what_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from axonrl.compat.tensorforce import Agent, Environment
-from axonrl.compat.tensorforce.agents.agent_state import load_variables
-from axonrl.compat.tensorforce.agents.saved_files import find, read_arrays
+from axonrl.compat.tensorforce.agents.files import find, read_arrays
 from axonrl.compat.tensorforce.agents.saver import Saver
+from axonrl.compat.tensorforce.agents.state import load_variables
 
 from .agents import Count, S, generic, make, refused
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from axonrl.compat.tensorforce.agents.trajectories import ABORTED, CUT, TERMINATED, Batches, Trajectories
+from axonrl.compat.tensorforce.agents.trajectories import ABORTED, CUT, TERMINATED, Trajectories
 from axonrl.core.protocols import ArraySpec
 
 from .agents import refused
@@ -15,7 +15,7 @@ FLOAT = ArraySpec((), np.float32)
 def memory(capacity: int = 100, state: bool = False, **given: Any) -> Trajectories:
     specs = {"observation": {"state": FLOAT}, "action": {"action": FLOAT}, "state": {"h": FLOAT} if state else {}}
     settings: dict[str, Any] = dict(episodes=False, size=3, recent=True, longest=4, bootstraps=True, window=1)
-    made = Trajectories(capacity, specs, Batches(**{**settings, **given}), np.random.default_rng(0))
+    made = Trajectories(capacity, specs, np.random.default_rng(0), **{**settings, **given})
     made.discount = 0.5
     return made
 

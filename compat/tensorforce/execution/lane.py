@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 import time
-from typing import Any
+from typing import Any, Final
 
 from ..environments.environment import Environment
 from ..environments.limited import LimitedEnvironment
 from ..environments.remote import RemoteEnvironment
+
+VALUES: Final = ("rewards", "timesteps", "seconds", "agent_seconds", "env_seconds")
+"""Values kept of each episode."""
 
 
 class Phase(enum.Enum):
@@ -20,7 +23,7 @@ class Phase(enum.Enum):
     EXECUTING = "the environment executes actions, and the agent has not observed what follows"
 
 
-class ParallelEpisode:
+class Lane:
     """An environment and its episode.
 
     Args:
@@ -31,45 +34,32 @@ class ParallelEpisode:
     """
 
     def __init__(self, environment: Environment, index: int, *, evaluated: bool, counted: bool) -> None:
-        self.index = index
-        self.evaluated = evaluated
-        self.counted = counted
-        self.phase = Phase.IDLE
-        self.states: Any = None
-        self.internals: Any = None
-        self.reward = 0.0
-        self.timestep = 0
-        self.terminal = 0
-        self.last_reward = 0.0
-        self.agent_seconds = self.env_seconds = 0.0
-        self._began = 0.0
-        self._remote = environment if isinstance(environment, RemoteEnvironment) else None
+        self.index, self.evaluated, self.counted = index, evaluated, counted
+        self.phase, self.states, self.internals = Phase.IDLE, None, None
+        self.terminal, self.last_reward, self._began = 0, 0.0, 0.0
         is_checked = isinstance(environment, LimitedEnvironment | RemoteEnvironment)
-        self._environment = environment if is_checked else LimitedEnvironment(environment)
+        self._environment: Any = environment if is_checked else LimitedEnvironment(environment)
+        self._is_remote = isinstance(environment, RemoteEnvironment)
         self._reply: Any = None
+        self.clear()
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Of the episode, as :data:`VALUES` names them."""
+        seconds = time.perf_counter() - self._began
+        return self.reward, self.timestep, seconds, self.agent_seconds, self.env_seconds
 
     @property
     def owes(self) -> bool:
         """Is there an episode that needs another act of the agent before it can end?"""
         return self.phase in (Phase.STARTING, Phase.ACTING)
 
-    @property
-    def seconds(self) -> float:
-        """Since the episode began."""
-        return time.perf_counter() - self._began
-
     def start(self, internals: Any) -> None:
         """Begin an episode."""
         self.clear()
-        self.terminal = 0
-        self.internals = internals
-        self._began = time.perf_counter()
-        self.phase = Phase.STARTING
-        if self._remote is not None:
-            self._remote.start_reset()
-        else:
-            self._reply = self._environment.reset()
-            self.env_seconds += time.perf_counter() - self._began
+        self.terminal, self.internals = 0, internals
+        self.phase, self._began = Phase.STARTING, time.perf_counter()
+        self._call("reset")
 
     def clear(self) -> None:
         """Nothing has been counted of an episode."""
@@ -79,16 +69,19 @@ class ParallelEpisode:
         """Act."""
         self.timestep += 1
         self.phase = Phase.EXECUTING
-        if self._remote is not None:
-            self._remote.start_execute(actions)
-        else:
-            began = time.perf_counter()
-            self._reply = self._environment.execute(actions)
-            self.env_seconds += time.perf_counter() - began
+        self._call("execute", actions)
+
+    def _call(self, method: str, *given: Any) -> None:
+        if self._is_remote:
+            getattr(self._environment, f"start_{method}")(*given)
+            return
+        began = time.perf_counter()
+        self._reply = getattr(self._environment, method)(*given)
+        self.env_seconds += time.perf_counter() - began
 
     def ready(self) -> bool:
         """Has the environment answered?"""
-        return self._remote is None or self._remote.ready()
+        return not self._is_remote or self._environment.ready()
 
     def receive(self) -> bool:
         """Take the environment's answer.
@@ -96,14 +89,12 @@ class ParallelEpisode:
         Returns:
             Does it follow upon actions? Then ``terminal`` and ``last_reward`` are set.
         """
-        reply = self._reply
-        if self._remote is not None:
-            reply = self._remote.receive()
-            self.env_seconds += self._remote.seconds
-        self._reply = None
+        reply, self._reply = self._reply, None
+        if self._is_remote:
+            reply = self._environment.receive()
+            self.env_seconds += self._environment.seconds
         if self.phase is Phase.STARTING:
-            self.states = reply
-            self.phase = Phase.ACTING
+            self.states, self.phase = reply, Phase.ACTING
             return False
         self.states, self.terminal, self.last_reward = reply[0], int(reply[1]), float(reply[2])
         self.reward += self.last_reward

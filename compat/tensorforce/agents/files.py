@@ -1,8 +1,11 @@
-"""The files of saved agents: which of them a name means, and how they are read and written. Loads no TensorFlow."""
+"""The files of agents: which of them a name means, and how they are read and written. Loads no TensorFlow."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime
+import io
+import itertools
 import json
 import math
 import os
@@ -17,7 +20,7 @@ import numpy as np
 
 from ....core.errors import CheckpointError
 from ....core.protocols import Array
-from ....run_dir.files import replacing
+from ....run_dir.files import make_folders, write_atomically
 from ...common import state_files
 from ..spaces.errors import TensorforceError, choice, refuse
 
@@ -32,7 +35,51 @@ SUFFIXES: Final = {
 SAVED: Final = "saved"
 """The key of the JSON file under which :func:`saved_names` are."""
 _FORMATS: Final = {suffix: format for format, suffixes in SUFFIXES.items() for suffix in suffixes}
-_DAMAGED: Final = (CheckpointError, OSError, ValueError, zipfile.BadZipFile, zlib.error)
+_DAMAGED: Final = (CheckpointError, OSError, ValueError, KeyError, RuntimeError, EOFError, zlib.error)
+
+
+def read_path(place: str, given: Any) -> str:
+    """A path as a string, as it was given; TensorforceError if it is none."""
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        refuse(place, f"must be a path, got {given!r}", given)
+    return os.fspath(given)
+
+
+def make_directory(place: str, directory: str) -> Path:
+    """Create the directory of a specification, if it does not exist.
+
+    Raises:
+        TensorforceError: it cannot be created.
+    """
+    try:
+        make_folders(Path(directory))
+    except OSError as error:
+        argument = f"{place}['directory']"
+        problem = f"{argument} cannot be created: {directory}: {error.strerror or error}"
+        raise TensorforceError(problem, argument, directory) from None
+    return Path(directory)
+
+
+@contextlib.contextmanager
+def writing(place: str, argument: str, directory: Any) -> Iterator[None]:
+    """Within it errors of files that cannot be written name the directory."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"{place}: {directory} cannot be written to: {error.strerror or error}"
+        raise TensorforceError(problem, argument, str(directory)) from error
+    except CheckpointError as error:
+        raise TensorforceError(f"{place}: {error}", argument, str(directory)) from error
+
+
+def stamps() -> Iterator[str]:
+    """The time, ``YYYYmmdd-HHMMSS``, then that of each following second: the first that makes a new name is taken."""
+    now = datetime.datetime.now()
+    for seconds in itertools.count():
+        yield f"{now + datetime.timedelta(seconds=seconds):%Y%m%d-%H%M%S}"
+
+
+# -- which file a name means ------------------------------------------------------------------------------------------
 
 
 class Saved(NamedTuple):
@@ -42,9 +89,6 @@ class Saved(NamedTuple):
     format: str
     asked: str
     """The name that was asked for, without a suffix."""
-
-
-# -- which file a name means ------------------------------------------------------------------------------------------
 
 
 def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved:
@@ -61,35 +105,25 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
     """
     if format is not None:
         choice(f"{where}: format", format, SUFFIXES)
-    for name, given in (("directory", directory), ("filename", filename)):
-        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
-            refuse(f"{where}: {name}", f"must be a path, got {given!r}", given)
-    path = Path(directory, filename)
+    path = Path(read_path(f"{where}: directory", directory), read_path(f"{where}: filename", filename))
     asked, suffix = _split(path.name)
     if suffix and format not in (None, _FORMATS[suffix]):
         refuse(f"{where}: format", f"is {format!r}, and {path.name!r} is of format {_FORMATS[suffix]!r}", format)
     if not path.parent.is_dir():
         refuse(f"{where}: directory", f"is not a folder: {path.parent}", str(directory))
-    found = _matches(path.parent, asked, _allowed(suffix, format))
+    allowed = tuple(one for one in _FORMATS if _FORMATS[one] != ACT_ONLY) if format is None else SUFFIXES[format]
+    allowed = (suffix,) if suffix else allowed
+    found = _matches(path.parent, asked, allowed)
     formats = {_FORMATS[one.suffix] for _, one in found}
     if len(formats) > 1:
         files = ", ".join(sorted(one.name for _, one in found))
         refuse(f"{where}: format", f"is needed, one of {', '.join(sorted(formats))}: {path} means {files}", format)
     if not found:
         there = ", ".join(sorted(one.name for one in path.parent.iterdir() if not one.name.startswith(".")))
-        wanted = " or ".join(f"{asked}{one}" for one in _allowed(suffix, format))
+        wanted = " or ".join(f"{asked}{one}" for one in allowed)
         problem = f"names no saved agent, {wanted} (or with -<number>); in {path.parent} there is {there or 'nothing'}"
         refuse(f"{where}: filename", problem, str(filename))
     return Saved(found[-1][1], _FORMATS[found[-1][1].suffix], asked)
-
-
-def _allowed(suffix: str, format: str | None) -> tuple[str, ...]:
-    """Suffixes of what is looked for, by the one that was given, else by the format."""
-    if suffix:
-        return (suffix,)
-    if format is not None:
-        return SUFFIXES[format]
-    return tuple(suffix for suffix in _FORMATS if _FORMATS[suffix] != ACT_ONLY)
 
 
 def numbered(folder: Path, name: str) -> list[Path]:
@@ -113,71 +147,68 @@ def _matches(folder: Path, name: str, allowed: tuple[str, ...]) -> list[tuple[fl
     A number tells nothing of the order in which the format ``tensorflow`` was written: a new run begins at 0.
     """
     order = {one: place for place, one in enumerate(saved_names(folder, name), 1)}
-    found: list[tuple[float, int, Path]] = []
+    found: list[tuple[bool, int, float, int, str, Path]] = []
     for path in folder.iterdir():
         stem, suffix = _split(path.name)
         number = re.fullmatch(rf"{re.escape(name)}-([0-9]+)", stem)
         if suffix in allowed and (stem == name or number):
             place = order.get(stem, 0) if _FORMATS[suffix] in (TENSORFLOW, ACT_ONLY) else 0
-            found.append((math.inf if stem == name else int(number[1]) if number else 0, place, path))
-    found.sort(key=lambda one: (one[0] == math.inf, one[1], one[0], -allowed.index(one[2].suffix), one[2].name))
-    return [(number, path) for number, _, path in found]
+            count = int(number[1]) if number else math.inf
+            found.append((number is None, place, count, -allowed.index(suffix), path.name, path))
+    return [(count, path) for _, _, count, _, _, path in sorted(found)]
 
 
 def _split(name: str) -> tuple[str, str]:
     """A file's name, and its suffix if it is one of those of saved agents."""
-    for suffix in _FORMATS:
-        if name.endswith(suffix) and name != suffix:
-            return name.removesuffix(suffix), suffix
-    return name, ""
+    suffix = next((one for one in _FORMATS if name.endswith(one) and name != one), "")
+    return name.removesuffix(suffix), suffix
 
 
 # -- reading and writing ----------------------------------------------------------------------------------------------
 
 
-def read_state(where: str, path: Path) -> Any:
-    """Read a file of ``state_files``.
-
-    Raises:
-        TensorforceError: the file is damaged, or something else.
-    """
-    with _readable(where, path):
-        state = state_files.read_state(path)
-    if state is None:
-        refuse(f"{where}: filename", f"means {path}, which is not a saved agent", str(path))
-    return state
-
-
 def read_content(where: str, saved: Saved) -> Any:
-    """Contents of a saved agent, for ``agent_state.take_over``.
+    """The state, or the arrays by name, of a saved agent.
 
     Raises:
-        TensorforceError: the file is damaged, or of what only acts.
+        TensorforceError: the file is damaged, something else, or of what only acts.
     """
     if saved.format == ACT_ONLY:
         refuse(f"{where}: format", f"cannot be {ACT_ONLY!r}, which has no agent: use Agent.load", saved.format)
-    return (read_state if saved.format == TENSORFLOW else read_arrays)(where, saved.path)
+    if saved.format != TENSORFLOW:
+        return read_arrays(where, saved.path)
+    with _readable(where, saved.path):
+        state = state_files.read_state(saved.path)
+    if state is None:
+        refuse(f"{where}: filename", f"means {saved.path}, which is not a saved agent", str(saved.path))
+    return state
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays as ``.npz`` or as ``.hdf5``, which the path's suffix says; an earlier file is replaced whole.
 
     Raises:
-        OSError: it cannot be written.
+        OSError, CheckpointError: it cannot be written.
     """
-    named: dict[str, Any] = dict(arrays)
-    with replacing(path) as temporary:
-        if path.suffix in SUFFIXES[HDF5]:
-            import h5py
+    content = io.BytesIO()
+    if path.suffix in SUFFIXES[HDF5]:
+        import h5py
 
-            with h5py.File(temporary, "w") as file:
-                for name, array in arrays.items():
-                    file.create_dataset(name, data=array)
-        else:
-            with temporary.open("wb") as stream:
-                np.savez(stream, **named)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        with h5py.File(content, "w") as file:
+            for name, array in arrays.items():
+                file.create_dataset(name, data=array)
+    else:
+        write_npz(content, arrays)
+    write_atomically(path, content.getvalue())
+
+
+def write_npz(file: Any, arrays: Mapping[str, Array]) -> None:
+    """Write as ``np.savez_compressed``, whose own arguments have names that states may have."""
+    write: Any = np.lib.format.write_array  # without types in NumPy 2.2
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                write(member, np.asanyarray(array), allow_pickle=False)
 
 
 def read_arrays(where: str, path: Path) -> dict[str, Array]:
@@ -195,15 +226,10 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
                 return {name: file[name] for name in file.files}
         import h5py
 
-        arrays: dict[str, Array] = {}
-
-        def visit(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset):
-                arrays[name] = np.asarray(item[()])
-
+        names: list[str] = []
         with h5py.File(path, "r") as opened:
-            opened.visititems(visit)
-        return arrays
+            opened.visit(names.append)
+            return {name: np.asarray(opened[name][()]) for name in names if isinstance(opened[name], h5py.Dataset)}
 
 
 @contextlib.contextmanager
@@ -211,7 +237,5 @@ def _readable(where: str, path: Path) -> Iterator[None]:
     """Raise TensorforceError where a file is missing, cut off or something else."""
     try:
         yield
-    except TensorforceError:
-        raise
-    except (*_DAMAGED, KeyError, RuntimeError, EOFError) as error:
+    except (*_DAMAGED, zipfile.BadZipFile) as error:
         raise TensorforceError(f"{where}: {path} cannot be read: {error}", "filename", str(path)) from error

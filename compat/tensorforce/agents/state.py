@@ -1,44 +1,35 @@
-"""The state of an agent's acting and learning, as a value: all of it, or the variables under their shown names."""
+"""The state of an agent's acting and learning, as a value: all of it, or the variables under Tensorforce's names."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ....core.checks import did_you_mean
 from ....core.protocols import Array, ArraySpec, State
 from ....policies.executors import check_weights
 from ....run_dir.snapshot import Counters
 from ...common.specs.argument_checks import as_json
-from ..spaces.errors import refuse
-from .saved_files import TENSORFLOW, Saved, find, read_content
-from .variables import COUNTERS, by_shown_name
+from ..spaces.errors import TensorforceError, as_array, refuse
+from .companions import AgentCore
+from .files import TENSORFLOW, Saved, read_content
 
 if TYPE_CHECKING:
     from ..processing.parameters import Parameter
-    from .companions import Agent
     from .learner import Learner
 
 logger = logging.getLogger("axonrl")
+COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
+"""Names that an agent's counters have among the variables, and its attributes."""
 
 
-def restore(where: str, agent: Agent, directory: Any, filename: Any, format: str | None) -> None:
-    """See :meth:`.agent.Agent.restore`."""
-    take_over(where, agent, find(where, *place_of(agent, directory, filename), format))
-
-
-def place_of(agent: Agent, directory: Any, filename: Any) -> tuple[Any, Any]:
-    """A directory and a file name; those that are None are the saver's, else ``.`` and the agent's name."""
-    given = agent.arguments.get("saver")
-    saver = given if isinstance(given, Mapping) else {}
-    directory = saver.get("directory", ".") if directory is None else directory
-    return directory, saver.get("filename", agent.name) if filename is None else filename
-
-
-def take_over(where: str, agent: Agent, saved: Saved) -> None:
+def take_over(where: str, agent: AgentCore, saved: Saved) -> None:
     """Take over a saved agent.
 
     Raises:
@@ -51,7 +42,7 @@ def take_over(where: str, agent: Agent, saved: Saved) -> None:
 # -- everything -------------------------------------------------------------------------------------------------------
 
 
-def state_of(agent: Agent) -> dict[str, Any]:
+def state_of(agent: AgentCore) -> dict[str, Any]:
     """Everything but episodes that are not over; the agent is left as it is."""
     learning, parameters = agent.learning, _parameters(agent)
     return {
@@ -59,23 +50,24 @@ def state_of(agent: Agent) -> dict[str, Any]:
         "counters": {name: getattr(agent, name) for name in COUNTERS.values()},
         "generators": {name: rng.bit_generator.state for name, rng in _generators(agent).items()},
         "parameters": {name: one.state_dict() for name, one in parameters.items()},
-        "preprocessing": {
-            "spec": _preprocessing(agent),
-            "all": agent.preprocessing.state_dict(),
+        "preprocessing": {"spec": _preprocessing(agent), "all": agent.preprocessing.state_dict()},
+        "learning": None
+        if learning is None
+        else {
+            "weights": learning.stepper.weights(),
+            "counters": dataclasses.asdict(learning.stepper.counters),
+            "loss": learning.loss,
+            "horizon": learning.memory.horizon,
+            "memory": learning.memory.state_dict(),
+            "memory_settings": _memory_settings(learning),
         },
-        "learning": None if learning is None else _learning_state(learning),
     }
 
 
-def load_state(where: str, agent: Agent, state: State) -> None:
+def load_state(where: str, agent: AgentCore, state: State) -> None:
     """Take over what :func:`state_of` returned, of an agent whose settings may have been others.
 
     What does not fit other settings begins anew, and the log says so: the memory, and statistics of preprocessing.
-
-    Args:
-        where: for messages.
-        agent: a new one.
-        state: of an agent with the same variables.
 
     Raises:
         TensorforceError: the variables differ.
@@ -89,7 +81,16 @@ def load_state(where: str, agent: Agent, state: State) -> None:
         learning.stepper.counters = Counters(**saved["counters"])
         learning.loss = saved["loss"]
         learning.memory.horizon = saved["horizon"]
-        _load_memory(learning, saved, same_preprocessing)
+        try:
+            if not same_preprocessing or saved["memory_settings"] != _memory_settings(learning):
+                raise ValueError("timesteps and their ends are stored in another way")
+            learning.memory.load_state_dict(saved["memory"])
+        except ValueError as error:
+            if len(saved["memory"]["last"]):
+                changed = (
+                    "The saved memory does not fit the agent's settings, which have changed, and begins empty: %s."
+                )
+                logger.warning(changed, error)
     if same_preprocessing:
         agent.preprocessing.load_state_dict(state["preprocessing"]["all"])
     else:
@@ -100,36 +101,13 @@ def load_state(where: str, agent: Agent, state: State) -> None:
         if name in state["generators"]:
             rng.bit_generator.state = state["generators"][name]
     for name, parameter in _parameters(agent).items():
-        if name in state["parameters"]:
-            parameter.load_state_dict(state["parameters"][name])
-
-
-def _learning_state(learning: Learner) -> dict[str, Any]:
-    return {
-        "weights": learning.stepper.weights(),
-        "counters": dataclasses.asdict(learning.stepper.counters),
-        "loss": learning.loss,
-        "horizon": learning.memory.horizon,
-        "memory": learning.memory.state_dict(),
-        "memory_settings": _memory_settings(learning),
-    }
+        parameter.load_state_dict(state["parameters"].get(name, {}))
 
 
 def _memory_settings(learning: Learner) -> dict[str, Any]:
     """Settings of how ends of episodes are stored."""
     estimates_end = learning.bootstraps and learning.form["reward_estimation"]["estimate_terminal"]
     return {"bootstraps": learning.bootstraps, "estimate_terminal": bool(estimates_end)}
-
-
-def _load_memory(learning: Learner, saved: State, same_preprocessing: bool) -> None:
-    try:
-        if not same_preprocessing or saved["memory_settings"] != _memory_settings(learning):
-            raise ValueError("timesteps and their ends are stored in another way")
-        learning.memory.load_state_dict(saved["memory"])
-    except ValueError as error:
-        if len(saved["memory"]["last"]):
-            changed = "The saved memory does not fit the agent's settings, which have changed, and begins empty: %s."
-            logger.warning(changed, error)
 
 
 def _set_weights(where: str, learning: Learner, weights: Mapping[str, Array]) -> None:
@@ -142,21 +120,19 @@ def _set_weights(where: str, learning: Learner, weights: Mapping[str, Array]) ->
     learning.stepper.set_weights({name: weights[name] for name in own})
 
 
-def _generators(agent: Agent) -> dict[str, np.random.Generator]:
+def _generators(agent: AgentCore) -> dict[str, np.random.Generator]:
     """All that the agent draws from, by name."""
     acting, learning = agent.acting, agent.learning
     found = {"act": acting.rng, "act-independently": acting.independent_rng, "parameters": acting.parameter_rng}
-    if learning is not None:
-        found |= {"update-parameters": learning.rng, **learning.stepper.generators}
-    return found
+    return found if learning is None else {**found, "update-parameters": learning.rng, **learning.stepper.generators}
 
 
-def _preprocessing(agent: Agent) -> Any:
+def _preprocessing(agent: AgentCore) -> Any:
     """Its layers, as JSON gives them back."""
     return as_json("preprocessing", agent.preprocessing.spec)
 
 
-def _parameters(agent: Agent) -> dict[str, Parameter]:
+def _parameters(agent: AgentCore) -> dict[str, Parameter]:
     """All numbers that may have a state of their own, by name."""
     return {**agent.acting.parameters, **({} if agent.learning is None else agent.learning.parameters)}
 
@@ -164,13 +140,56 @@ def _parameters(agent: Agent) -> dict[str, Parameter]:
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def load_variables(where: str, agent: Agent, given: Mapping[str, Array]) -> None:
-    """Take over variables by shown name. The memory begins empty.
+def shown(name: str) -> str:
+    """A variable's name as it is shown: without the number that orders them, and a layer's own name as it was given."""
+    plain = re.sub(r"(_\d+)\.(?=_|/|$)", r"\1", re.sub(r"^\d+\.", "", name))
+    return re.sub(r"(^|/)kernel$", r"\1weights", plain)
 
-    Args:
-        where: for messages.
-        agent: a new one.
-        given: of an agent with the same variables.
+
+def by_shown_name(names: Iterable[str]) -> dict[str, str]:
+    """Names as they are shown to those of the executor; where several would be shown alike, they keep their numbers."""
+    names = list(names)
+    alike = Counter(map(shown, names))
+    return {shown(name) if alike[shown(name)] == 1 else name: name for name in names}
+
+
+def variables(agent: AgentCore) -> dict[str, Array]:
+    """Variables, those of the optimizer, and the counters, by shown name."""
+    weights = {} if agent.executor is None else agent.executor.get_weights()
+    counters = {shown_name: np.array(getattr(agent, name), np.int64) for shown_name, name in COUNTERS.items()}
+    return {**{name: weights[own] for name, own in by_shown_name(weights).items()}, **counters}
+
+
+def known_variable(where: str, agent: AgentCore, name: Any) -> tuple[str, Array]:
+    """A variable's name and value, also with ``agent/`` in front; TensorforceError if there is none."""
+    found, every = str(name).removeprefix("agent/"), variables(agent)
+    if found not in every:
+        problem = f"{where}: there is no variable {name!r}{did_you_mean(found, every)}; get_variables() lists all"
+        raise TensorforceError(problem, "variable", name)
+    return found, every[found]
+
+
+def assign(where: str, agent: AgentCore, name: Any, value: Any) -> None:
+    """See :meth:`.agent.Agent.assign_variable`."""
+    name, own = known_variable(where, agent, name)
+    array = as_array(f"{where}: value", value)
+    fits = array.dtype.kind in ("fiu" if own.dtype.kind == "f" else "iu") and array.shape == own.shape
+    with np.errstate(over="ignore"):
+        converted = array.astype(own.dtype) if fits else array
+    if not fits or not np.isfinite(converted).all():
+        problem = f"of {name} must be finite {own.dtype} of shape {own.shape}"
+        refuse(f"{where}: value", f"{problem}, got {array.dtype} of shape {array.shape}", value)
+    if name not in COUNTERS:
+        weights = agent.executor.get_weights()
+        agent.executor.set_weights({**weights, by_shown_name(weights)[name]: converted})
+        return
+    if converted < 0:
+        refuse(f"{where}: value", f"of {name} must be at least 0, got {array}", value)
+    setattr(agent, COUNTERS[name], int(converted))
+
+
+def load_variables(where: str, agent: AgentCore, given: Mapping[str, Array]) -> None:
+    """Take over variables by shown name. The memory begins empty.
 
     Raises:
         TensorforceError: the variables differ.
