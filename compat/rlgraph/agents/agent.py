@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -17,14 +18,22 @@ from . import api_methods, files
 from .acting import FIRST_ID, checked_id
 from .base import BaseAgent
 from .creation import created, file_name, refused_method
-from .rows import rows_of
+from .rows import rows_of, stacked
 
 Made = TypeVar("Made", bound="Agent")
 
 
-def _buffer(part: str, meaning: str) -> property:
+def _buffer(part: str, meaning: str, space: str = "") -> property:
     """A part of the records that are not in the memory yet, by environment."""
-    return property(lambda self: self._buffers.part(part), doc=meaning)
+
+    def read(self: Any) -> defaultdict[str, list[Any]]:
+        found: defaultdict[str, list[Any]] = defaultdict(list)
+        for name, rows in self._buffers.items():
+            parts = [row.get(part, []) for row in rows]
+            found[name] = [getattr(self, space).unflatten(one) for one in parts] if space else parts
+        return found
+
+    return property(read, doc=meaning)
 
 
 class Agent(BaseAgent):
@@ -112,22 +121,24 @@ class Agent(BaseAgent):
         name = checked_id(self.begin("observe"), FIRST_ID if env_id is None else env_id)
         del internals  # they are not learnt from
         rows = self._records.rows(preprocessed_states, actions, rewards, terminals, next_states)
-        noted = self.perception.noted(name, rows[0])  # only of the first
-        most = self.observe_spec["buffer_size"] if self.observe_spec["buffer_enabled"] else len(rows)
         stops = self.observe_spec["buffer_enabled"]
+        most = self.observe_spec["buffer_size"] if stops else len(rows)
         for row in rows:
-            count = self._buffers.add(name, row, noted)
-            noted = None
-            if count >= most or (stops and row["terminal"]):
+            buffer = self._buffers.setdefault(name, [])
+            buffer.append(self.core.observed(name, row))
+            if len(buffer) >= most or (stops and row["terminal"]):
                 self._flush(name)
-        for one in self._companions:
+        for one in self.companions:
             for row in rows:
-                one.observed(self, name, float(row["reward"]), bool(row["terminal"]))
+                one.observed(name, float(row["reward"]), bool(row["terminal"]))
 
     def _flush(self, name: str) -> None:
-        rows, noted = self._buffers.take(name)
-        if rows:
-            self.core.store(name, rows, noted)
+        if rows := self._buffers.pop(name, None):
+            self.core.store(name, rows)
+
+    def _named(self, where: str, env_id: str | None) -> list[str]:
+        """The environment of this name, or all that have records."""
+        return list(self._buffers) if env_id is None else [checked_id(where, env_id)]
 
     @exclusive
     def flush_env_buffers(self, env_id: str | None = None) -> None:
@@ -137,11 +148,11 @@ class Agent(BaseAgent):
             env_id: which; None: all.
         """
         where = self.begin("flush_env_buffers")
-        for name in self._buffers.names if env_id is None else [checked_id(where, env_id)]:
+        for name in self._named(where, env_id):
             self._flush(name)
         self.core.end(env_id)
-        for one in self._companions:
-            one.cut(self, env_id)
+        for one in self.companions:
+            one.cut(env_id)
 
     @exclusive
     def reset_env_buffers(self, env_id: str | None = None) -> None:
@@ -153,9 +164,9 @@ class Agent(BaseAgent):
             env_id: which; None: all.
         """
         where = self.begin("reset_env_buffers")
-        for name in self._buffers.names if env_id is None else [checked_id(where, env_id)]:
-            self._buffers.take(name)
-            self.perception.drop_act(name)
+        for name in self._named(where, env_id):
+            self._buffers.pop(name, None)
+            self.core.drop(name)
         self.core.end(env_id)
 
     @exclusive
@@ -178,14 +189,16 @@ class Agent(BaseAgent):
             refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
         read = [self._records.columns("import_observations", "observations", part) for part in parts]
         for columns in read:
-            self.core.store(None, rows_of(columns), [None] * len(columns["reward"]))
+            self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])
         return sum(len(columns["reward"]) for columns in read)
 
-    states_buffer = _buffer("observation", "Preprocessed states that are not in the memory yet, by environment.")
-    actions_buffer = _buffer("action", "Their actions.")
+    states_buffer = _buffer(
+        "observation", "Preprocessed states that are not in the memory yet, by environment.", "preprocessed_state_space"
+    )
+    actions_buffer = _buffer("action", "Their actions.", "action_space")
     internals_buffer = _buffer("internals", "Nothing: recurrent states are not learnt from.")
     rewards_buffer = _buffer("reward", "Their rewards.")
-    next_states_buffer = _buffer("next_observation", "What followed.")
+    next_states_buffer = _buffer("next_observation", "What followed.", "preprocessed_state_space")
     terminals_buffer = _buffer("terminal", "Whether the episode ended.")
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -208,16 +221,15 @@ class Agent(BaseAgent):
         """
         self.begin("update")
         if batch is None:
-            self.core.require_batch(len(self._buffers))
-            if self.core.takes_buffered:
-                for name in self._buffers.names:
-                    self._flush(name)
+            self.core.require_batch(self._buffered)
+            for name in list(self._buffers) if self.core.takes_buffered else ():
+                self._flush(name)
             loss = self.core.update(self.updates)
         else:
             loss = self.core.learn(self._records.batch("update", batch), self.updates)
         self.updates += 1
-        for one in self._companions:
-            one.updated(self, loss)
+        for one in self.companions:
+            one.updated(loss)
         return loss
 
     def updating(self, where: str, given: Any) -> AbstractContextManager[Mapping[str, Any]]:
@@ -312,15 +324,19 @@ class Agent(BaseAgent):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the agent follows from."""
-        parts: dict[str, Any] = {"core": self.core, "perception": self.perception, "buffers": self._buffers}
-        counters = {"timesteps": self.timesteps, "updates": self.updates}
-        return {**counters, **{name: part.state_dict() for name, part in parts.items()}}
+        return {
+            "timesteps": self.timesteps,
+            "updates": self.updates,
+            "core": self.core.state_dict(),
+            "perception": self.perception.state_dict(),
+            "buffers": {name: stacked(rows) for name, rows in self._buffers.items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""
         self.core.load_state_dict(state["core"])
         self.perception.load_state_dict(state["perception"])
-        self._buffers.load_state_dict(state["buffers"])
+        self._buffers = {name: rows_of(columns) for name, columns in state["buffers"].items()}
         self.timesteps, self.updates = state["timesteps"], state["updates"]
 
     # -- what RLgraph's graph had -------------------------------------------------------------------------------------

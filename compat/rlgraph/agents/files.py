@@ -18,7 +18,7 @@ from ....run_dir.programs import shared
 from ....run_dir.snapshot import Counters, PolicySnapshot
 from ...common.state_files import read_state, write_state
 from ..environments.gymnasium_adapter import gymnasium_space
-from ..processing.exported import described
+from ..processing.preprocessors import described
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
         refuse(where, "needs an agent with a model", type(agent).__name__)
     if agent.preprocessor.is_stateful:
         problem = "cannot be exported: its step sequence remembers states. Keep sequences in your loop"
-        refuse(f"{where}: preprocessing_spec", problem, agent.preprocessor.to_json())
+        refuse(f"{where}: preprocessing_spec", problem, agent.preprocessor.spec)
     name = os.fspath(filename)
     if name.endswith(".meta"):
         name = name.removesuffix(".meta")

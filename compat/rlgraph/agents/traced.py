@@ -36,6 +36,16 @@ def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
     return found
 
 
+def arrays_of(boxes: Mapping[str, Any]) -> dict[str, ArraySpec]:
+    """Shapes and dtypes of states, as memories and programs need them."""
+    return {name: ArraySpec(box.shape, box.dtype) for name, box in boxes.items()}
+
+
+def lows_of(box: Any) -> Array:
+    """The lowest integers of an action, int32 of its shape."""
+    return np.broadcast_to(box.low, box.shape).astype(np.int32)
+
+
 class TracedModel:
     """A model with its weights.
 

@@ -250,9 +250,9 @@ class SingleThreadedWorker(Worker):
     def _see(self, lane: Lane, state: Any) -> Any:
         """A state as the model sees it. Each is preprocessed once, in order: next states are then acted on."""
         if (look := self._perception) is None:
-            return self.agent.preprocess_states(state, env_ids=lane.env_id) if self.agent.preprocesses else state
+            return self.agent.preprocess_states(state, env_ids=lane.env_id) if self.agent.preprocessor.spec else state
         arrays, _ = look.read("env_spec", state, True)
-        return look.out(look.see(arrays, look.lanes([lane.env_id])), True)
+        return look.out(look.see(arrays, [lane.env_id]), True)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ SUFFIXES: Final = (*JSON, *YAML)
 def _learning_rate(where: str, value: Any) -> Any:
     """A number, or a decay as a dictionary in normal form."""
     decay = make_decay(where, value, at_least=0)
-    return decay.to_json() if decay.constant is None else decay.constant
+    return dict(decay.spec) if decay.constant is None else decay.constant
 
 
 _RATE: Final = Argument("learning_rate", check=_learning_rate)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....agents.traced import specs_of
 from ....environments.gymnasium_adapter import EnvironmentFactory, sendable
-from ....processing.exploration import make_exploration
+from ....processing.exploration import EpsilonExploration, make_exploration
 from ....spaces import Space, space_of
 from ....specs.agent_tables import SUFFIXES
 from ....specs.agents import bind, kind_of, read_spec
@@ -65,7 +65,7 @@ class Plan:
         made = make_exploration(place, self.form["exploration_spec"], self.action_space.flat())
         if made is None and not self.ray.has_ladder:
             refuse(place, "is missing: workers without ray_constant_exploration follow it", None)
-        return LADDER[0] if made is None else made.to_json()["epsilon_spec"]["decay_spec"]
+        return made.epsilon.spec if isinstance(made, EpsilonExploration) else LADDER[0]
 
     def params(self) -> dict[str, Any]:
         """Model params, as JSON."""
