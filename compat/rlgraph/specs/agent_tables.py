@@ -152,9 +152,9 @@ ADAPTERS: Final = SpecTable(
 )
 
 
-def settings(name: str, *arguments: Argument, refused: Mapping[str, str] | None = None) -> SpecTable:
+def settings(name: str, *arguments: Argument, ignored: Mapping[str, Any] | None = None) -> SpecTable:
     """A part without ``type``."""
-    return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False, refused=refused or {})
+    return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False, ignored=ignored or {})
 
 
 OBSERVE: Final = settings(

@@ -11,7 +11,6 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from ......core.tensorflow_import import load_tensorflow
-from ....specs.ray_spec import WHERE, local_address
 from ....utils.rlgraph_errors import (
     RLGraphError,
     RLGraphWarning,
@@ -23,7 +22,7 @@ from ....utils.rlgraph_errors import (
     refuse,
     translate_errors,
 )
-from .plan import read_plan
+from .plan import WHERE, read_plan
 from .results import Report, Results
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 _RAY, _INLINE = "ray", "inline"
 _WORKLOAD: Final = ("num_timesteps", "report_interval", "report_interval_min_seconds")
+_LEGACY: Final = ("127.0.0.1:6379", "localhost:6379")
+"""Addresses of Redis in RLgraph's examples, where a cluster of today may be or not."""
 _REACH_S: Final = 1.0
 
 
@@ -61,10 +62,9 @@ class ApexExecutor:
     def __init__(self, environment_spec: Any, agent_config: Any, *, backend: str = _RAY) -> None:
         self._backend = choice(f"{WHERE}: backend", backend, (_RAY, _INLINE))
         self._plan = read_plan(environment_spec, agent_config)
-        self._ray = self._plan.ray
         self.state_space, self.action_space = self._plan.state_space, self._plan.action_space
         self.form = self._plan.form
-        self._results = Results(self._ray.workers, self._ray.width)
+        self._results = Results(self._plan.workers, self._plan.width)
         self._agent: Agent | None = None
         self._address: str | None = None
         self._is_ready = self._is_terminated = False
@@ -87,8 +87,8 @@ class ApexExecutor:
         if importlib.util.find_spec("ray") is None:
             message = f"{WHERE}.init_ray: Ray is not installed: pip install 'axonrl[ray]', or use backend='inline'"
             raise RLGraphError(message, "backend", self._backend)
-        address = self._ray.executor["redis_address"]
-        if local_address(address) and not _answers(address):
+        address = self._plan.executor["redis_address"]
+        if address in _LEGACY and not _answers(address):
             text = f"{WHERE}: executor_spec['redis_address'] {address!r} is that of RLgraph's examples"
             warnings.warn(f"{text}: nothing answers there, so a local cluster is started", RLGraphWarning, stacklevel=3)
             address = None
@@ -110,7 +110,7 @@ class ApexExecutor:
         form, memory = self.form, self.form["memory_spec"]
         with translate_errors(WHERE):
             replay = ReplayMemory(
-                self._ray.size(memory["capacity"]),
+                self._plan.size,
                 form["update_spec"]["batch_size"],
                 discount=form["discount"],
                 n_step=form["observe_spec"]["n_step"],
@@ -175,7 +175,7 @@ class ApexExecutor:
         seconds = number(f"{place}: workload['report_interval_min_seconds']", at_least, at_least=0)
         self.init_ray()
         agent = self.agent
-        report = Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
+        report = Report(self._plan.workers, self._plan.worker["frame_skip"], timesteps, interval, seconds)
         self._results.report = report
         with translate_errors(WHERE):
             self._train(agent, timesteps)
@@ -210,12 +210,12 @@ class ApexExecutor:
             environments.
         """
         self._begin("get_all_worker_results")
-        return [self._results.of_worker(index) for index in range(self._ray.workers)]
+        return [self._results.of_worker(index) for index in range(self._plan.workers)]
 
     def get_sample_worker_ids(self) -> list[str]:
         """Names of the workers."""
         self._begin("get_sample_worker_ids")
-        return [f"worker_{index}" for index in range(self._ray.workers)]
+        return [f"worker_{index}" for index in range(self._plan.workers)]
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class ApexExecutor:
     def _cluster_with(self, address: str | None) -> Any:
         from ......distributed import Cluster
 
-        return Cluster(**self._ray.cluster(self._backend, address))
+        return Cluster(**self._plan.cluster(self._backend, address))
 
     def _train(self, agent: Agent, timesteps: int) -> None:
         import numpy as np
@@ -235,7 +235,7 @@ class ApexExecutor:
         from ......distributed.environment_recipes import EnvironmentRecipe
 
         recipe: Any = EnvironmentRecipe(
-            self._plan.factory, rewards=np.sign if self._ray.replay["clip_rewards"] else None
+            self._plan.factory, rewards=np.sign if self._plan.replay["clip_rewards"] else None
         )
         cluster, plan = self._cluster_with(self._address), self._plan
         agent.train(
