@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -16,24 +15,13 @@ from ..specs.normal import updating
 from ..utils.rlgraph_errors import known, mapping, refuse
 from . import api_methods, files
 from .acting import FIRST_ID, checked_id
+from .api_methods import refused_method
 from .base import BaseAgent
-from .creation import created, file_name, refused_method
+from .creation import created
+from .records import buffer
 from .rows import rows_of, stacked
 
 Made = TypeVar("Made", bound="Agent")
-
-
-def _buffer(part: str, meaning: str, space: str = "") -> property:
-    """A part of the records that are not in the memory yet, by environment."""
-
-    def read(self: Any) -> defaultdict[str, list[Any]]:
-        found: defaultdict[str, list[Any]] = defaultdict(list)
-        for name, rows in self._buffers.items():
-            parts = [row.get(part, []) for row in rows]
-            found[name] = [getattr(self, space).unflatten(one) for one in parts] if space else parts
-        return found
-
-    return property(read, doc=meaning)
 
 
 class Agent(BaseAgent):
@@ -65,8 +53,6 @@ class Agent(BaseAgent):
         RLGraphError: an argument is unknown, missing or wrong, or arguments do not fit each other.
     """
 
-    # -- creation -----------------------------------------------------------------------------------------------------
-
     @classmethod
     def from_spec(cls: type[Made], spec: Any = None, **kwargs: Any) -> Made:
         """An agent from a specification.
@@ -85,11 +71,9 @@ class Agent(BaseAgent):
     @classmethod
     def from_file(cls: type[Made], path: str, **kwargs: Any) -> Made:
         """Apply ``from_spec`` to a file."""
-        return cls.from_spec(file_name(f"{cls.__name__}.from_file: path", path), **kwargs)
+        return cls.from_spec(path, **kwargs)
 
     from_mixed = from_spec
-
-    # -- storing ------------------------------------------------------------------------------------------------------
 
     @exclusive
     def observe(
@@ -192,16 +176,14 @@ class Agent(BaseAgent):
             self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])
         return sum(len(columns["reward"]) for columns in read)
 
-    states_buffer = _buffer(
+    states_buffer = buffer(
         "observation", "Preprocessed states that are not in the memory yet, by environment.", "preprocessed_state_space"
     )
-    actions_buffer = _buffer("action", "Their actions.", "action_space")
-    internals_buffer = _buffer("internals", "Nothing: recurrent states are not learnt from.")
-    rewards_buffer = _buffer("reward", "Their rewards.")
-    next_states_buffer = _buffer("next_observation", "What followed.", "preprocessed_state_space")
-    terminals_buffer = _buffer("terminal", "Whether the episode ended.")
-
-    # -- learning -----------------------------------------------------------------------------------------------------
+    actions_buffer = buffer("action", "Their actions.", "action_space")
+    internals_buffer = buffer("internals", "Nothing: recurrent states are not learnt from.")
+    rewards_buffer = buffer("reward", "Their rewards.")
+    next_states_buffer = buffer("next_observation", "What followed.", "preprocessed_state_space")
+    terminals_buffer = buffer("terminal", "Whether the episode ended.")
 
     @exclusive
     def update(self, batch: Any = None) -> Any:
@@ -243,8 +225,6 @@ class Agent(BaseAgent):
             RLGraphError: an entry is unknown or wrong.
         """
         return updating(where, self.form, given)
-
-    # -- weights and files --------------------------------------------------------------------------------------------
 
     @exclusive
     def get_weights(self) -> dict[str, Array]:
@@ -338,8 +318,6 @@ class Agent(BaseAgent):
         self.perception.load_state_dict(state["perception"])
         self._buffers = {name: rows_of(columns) for name, columns in state["buffers"].items()}
         self.timesteps, self.updates = state["timesteps"], state["updates"]
-
-    # -- what RLgraph's graph had -------------------------------------------------------------------------------------
 
     @exclusive
     def call_api_method(self, op: str, inputs: Any = None, return_ops: Any = None) -> Any:

@@ -13,8 +13,8 @@ from ..specs.impala import PREVIOUS_REWARD, argument_of
 from ..utils.rlgraph_errors import refuse
 from .acting import Perception, checked_id
 from .agent import Agent
+from .api_methods import refused_method
 from .core import Core
-from .creation import refused_method
 from .fifo_queue import FIFOQueue
 from .impala_core import FEEDS, ImpalaCore
 from .own_environments import OwnEnvironments, PolicyLoop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,19 @@ from .rows import Row, rows_of
 KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
 """Names in a batch of the caller's."""
 _WEIGHTS: Final = "importance_weights"
+
+
+def buffer(part: str, meaning: str, space: str = "") -> property:
+    """A part of the records that are not in the memory yet, by environment."""
+
+    def read(self: Any) -> defaultdict[str, list[Any]]:
+        found: defaultdict[str, list[Any]] = defaultdict(list)
+        for name, rows in self._buffers.items():
+            parts = [row.get(part, []) for row in rows]
+            found[name] = [getattr(self, space).unflatten(one) for one in parts] if space else parts
+        return found
+
+    return property(read, doc=meaning)
 
 
 class RecordReader:
