@@ -36,12 +36,7 @@ _STATE: Final = ("hidden", "cell")
 class ImpalaCore(Core):
     """An actor-critic that learns from unrolls.
 
-    Args:
-        name: of the agent, for messages.
-        form: the normal form.
-        states: the space of preprocessed states.
-        actions: the action space, an IntBox.
-        seed: of all that is drawn.
+    Its arguments are those of :class:`Core`.
 
     Attributes:
         memory: where unrolls wait.

@@ -88,12 +88,7 @@ def summed(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
 class ReplayCore(Core):
     """Q-learning, or soft actor-critic where the form says ``sac``.
 
-    Args:
-        name: of the agent, for messages.
-        form: the normal form.
-        states: the space of preprocessed states.
-        actions: the action space: an IntBox, or for ``sac`` a FloatBox with bounds.
-        seed: of all that is drawn.
+    Its arguments are those of :class:`Core`.
     """
 
     memory: Replay

@@ -31,12 +31,7 @@ _TINY: Final = 1e-8
 class RolloutCore(Core):
     """Actor-critic: one step on all that was drawn, or PPO's several ones on random parts of it.
 
-    Args:
-        name: of the agent, for messages.
-        form: the normal form.
-        states: the space of preprocessed states.
-        actions: the action space.
-        seed: of all that is drawn.
+    Its arguments are those of :class:`Core`.
     """
 
     memory: Rollouts
