@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..spaces import IntBox, Space
+
 _SHORTEST: Final = 1e-10
 """Seconds, in place of none, for rates."""
 
@@ -69,4 +71,16 @@ def summary(seconds: float, run: Run, running: Sequence[float]) -> dict[str, Any
         "mean_episode_reward": sum(rewards) / len(rewards),
         "max_episode_reward": max(rewards),
         "final_episode_reward": rewards[-1] if episodes else rewards[0],
+    }
+
+
+def marks(space: Space) -> dict[str, Any]:
+    """Names, shapes, kinds of numbers, and categories, which must be alike; bounds of floats may differ."""
+    return {
+        name: (
+            box.shape,
+            box.dtype.kind.replace("u", "i"),
+            (box.num_categories, box.low.tolist()) if isinstance(box, IntBox) and box.num_categories else (),
+        )
+        for name, box in space.flat().items()
     }

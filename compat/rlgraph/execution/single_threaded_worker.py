@@ -16,10 +16,10 @@ from ..agents.rows import rows_of
 from ..environments import Environment, SequentialVectorEnv
 from ..environments.environment import stepped
 from ..processing.preprocessors import Preprocessor
-from ..spaces import IntBox, Space, stacked
+from ..spaces import stacked
 from ..spaces.space_specs import rebuilt
 from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, known, number, refuse
-from .run import Episode, Run, due, summary
+from .run import Episode, Run, due, marks, summary
 from .worker import Worker
 
 _NAME: Final = "SingleThreadedWorker"
@@ -232,9 +232,9 @@ class SingleThreadedWorker(Worker):
                 "model's states",
             )
             look = Perception(_NAME, states, wanted, preprocessor)
-        if _marks(found) != _marks(wanted):
+        if marks(found) != marks(wanted):
             refuse(f"{_NAME}: env_spec", f"has states {found}; the agent's {what} is {wanted}", found)
-        if _marks(agent.action_space) != _marks(actions):
+        if marks(agent.action_space) != marks(actions):
             problem = f"takes actions {actions}; the agent's action_space is {agent.action_space}"
             refuse(f"{_NAME}: env_spec", problem, actions)
         return look
@@ -341,15 +341,3 @@ def _environments(spec: Any, num_envs: Any, num_environments: Any) -> Sequential
     vector = spec if isinstance(spec, SequentialVectorEnv) else SequentialVectorEnv(count, spec)
     first = vector.environments[0]
     return first if count == 1 and isinstance(first, SequentialVectorEnv) else vector
-
-
-def _marks(space: Space) -> dict[str, Any]:
-    """Names, shapes, kinds of numbers, and categories, which must be alike; bounds of floats may differ."""
-    return {
-        name: (
-            box.shape,
-            box.dtype.kind.replace("u", "i"),
-            (box.num_categories, box.low.tolist()) if isinstance(box, IntBox) and box.num_categories else (),
-        )
-        for name, box in space.flat().items()
-    }

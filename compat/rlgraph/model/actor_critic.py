@@ -50,9 +50,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     """
     del config
     form, actions, shares = params["form"], params["actions"], params["form"]["value_function_spec"] is None
-    heads = {f"output/{name}" if name else "output": (name, spec) for name, spec in actions.items()}
-    adapter = form["action_adapter_spec"]
-    outputs = {head: [dense(name or "output", _units(spec), adapter)] for head, (name, spec) in heads.items()}
+    heads = {name: f"output/{name}" if name else "output" for name in actions}
+    outputs = {heads[name]: [_output(name, spec, form["action_adapter_spec"])] for name, spec in actions.items()}
     policy = HeadedNetwork("policy", form, params["states"], outputs)
     with scopes("value-function"):
         inputs = {"": ValueSpec("", "float", (policy.size,))} if shares else params["states"]
@@ -60,36 +59,35 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         critic = Network("value_function_spec", layers, inputs)
     hidden = policy.hidden(features)
     found = policy.heads(hidden)
-    policies = Joint({name: _distribution(found[head], spec) for head, (name, spec) in heads.items()})
+    policies = Joint({name: _distribution(found[heads[name]], spec) for name, spec in actions.items()})
     value = tf.reshape(critic.of(hidden) if shares else critic(features), [-1, critic.size])[:, 0]
     if mode == Modes.PREDICT:
         return EstimatorSpec(mode, {**_predicted(policies, actions, params["bounds"]), "value": value})
     log_prob, entropy = policies.log_prob(_taken(labels["action"], actions, params["bounds"])), policies.entropy()
-    advantage = labels["advantage"]
     if form["kind"] == "ppo":
-        error = losses.clipped_surrogate(log_prob - labels["log_prob"], advantage, form["clip_ratio"])
+        error = losses.clipped_surrogate(log_prob - labels["log_prob"], labels["advantage"], form["clip_ratio"])
     else:
-        error = -log_prob * advantage
+        error = -log_prob * labels["advantage"]
     error = labels["weight"] * (error - form["weight_entropy"] * entropy)
     clip = form.get("value_function_clipping")
     value_error = losses.clipped_squared(value, labels.get("value"), labels["return"], clip) * labels["weight"]
     count = tf.reduce_sum(labels["valid"])
     policy_loss = tf.reduce_sum(labels["valid"] * error) / count
     value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
-    updates = labels["global_step"]
-    optimizer = Optimizer(form["optimizer_spec"], updates)
+    optimizer = Optimizer(form["optimizer_spec"], labels["global_step"])
     if shares:
         loss = policy_loss + _SHARED_WEIGHT * value_loss
         minimize(loss, [*policy.variables, *critic.variables], optimizer, None)
     else:
         minimize(policy_loss, policy.variables, optimizer, None)
-        minimize(value_loss, critic.variables, Optimizer(form["value_function_optimizer_spec"], updates), None)
+        optimizer = Optimizer(form["value_function_optimizer_spec"], labels["global_step"])
+        minimize(value_loss, critic.variables, optimizer, None)
     return EstimatorSpec(mode, loss=policy_loss + value_loss, td_error=error)
 
 
-def _units(spec: ValueSpec) -> int:
-    """Outputs that an action needs."""
-    return math.prod(spec.shape) * (spec.num_values or 2)  # of floats: mean and logarithm of the standard deviation
+def _output(name: str, spec: ValueSpec, adapter: Mapping[str, Any]) -> dict[str, Any]:
+    """The layer of an action; of floats it has mean and logarithm of the standard deviation."""
+    return dense(name or "output", math.prod(spec.shape) * (spec.num_values or 2), adapter)
 
 
 def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussian:

@@ -188,7 +188,7 @@ def _categories(box: BoxSpace) -> int | None:
 
 
 def _is_float(box: BoxSpace) -> bool:
-    return box.dtype.kind == "f"
+    return bool(box.dtype.kind == "f")
 
 
 def _check(where: str, spaces: Mapping[str, BoxSpace], fits: Any, needs: str, instead: str) -> None:

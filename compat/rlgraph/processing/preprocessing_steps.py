@@ -128,7 +128,7 @@ STEPS: Final = SpecTable(
 """What each step takes, by its name; a ``scope`` and a ``backend``, which RLgraph's components have, are left out."""
 
 
-def make_step(where: str, spec: dict[str, Any], given: Any) -> Step | Any:
+def make_step(where: str, spec: dict[str, Any], given: Any) -> Any:
     """The step of a specification in normal form, for values of one kind; that of :data:`CONCAT` for all by name."""
     kind, *arguments = spec.values()
     return _STEPS[kind][0](where, given, *arguments)

@@ -80,7 +80,7 @@ class Preprocessor:
     def state_dict(self) -> State:
         """The memory of steps: by lane, arrays by index and name of the step and name of the array."""
         return {
-            lane: {f"{index}/{name}": dict(own) for (index, name), own in kept.items()}
+            str(lane): {f"{index}/{name}": dict(own) for (index, name), own in kept.items()}
             for lane, kept in self._pipeline.lanes.items()
         }
 

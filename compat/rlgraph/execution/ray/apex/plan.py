@@ -174,7 +174,8 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
                 refuse(f"{WHERE}: {name}", f"is {given!r}, and the environment has {space!r}: leave it out", given)
         bound = bind("apex", WHERE, (arguments,), spaces)
         form = normal_form("apex", WHERE, bound, seen, spaces["action_space"])
-    plan = Plan(*parts.values(), factory, spaces["state_space"], seen, spaces["action_space"], form)
+    own_parts = parts["executor_spec"], parts["worker_spec"], parts["apex_replay_spec"]
+    plan = Plan(*own_parts, factory, spaces["state_space"], seen, spaces["action_space"], form)
     _check(plan)
     _warn_of_no_effect(plan, ignored)
     return plan
