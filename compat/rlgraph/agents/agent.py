@@ -18,7 +18,7 @@ from .acting import FIRST_ID, checked_id
 from .api_methods import refused_method
 from .base import BaseAgent
 from .creation import created
-from .records import buffer
+from .records import buffered
 from .rows import rows_of, stacked
 
 Made = TypeVar("Made", bound="Agent")
@@ -176,14 +176,14 @@ class Agent(BaseAgent):
             self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])
         return sum(len(columns["reward"]) for columns in read)
 
-    states_buffer = buffer(
+    states_buffer = buffered(
         "observation", "Preprocessed states that are not in the memory yet, by environment.", "preprocessed_state_space"
     )
-    actions_buffer = buffer("action", "Their actions.", "action_space")
-    internals_buffer = buffer("internals", "Nothing: recurrent states are not learnt from.")
-    rewards_buffer = buffer("reward", "Their rewards.")
-    next_states_buffer = buffer("next_observation", "What followed.", "preprocessed_state_space")
-    terminals_buffer = buffer("terminal", "Whether the episode ended.")
+    actions_buffer = buffered("action", "Their actions.", "action_space")
+    internals_buffer = buffered("internals", "Nothing: recurrent states are not learnt from.")
+    rewards_buffer = buffered("reward", "Their rewards.")
+    next_states_buffer = buffered("next_observation", "What followed.", "preprocessed_state_space")
+    terminals_buffer = buffered("terminal", "Whether the episode ended.")
 
     @exclusive
     def update(self, batch: Any = None) -> Any:

@@ -101,15 +101,10 @@ class TracedModel:
         """
         count = len(batch["reward"])
         now = self._for(count)
-        filled = (
-            map_tree(
-                lambda part: np.concatenate([part, np.zeros((now.rows - count, *part.shape[1:]), part.dtype)]),
-                dict(batch),
-            )
-            if now.rows != count
-            else dict(batch)
-        )  # zeros after the rows
-        filled["valid"] = now.valid if now.rows == count else (np.arange(now.rows) < count).astype(np.float32)
+        filled = dict(batch)
+        if (more := now.rows - count) > 0:  # zeros after the rows
+            filled = map_tree(lambda x: np.concatenate([x, np.zeros((more, *x.shape[1:]), x.dtype)]), filled)
+        filled["valid"] = (np.arange(now.rows) < count).astype(np.float32) if more else now.valid
         if numbers:
             filled["numbers"] = {name: np.float32(number) for name, number in numbers.items()}
         draws = [request.draw(self._noise_rng) for request in now.noise]
