@@ -169,7 +169,7 @@ def _ours(group: str, name: str) -> dict[str, str]:
     if group == "decay":
         required = {"constant_value": REQUIRED} if name == "constant_decay" else {}
         made = make_decay(name, {"type": name, **dict.fromkeys(required, 0.0)})
-        values = {key: one for key, one in made.to_json().items() if key != "type"}
+        values = {key: one for key, one in made.spec.items() if key != "type"}
         return _readable({**values, **required})
     if group in ("environment", "worker"):
         found = inspect.signature(_CLASSES[name]).parameters.values()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..core.checks import did_you_mean
 
-MAKERS: Final = {"rlgraph": "axonrl.compat.rlgraph.processing.exported:make"}
+MAKERS: Final = {"rlgraph": "axonrl.compat.rlgraph.processing.preprocessors:make"}
 """Makers by the kind in ``policy.json``: a function from its other entries to one of observations."""
 
 

@@ -15,16 +15,13 @@ from ..specs.normal import updating
 from ..utils.rlgraph_errors import known, mapping, refuse
 from . import api_methods, files
 from .acting import FIRST_ID, checked_id
+from .api_methods import refused_method
 from .base import BaseAgent
-from .creation import created, file_name, refused_method
-from .rows import rows_of
+from .creation import created
+from .records import buffered
+from .rows import rows_of, stacked
 
 Made = TypeVar("Made", bound="Agent")
-
-
-def _buffer(part: str, meaning: str) -> property:
-    """A part of the records that are not in the memory yet, by environment."""
-    return property(lambda self: self._buffers.part(part), doc=meaning)
 
 
 class Agent(BaseAgent):
@@ -56,8 +53,6 @@ class Agent(BaseAgent):
         RLGraphError: an argument is unknown, missing or wrong, or arguments do not fit each other.
     """
 
-    # -- creation -----------------------------------------------------------------------------------------------------
-
     @classmethod
     def from_spec(cls: type[Made], spec: Any = None, **kwargs: Any) -> Made:
         """An agent from a specification.
@@ -76,11 +71,9 @@ class Agent(BaseAgent):
     @classmethod
     def from_file(cls: type[Made], path: str, **kwargs: Any) -> Made:
         """Apply ``from_spec`` to a file."""
-        return cls.from_spec(file_name(f"{cls.__name__}.from_file: path", path), **kwargs)
+        return cls.from_spec(path, **kwargs)
 
     from_mixed = from_spec
-
-    # -- storing ------------------------------------------------------------------------------------------------------
 
     @exclusive
     def observe(
@@ -112,22 +105,24 @@ class Agent(BaseAgent):
         name = checked_id(self.begin("observe"), FIRST_ID if env_id is None else env_id)
         del internals  # they are not learnt from
         rows = self._records.rows(preprocessed_states, actions, rewards, terminals, next_states)
-        noted = self.perception.noted(name, rows[0])  # only of the first
-        most = self.observe_spec["buffer_size"] if self.observe_spec["buffer_enabled"] else len(rows)
         stops = self.observe_spec["buffer_enabled"]
+        most = self.observe_spec["buffer_size"] if stops else len(rows)
         for row in rows:
-            count = self._buffers.add(name, row, noted)
-            noted = None
-            if count >= most or (stops and row["terminal"]):
+            buffer = self._buffers.setdefault(name, [])
+            buffer.append(self.core.observed(name, row))
+            if len(buffer) >= most or (stops and row["terminal"]):
                 self._flush(name)
-        for one in self._companions:
+        for one in self.companions:
             for row in rows:
-                one.observed(self, name, float(row["reward"]), bool(row["terminal"]))
+                one.observed(name, float(row["reward"]), bool(row["terminal"]))
 
     def _flush(self, name: str) -> None:
-        rows, noted = self._buffers.take(name)
-        if rows:
-            self.core.store(name, rows, noted)
+        if rows := self._buffers.pop(name, None):
+            self.core.store(name, rows)
+
+    def _named(self, where: str, env_id: str | None) -> list[str]:
+        """The environment of this name, or all that have records."""
+        return list(self._buffers) if env_id is None else [checked_id(where, env_id)]
 
     @exclusive
     def flush_env_buffers(self, env_id: str | None = None) -> None:
@@ -137,11 +132,11 @@ class Agent(BaseAgent):
             env_id: which; None: all.
         """
         where = self.begin("flush_env_buffers")
-        for name in self._buffers.names if env_id is None else [checked_id(where, env_id)]:
+        for name in self._named(where, env_id):
             self._flush(name)
         self.core.end(env_id)
-        for one in self._companions:
-            one.cut(self, env_id)
+        for one in self.companions:
+            one.cut(env_id)
 
     @exclusive
     def reset_env_buffers(self, env_id: str | None = None) -> None:
@@ -153,9 +148,9 @@ class Agent(BaseAgent):
             env_id: which; None: all.
         """
         where = self.begin("reset_env_buffers")
-        for name in self._buffers.names if env_id is None else [checked_id(where, env_id)]:
-            self._buffers.take(name)
-            self.perception.drop_act(name)
+        for name in self._named(where, env_id):
+            self._buffers.pop(name, None)
+            self.core.drop(name)
         self.core.end(env_id)
 
     @exclusive
@@ -178,17 +173,17 @@ class Agent(BaseAgent):
             refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
         read = [self._records.columns("import_observations", "observations", part) for part in parts]
         for columns in read:
-            self.core.store(None, rows_of(columns), [None] * len(columns["reward"]))
+            self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])
         return sum(len(columns["reward"]) for columns in read)
 
-    states_buffer = _buffer("observation", "Preprocessed states that are not in the memory yet, by environment.")
-    actions_buffer = _buffer("action", "Their actions.")
-    internals_buffer = _buffer("internals", "Nothing: recurrent states are not learnt from.")
-    rewards_buffer = _buffer("reward", "Their rewards.")
-    next_states_buffer = _buffer("next_observation", "What followed.")
-    terminals_buffer = _buffer("terminal", "Whether the episode ended.")
-
-    # -- learning -----------------------------------------------------------------------------------------------------
+    states_buffer = buffered(
+        "observation", "Preprocessed states that are not in the memory yet, by environment.", "preprocessed_state_space"
+    )
+    actions_buffer = buffered("action", "Their actions.", "action_space")
+    internals_buffer = buffered("internals", "Nothing: recurrent states are not learnt from.")
+    rewards_buffer = buffered("reward", "Their rewards.")
+    next_states_buffer = buffered("next_observation", "What followed.", "preprocessed_state_space")
+    terminals_buffer = buffered("terminal", "Whether the episode ended.")
 
     @exclusive
     def update(self, batch: Any = None) -> Any:
@@ -208,16 +203,15 @@ class Agent(BaseAgent):
         """
         self.begin("update")
         if batch is None:
-            self.core.require_batch(len(self._buffers))
-            if self.core.takes_buffered:
-                for name in self._buffers.names:
-                    self._flush(name)
+            self.core.require_batch(self._buffered)
+            for name in list(self._buffers) if self.core.takes_buffered else ():
+                self._flush(name)
             loss = self.core.update(self.updates)
         else:
             loss = self.core.learn(self._records.batch("update", batch), self.updates)
         self.updates += 1
-        for one in self._companions:
-            one.updated(self, loss)
+        for one in self.companions:
+            one.updated(loss)
         return loss
 
     def updating(self, where: str, given: Any) -> AbstractContextManager[Mapping[str, Any]]:
@@ -231,8 +225,6 @@ class Agent(BaseAgent):
             RLGraphError: an entry is unknown or wrong.
         """
         return updating(where, self.form, given)
-
-    # -- weights and files --------------------------------------------------------------------------------------------
 
     @exclusive
     def get_weights(self) -> dict[str, Array]:
@@ -312,18 +304,20 @@ class Agent(BaseAgent):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the agent follows from."""
-        parts: dict[str, Any] = {"core": self.core, "perception": self.perception, "buffers": self._buffers}
-        counters = {"timesteps": self.timesteps, "updates": self.updates}
-        return {**counters, **{name: part.state_dict() for name, part in parts.items()}}
+        return {
+            "timesteps": self.timesteps,
+            "updates": self.updates,
+            "core": self.core.state_dict(),
+            "perception": self.perception.state_dict(),
+            "buffers": {name: stacked(rows) for name, rows in self._buffers.items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""
         self.core.load_state_dict(state["core"])
         self.perception.load_state_dict(state["perception"])
-        self._buffers.load_state_dict(state["buffers"])
+        self._buffers = {name: rows_of(columns) for name, columns in state["buffers"].items()}
         self.timesteps, self.updates = state["timesteps"], state["updates"]
-
-    # -- what RLgraph's graph had -------------------------------------------------------------------------------------
 
     @exclusive
     def call_api_method(self, op: str, inputs: Any = None, return_ops: Any = None) -> Any:

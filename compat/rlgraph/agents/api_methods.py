@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Container, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -79,6 +79,17 @@ def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
         "update_from_memory": agent.update,
         "update_from_external_batch": update_from_batch,
     }
+
+
+def refused_method(name: str) -> Callable[..., NoReturn]:
+    """A method of RLgraph's graph, which there is not."""
+
+    def method(self: Any, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        problem = "there are no components: axonrl traces a model function instead, see docs/model_fn.md"
+        raise RLGraphError(f"{type(self).__name__}.{name}: {problem}", name)
+
+    return method
 
 
 def _inputs(inputs: Any, parameters: Container[str]) -> tuple[list[Any], dict[str, Any]]:

@@ -16,10 +16,11 @@ from ..spaces.space_specs import rebuilt
 from ..specs.agents import bind, signature
 from ..specs.normal import normal_form
 from ..utils.rlgraph_errors import RLGraphError, choice, flag, refuse, translate_errors, unknown_at_once
-from .acting import Perception, checked_id, is_nothing
-from .buffers import Buffers, RecordReader
+from .acting import Perception, checked_id, is_nothing, read_ids
 from .companions import Companion, Saver, Summarizer
 from .core import Asked, Core
+from .records import RecordReader
+from .rows import Row
 
 EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
 """Values that ``get_action`` can return beside the action, in this order."""
@@ -90,10 +91,12 @@ class BaseAgent:
         self.timesteps = self.updates = 0
         self.perception = Perception(where, self.state_space, seen, self.preprocessor)
         self._records = RecordReader(where, seen, self.action_space, chained=self.chains_batches)
-        self._buffers = Buffers(seen, self.action_space)
+        self._buffers: dict[str, list[Row]] = {}
+        """Consecutive records of each environment that are not in the memory yet."""
         self._out = actions_out(self.action_space)
         self._core: Core | None = None
-        self._companions: list[Companion] = []
+        self.companions: list[Companion] = []
+        """Are told what happens, and change nothing."""
         self._terminated = False
         if form["auto_build"]:
             self.build()
@@ -111,17 +114,18 @@ class BaseAgent:
             RLGraphError: the agent is built, or its parts do not fit each other.
         """
         del build_options
+        name = type(self).__name__
         if self._terminated or self._core is not None:
             problem = "terminated" if self._terminated else "built already"
-            raise RLGraphError(f"{type(self).__name__}.build: the agent is {problem}", "build")
-        self._core = self._make_core()
-        name, summary, saver = type(self).__name__, self.form["summary_spec"], self.form["saver_spec"]
-        try:
-            found = [Summarizer(name, summary, self)] if summary["directory"] is not None else []
-            self._companions = [*found, *([Saver(saver, self)] if saver["directory"] is not None else [])]
-        except RLGraphError:
-            self._core = None
-            raise
+            raise RLGraphError(f"{name}.build: the agent is {problem}", "build")
+        core = self._make_core()
+        kinds = {"summary_spec": Summarizer, "saver_spec": Saver}
+        self.companions = [
+            kind(name, self.form[part], self)
+            for part, kind in kinds.items()
+            if self.form[part]["directory"] is not None
+        ]
+        self._core = core
 
     @property
     def graph_built(self) -> bool:
@@ -138,10 +142,10 @@ class BaseAgent:
     @exclusive
     def terminate(self) -> None:
         """End the agent: every call but this one is an error afterwards."""
-        companions, self._companions = self._companions, []
+        companions, self.companions = self.companions, []
         try:
             for one in companions:
-                one.close(self)
+                one.close()
         finally:
             self._terminated = True
 
@@ -150,10 +154,6 @@ class BaseAgent:
 
     def __exit__(self, *_: object) -> None:
         self.terminate()
-
-    def store_model(self) -> Any:
-        """Subclasses define it."""
-        raise NotImplementedError
 
     def _complete_arguments(self, where: str) -> None:
         """Hook of subclasses whose spaces follow from other arguments."""
@@ -228,18 +228,15 @@ class BaseAgent:
             flag(f"{where}: apply_preprocessing", apply_preprocessing)
         arrays, single = look.read("get_action", states, apply_preprocessing)
         rows = len(next(iter(arrays.values())))
-        ids = look.ids(where, env_ids, rows)
-        lanes = look.lanes(ids)
-        held = look.internals(where, internals, self.core.zero_internals(rows), lanes, single)
-        seen = look.see(arrays, lanes) if apply_preprocessing else arrays
+        ids = read_ids(where, env_ids, rows)
+        held = look.internals(where, internals, self.core.zero_internals(rows), ids, single)
+        seen = look.see(arrays, ids) if apply_preprocessing else arrays
         if time_step is None:
             self.timesteps += rows
             time_step = self.timesteps
-        acted = self.core.act(Asked(seen, held, use_exploration, time_step, lanes))
+        acted = self.core.act(Asked(seen, held, use_exploration, time_step, ids))
         if acted.internals is not None and is_nothing(internals):
-            look.keep(lanes, acted.internals)
-        if acted.extras is not None:
-            look.note(ids, seen, acted)
+            look.keep(ids, acted.internals)
         action = self._out(acted.actions, single)
         if not wanted:
             return action
@@ -263,8 +260,7 @@ class BaseAgent:
         """
         where, look = self.begin("preprocess_states"), self.perception
         arrays, single = look.read("preprocess_states", states, True)
-        lanes = look.lanes(look.ids(where, env_ids, len(next(iter(arrays.values())))))
-        return look.out(look.see(arrays, lanes), single)
+        return look.out(look.see(arrays, read_ids(where, env_ids, len(next(iter(arrays.values()))))), single)
 
     @exclusive
     def reset(self, env_id: str | None = None) -> None:
@@ -277,7 +273,7 @@ class BaseAgent:
         """
         where = self.begin("reset")
         self.perception.forget(None if env_id is None else checked_id(where, env_id))
-        for one in self._companions:
+        for one in self.companions:
             one.reset(env_id)
 
     # -- what it has --------------------------------------------------------------------------------------------------
@@ -285,7 +281,11 @@ class BaseAgent:
     @property
     def can_update(self) -> bool:
         """Is there what ``update()`` needs, in the memory and in buffers?"""
-        return self.core.can_update(len(self._buffers))
+        return self.core.can_update(self._buffered)
+
+    @property
+    def _buffered(self) -> int:
+        return sum(map(len, self._buffers.values()))
 
     @property
     def memory(self) -> Any:
@@ -304,15 +304,28 @@ class BaseAgent:
 
     @property
     def last_memory_batch(self) -> dict[str, Any] | None:
-        """The batch of the last update from the memory, of a DQNAgent that was asked to keep it."""
-        return None
+        """Batch of the last update, by the names that ``update`` takes; with priorities also ``indices``.
+
+        None without ``store_last_memory_batch``, which DQNAgent has, or before an update.
+        """
+        if self._core is None or (batch := self._core.last_batch) is None:
+            return None
+        found = {
+            "states": self.preprocessed_state_space.unflatten(batch["observation"]),
+            "actions": batch["action"],
+            "rewards": batch["reward"],
+            "terminals": batch["terminated"] > 0,
+            "next_states": self.preprocessed_state_space.unflatten(batch["next_observation"]),
+        }
+        more = {"indices": batch["index"], "importance_weights": batch["weight"]}
+        return found | (more if self._core.memory.is_prioritized else {})
 
     @property
     def last_q_table(self) -> dict[str, Any] | None:
-        """Its states and their values, likewise."""
-        return None
+        """``states`` and ``q_values`` [B, actions] of that batch, before the step.
 
-    @property
-    def preprocesses(self) -> bool:
-        """Has it a ``preprocessing_spec`` with steps?"""
-        return bool(self.preprocessor.has_steps)
+        None without ``store_last_q_table``, which DQNAgent has, or before an update.
+        """
+        if self._core is None or (table := self._core.last_q_table) is None:
+            return None
+        return {**table, "states": self.preprocessed_state_space.unflatten(table["states"])}

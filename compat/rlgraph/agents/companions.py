@@ -7,32 +7,15 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ....run_dir.files import make_folders
 from ...common.events import Events, scalar
 from ..utils.rlgraph_errors import RLGraphWarning, refuse
-from .core import Core
 
 _TAGS: Final = ("loss", "epsilon", "episode_reward")
 _FLUSH: Final = 10.0
 """Seconds."""
-
-
-class Accompanied(Protocol):
-    """The agent as companions see it."""
-
-    timesteps: int
-    updates: int
-
-    @property
-    def core(self) -> Core:
-        """Parts special to its kind."""
-        ...
-
-    def store_model(self) -> Any:
-        """Write it."""
-        ...
 
 
 class Companion:
@@ -45,13 +28,14 @@ class Companion:
         at_once: by the clock it is due at first.
     """
 
-    def __init__(self, agent: Accompanied, spec: Mapping[str, Any], *, at_once: bool = False) -> None:
-        self._seconds, self._steps = spec["save_secs"], spec["save_steps"]
+    def __init__(self, agent: Any, spec: Mapping[str, Any], *, at_once: bool = False) -> None:
+        self.agent, self._seconds, self._steps = agent, spec["save_secs"], spec["save_steps"]
         self._step = agent.timesteps
         self._time = float("-inf") if at_once else time.monotonic()
 
-    def is_due(self, timestep: int) -> bool:
+    def is_due(self) -> bool:
         """Is it due? Then it is not until the next time."""
+        timestep = self.agent.timesteps
         if self._steps is not None:
             if timestep // self._steps == self._step // self._steps:
                 return False
@@ -60,19 +44,19 @@ class Companion:
         self._step, self._time = timestep, time.monotonic()
         return True
 
-    def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
+    def observed(self, env_id: str, reward: float, terminal: bool) -> None:
         """A record of an environment was observed."""
 
-    def cut(self, agent: Accompanied, env_id: str | None) -> None:
+    def cut(self, env_id: str | None) -> None:
         """The episode of an environment, of all for None, was cut by a time limit."""
 
-    def updated(self, agent: Accompanied, loss: float | None) -> None:
+    def updated(self, loss: float | None) -> None:
         """An update was done."""
 
     def reset(self, env_id: str | None) -> None:
         """An episode begins in an environment, or in all: one that was not finished is forgotten."""
 
-    def close(self, agent: Accompanied) -> None:
+    def close(self) -> None:
         """The agent ends."""
 
 
@@ -80,28 +64,30 @@ class Saver(Companion):
     """Calls ``store_model`` from time to time, and at the end.
 
     Args:
+        where: the agent's class, for messages.
         spec: ``saver_spec`` in normal form, with a ``directory``.
         agent: whose it is.
     """
 
-    def __init__(self, spec: Mapping[str, Any], agent: Accompanied) -> None:
+    def __init__(self, where: str, spec: Mapping[str, Any], agent: Any) -> None:
         super().__init__(agent, spec)
         self._saved = (agent.timesteps, agent.updates)
 
-    def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
+    def observed(self, env_id: str, reward: float, terminal: bool) -> None:
         """Write, if it is time."""
-        self.updated(agent, None)
+        self.updated(None)
 
-    def updated(self, agent: Accompanied, loss: float | None) -> None:
+    def updated(self, loss: float | None) -> None:
         """Write, if it is time."""
-        if self.is_due(agent.timesteps):
-            agent.store_model()
-            self._saved = (agent.timesteps, agent.updates)
+        if self.is_due():
+            self.close()
 
-    def close(self, agent: Accompanied) -> None:
+    def close(self) -> None:
         """Write what has been reached since the last time."""
-        if (agent.timesteps, agent.updates) != self._saved:
-            agent.store_model()
+        reached = (self.agent.timesteps, self.agent.updates)
+        if reached != self._saved:
+            self.agent.store_model()
+            self._saved = reached
 
 
 class Summarizer(Companion):
@@ -119,7 +105,7 @@ class Summarizer(Companion):
         RLGraphError: the directory cannot be written to.
     """
 
-    def __init__(self, where: str, spec: Mapping[str, Any], agent: Accompanied) -> None:
+    def __init__(self, where: str, spec: Mapping[str, Any], agent: Any) -> None:
         super().__init__(agent, spec, at_once=True)
         pattern = spec["summary_regexp"]
         self._tags = [tag for tag in _TAGS if pattern is None or re.search(pattern, tag)]
@@ -137,43 +123,44 @@ class Summarizer(Companion):
             problem = f"cannot be written to: {directory}: {error.strerror or error}"
             refuse(f"{where}: summary_spec['directory']", problem, spec["directory"])
 
-    def observed(self, agent: Accompanied, env_id: str, reward: float, terminal: bool) -> None:
+    def observed(self, env_id: str, reward: float, terminal: bool) -> None:
         """See ``Companion.observed``."""
         self._rewards[env_id] = self._rewards.get(env_id, 0.0) + reward
         if terminal:
-            self._values["episode_reward"] = self._rewards.pop(env_id)
-        self._look(agent)
+            self.cut(env_id)
+        else:
+            self._look()
 
-    def cut(self, agent: Accompanied, env_id: str | None) -> None:
+    def cut(self, env_id: str | None) -> None:
         """See ``Companion.cut``."""
         for name in list(self._rewards) if env_id is None else [env_id]:
             if name in self._rewards:
                 self._values["episode_reward"] = self._rewards.pop(name)
-        self._look(agent)
+        self._look()
 
-    def updated(self, agent: Accompanied, loss: float | None) -> None:
+    def updated(self, loss: float | None) -> None:
         """See ``Companion.updated``."""
         if loss is not None:
             self._values["loss"] = float(loss)
-        self._look(agent)
+        self._look()
 
     def reset(self, env_id: str | None) -> None:
         """See ``Companion.reset``."""
         self._rewards = {} if env_id is None else {k: one for k, one in self._rewards.items() if k != env_id}
 
-    def close(self, agent: Accompanied) -> None:
+    def close(self) -> None:
         """Write what is left, and close the file."""
         if self._values:
-            self._write(agent)
+            self._write()
         self._events.close()
 
-    def _look(self, agent: Accompanied) -> None:
-        if self._values and self.is_due(agent.timesteps):
-            self._write(agent)
+    def _look(self) -> None:
+        if self._values and self.is_due():
+            self._write()
 
-    def _write(self, agent: Accompanied) -> None:
-        epsilon = agent.core.epsilon(agent.timesteps)
+    def _write(self) -> None:
+        epsilon = self.agent.core.epsilon(self.agent.timesteps)
         values = self._values if epsilon is None else {**self._values, "epsilon": epsilon}
         self._values = {}
         if summaries := [scalar(tag, values[tag]) for tag in self._tags if tag in values]:
-            self._events.add(agent.timesteps, summaries)
+            self._events.add(self.agent.timesteps, summaries)

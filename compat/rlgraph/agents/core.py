@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import Array, State
-from ..processing.exploration import Exploration, epsilon_of, make_exploration
-from ..spaces import IntBox, Space
-from ..spaces.readers import counted_from_zero
+from ..processing.exploration import EpsilonExploration, make_exploration
+from ..spaces import Space
 from ..utils.rlgraph_errors import refuse
 from .results import Loss
 from .rows import Row
@@ -31,12 +30,12 @@ class Asked(NamedTuple):
     explore: bool
     """False: the best actions, and nothing is drawn."""
     timestep: int
-    lanes: Sequence[int]
+    ids: Sequence[str]
     """The environment of each state."""
 
 
 class Acted(NamedTuple):
-    """Actions [B, ...] by flat name, and what else is known of them. Integers count from 0."""
+    """Actions [B, ...] by flat name, and what else is known of them."""
 
     actions: dict[str, Array]
     explored: Array
@@ -44,7 +43,7 @@ class Acted(NamedTuple):
     internals: dict[str, Array] | None = None
     """The next recurrent state [B, ...] by name."""
     extras: dict[str, Array] | None = None
-    """Values of them for the memory: log-probabilities and values [B], say."""
+    """Values that are special to the agent's kind, [B, ...] by name."""
 
 
 class Core:
@@ -64,6 +63,8 @@ class Core:
         exploration: of ``exploration_spec``; None: there is none.
         exploration_rng: what actions are drawn from.
         memory_rng: what batches are drawn from.
+        last_batch: of the last update from the memory; None unless it was asked for.
+        last_q_table: its states, and their values before the step; likewise.
     """
 
     model: Any = None
@@ -71,67 +72,50 @@ class Core:
     memory: Any = None
     takes_buffered = False
     """Do records in buffers count in an update from the memory?"""
+    last_batch: dict[str, Any] | None = None
+    last_q_table: dict[str, Any] | None = None
 
     def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
         del states
-        self.name, self.form = name, form
-        flat = actions.flat()
-        self.boxes = counted_from_zero(flat)
-        """Boxes of the actions inside, by key."""
-        self.lows = {
-            key: np.broadcast_to(box.low, box.shape).astype(np.int32)
-            for key, box in flat.items()
-            if isinstance(box, IntBox) and box.num_categories is not None
-        }
-        """For integers: the amount that is taken away from them inside."""
-        self._shifts = {key: low for key, low in self.lows.items() if low.any()}
+        self.name, self.form, self.boxes = name, form, actions.flat()
         self.exploration_rng = np.random.default_rng([seed, 0])
         self.memory_rng = np.random.default_rng([seed, 1])
         spec = form["exploration_spec"] if form["kind"] != "random" else None
-        self.exploration: Exploration | None = make_exploration(f"{name}: exploration_spec", spec, self.boxes)
+        self.exploration = make_exploration(f"{name}: exploration_spec", spec, self.boxes)
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, asked: Asked) -> Acted:
         """Choose actions."""
         predictions, following = self.model.act(asked.features, asked.internals)
+        drawn = _by_name(predictions["action"])
         if not asked.explore:
-            return Acted(self._best(predictions), np.zeros(len(asked.lanes), np.bool_), following)
-        drawn = self._best(predictions) if self.policy is None else self._drawn(predictions, asked.timestep)
-        actions, explored = self._explored(drawn if self.policy is None else self._within(drawn), asked)
-        return Acted(
-            actions, explored, following, self._noted(predictions, drawn if self.exploration is None else actions)
-        )
+            return Acted(drawn, np.zeros(len(asked.ids), np.bool_), following)
+        within = drawn
+        if self.policy is not None:
+            drawn = _by_name(self.policy(predictions, asked.timestep, self.exploration_rng)[0])
+            within = {  # a normal distribution has draws beyond all bounds
+                name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
+                for name, part in drawn.items()
+            }
+        actions, explored = self.explored(within, asked)
+        self.note(asked, predictions, drawn if self.exploration is None else actions, actions)
+        return Acted(actions, explored, following)
 
-    def _explored(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
+    def explored(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
         """Actions after ``exploration_spec``, and bool [B]: where something random was done."""
         if self.exploration is None:
-            return actions, np.zeros(len(asked.lanes), np.bool_)
-        return self.exploration(actions, asked.timestep, self.exploration_rng, asked.lanes)
+            return actions, np.zeros(len(asked.ids), np.bool_)
+        return self.exploration(actions, asked.timestep, self.exploration_rng, asked.ids)
 
-    def _best(self, predictions: Mapping[str, Any]) -> dict[str, Array]:
-        best = predictions["action"]
-        parts = best if isinstance(best, Mapping) else {ONLY: best}
-        return {name: part - self._shifts[name] if name in self._shifts else part for name, part in parts.items()}
-
-    def _drawn(self, predictions: Mapping[str, Any], timestep: int) -> dict[str, Array]:
-        drawn, _ = self.policy(predictions, timestep, self.exploration_rng)
-        return drawn if isinstance(drawn, dict) else {ONLY: drawn}
-
-    def _within(self, drawn: dict[str, Array]) -> dict[str, Array]:
-        """Draws, which a normal distribution has beyond all bounds, as actions of their spaces."""
-        return {
-            name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
-            for name, part in drawn.items()
-        }
-
-    def _noted(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> dict[str, Array] | None:
-        """Notes to keep on an act until it is observed; None: nothing."""
-        return None
+    def note(
+        self, asked: Asked, predictions: Mapping[str, Any], drawn: Mapping[str, Array], actions: Mapping[str, Array]
+    ) -> None:
+        """Remember an act until its record is observed; ``drawn`` are the actions before they were clipped."""
 
     def epsilon(self, timestep: int) -> float | None:
         """The probability of random actions at a time; None for a model that does not explore by it."""
-        return epsilon_of(self.exploration, timestep)
+        return self.exploration.level(timestep) if isinstance(self.exploration, EpsilonExploration) else None
 
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
         """The recurrent state in which episodes begin, [B, ...] by name; None for a model without."""
@@ -139,23 +123,26 @@ class Core:
 
     # -- storing and learning -----------------------------------------------------------------------------------------
 
-    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
-        """Put consecutive records of an environment into the memory; None: it is unknown, and nothing follows.
+    def observed(self, env_id: str | None, row: Row) -> Row:
+        """A record, with what was noted when the agent acted so; None: its environment is unknown."""
+        return row
 
-        ``noted`` has what was remembered of those that the agent acted itself.
-        """
-        raise NotImplementedError
+    def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
+        """Put consecutive records of an environment into the memory; None: it is unknown, and nothing follows."""
 
     def end(self, env_id: str | None) -> None:
         """End an environment's stored episode there, without a terminal; None: of all environments."""
 
+    def drop(self, env_id: str) -> None:
+        """Forget what was noted of an environment's last act: another is observed next."""
+
     def update(self, updates: int) -> Loss | None:
         """One update from the memory, of which there were ``updates`` before."""
-        raise NotImplementedError
+        return None
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss | None:
         """One update from a batch of the caller's."""
-        raise NotImplementedError
+        return None
 
     def can_update(self, more: int = 0) -> bool:
         """Has the memory what an update needs, with ``more`` records that are still in buffers?"""
@@ -181,19 +168,40 @@ class Core:
         if self.model is not None:
             self.model.set_named({_POLICY + name: array for name, array in weights.items()})
 
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """Those that have a state."""
+        parts = {"model": self.model, "exploration": self.exploration, "memory": self.memory}
+        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
+
     def state_dict(self) -> State:
         """Everything that acting and learning follow from."""
-        parts = {"model": self.model, "exploration": self.exploration, "memory": self.memory}
         return {
             "exploration_rng": self.exploration_rng.bit_generator.state,
             "memory_rng": self.memory_rng.bit_generator.state,
-            **{name: part.state_dict() for name, part in parts.items() if part is not None},
+            **{name: part.state_dict() for name, part in self._parts.items()},
         }
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
-        for name, part in {"model": self.model, "exploration": self.exploration, "memory": self.memory}.items():
-            if part is not None:
-                part.load_state_dict(state[name])
+        for name, part in self._parts.items():
+            part.load_state_dict(state[name])
         self.exploration_rng.bit_generator.state = state["exploration_rng"]
         self.memory_rng.bit_generator.state = state["memory_rng"]
+
+
+class RandomCore(Core):
+    """Draws actions; what is observed is forgotten."""
+
+    def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
+        super().__init__(name, form, states, actions, seed)
+        self._actions = actions
+
+    def act(self, asked: Asked) -> Acted:
+        """See ``Core.act``; ignores ``explore``: there is no best action."""
+        drawn = self._actions.flatten(self._actions.sample(len(asked.ids), rng=self.exploration_rng))
+        return Acted(drawn, np.ones(len(asked.ids), np.bool_))
+
+
+def _by_name(actions: Any) -> dict[str, Array]:
+    return dict(actions) if isinstance(actions, Mapping) else {ONLY: actions}

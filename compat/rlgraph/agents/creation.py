@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
 from ...common.specs.files import is_file_name
 from ..specs.agent_tables import SUFFIXES
 from ..specs.agents import AGENTS, is_role, kind_of, read_spec
 from ..utils.modules import imported
-from ..utils.rlgraph_errors import RLGraphError, refuse
+from ..utils.rlgraph_errors import refuse
 
 
 def created(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
@@ -29,24 +29,6 @@ def created(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
     if is_role(cls.kind, kind):
         kind, kwargs = None, {"type": kind, **kwargs}
     return _class_of(cls, base, f"{where}: type", kind)(**kwargs)
-
-
-def file_name(where: str, path: Any) -> str:
-    """The name of a file that may hold a specification."""
-    if not isinstance(path, str) or not is_file_name(path, SUFFIXES):
-        refuse(where, f"must be the name of a {' or '.join(SUFFIXES)} file", path)
-    return path
-
-
-def refused_method(name: str) -> Callable[..., NoReturn]:
-    """A method of RLgraph's graph, which there is not."""
-
-    def method(self: Any, *_: Any, **__: Any) -> NoReturn:
-        """Refused."""
-        problem = "there are no components: axonrl traces a model function instead, see docs/model_fn.md"
-        raise RLGraphError(f"{type(self).__name__}.{name}: {problem}", name)
-
-    return method
 
 
 def _class_of(cls: Any, base: Any, where: str, kind: Any) -> Any:

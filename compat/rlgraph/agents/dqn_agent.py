@@ -31,37 +31,6 @@ class DQNAgent(Agent):
     kind: ClassVar[str] = "dqn"
     core_class: ClassVar[type[Core]] = ReplayCore
 
-    @property
-    def last_memory_batch(self) -> dict[str, Any] | None:
-        """Batch of the last update, by the names that ``update`` takes; with priorities also ``indices``.
-
-        None without ``store_last_memory_batch``, or before an update.
-        """
-        core = self._replay
-        if (batch := core.last_batch) is None:
-            return None
-        found = {
-            "states": self.preprocessed_state_space.unflatten(batch["observation"]),
-            "actions": batch["action"],
-            "rewards": batch["reward"],
-            "terminals": batch["terminated"] > 0,
-            "next_states": self.preprocessed_state_space.unflatten(batch["next_observation"]),
-        }
-        if core.memory.is_prioritized:
-            found |= {"indices": batch["index"], "importance_weights": batch["weight"]}
-        return found
-
-    @property
-    def last_q_table(self) -> dict[str, Any] | None:
-        """``states`` and ``q_values`` [B, actions] of that batch, before the step.
-
-        None without ``store_last_q_table``, or before an update.
-        """
-        if (table := self._replay.last_q_table) is None:
-            return None
-        states = self.preprocessed_state_space.unflatten(table["observation"])
-        return {"states": states, "q_values": table["q_values"]}
-
     @exclusive
     def get_td_loss(self, batch: Any) -> Loss:
         """The loss of a batch, as :meth:`update` takes it, which unpacks into the loss and ``loss_per_item``.
@@ -87,5 +56,6 @@ class DQNAgent(Agent):
         own: dict[str, Callable[..., Any]] = {
             "sync_target_qnet": self._replay.synchronize,
             "get_td_loss": self.get_td_loss,
+            "get_q_values": self._q_values,
         }
-        return {**super()._api_methods(), **own, "get_q_values": self._q_values}
+        return {**super()._api_methods(), **own}

@@ -84,6 +84,5 @@ class FIFOQueue:
         return {**unroll, STATES: self.states.flatten(unroll[STATES]), INTERNALS: internals}
 
     def _nested(self, flat: Mapping[str, Any]) -> Unroll:
-        internals = flat[INTERNALS]
-        parts = tuple(internals[str(number)] for number in range(len(internals)))
-        return {**flat, STATES: self.states.unflatten(flat[STATES]), INTERNALS: parts}
+        internals = tuple(flat[INTERNALS][number] for number in sorted(flat[INTERNALS]))
+        return {**flat, STATES: self.states.unflatten(flat[STATES]), INTERNALS: internals}

@@ -7,22 +7,18 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....core import fields
 from ....core.errors import ArgumentError, CheckpointError
 from ....core.protocols import RunConfig
 from ....run_dir.files import remove, write_json_atomically
 from ....run_dir.folders import staged, target_of
-from ....run_dir.programs import shared
 from ....run_dir.snapshot import Counters, PolicySnapshot
 from ...common.state_files import read_state, write_state
 from ..environments.gymnasium_adapter import gymnasium_space
-from ..processing.exported import described
+from ..processing.preprocessors import described
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
-
-if TYPE_CHECKING:
-    from ....policies.weight_patches import FrozenProgram
 
 _MANIFEST: Final = "agent.json"
 _STATE: Final = "state.safetensors"
@@ -85,7 +81,7 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
         refuse(where, "needs an agent with a model", type(agent).__name__)
     if agent.preprocessor.is_stateful:
         problem = "cannot be exported: its step sequence remembers states. Keep sequences in your loop"
-        refuse(f"{where}: preprocessing_spec", problem, agent.preprocessor.to_json())
+        refuse(f"{where}: preprocessing_spec", problem, agent.preprocessor.spec)
     name = os.fspath(filename)
     if name.endswith(".meta"):
         name = name.removesuffix(".meta")
@@ -95,25 +91,11 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
 
     spaces = gymnasium_space(agent.preprocessed_state_space), gymnasium_space(agent.action_space)
     config = RunConfig(observation_space=spaces[0], action_space=spaces[1])
-    program, weights = model.acting()
-    policy = PolicySnapshot("last", weights, None, Counters(agent.updates, agent.timesteps))
+    policy = PolicySnapshot("last", model.acting_weights(), None, Counters(agent.updates, agent.timesteps))
     try:
-        return str(write(_Acting(program), config, policy, name, described(states, agent.preprocessor)))
+        return str(write(model, config, policy, name, described(states, agent.preprocessor)))
     except (ArgumentError, ValueError) as error:
         raise RLGraphError(f"{where}: {error}", "filename", name) from error
-
-
-class _Acting:
-    """A program as ``export`` takes it."""
-
-    def __init__(self, program: Any) -> None:
-        self.program = program
-
-    def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT."""
-        from ....runtimes.frozen import acting_program
-
-        return acting_program(self.program, shared)
 
 
 def _about(agent: Any) -> dict[str, Any]:

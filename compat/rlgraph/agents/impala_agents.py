@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Final, NoReturn
 from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessor
 from ..spaces import FloatBox, Space, Tuple, space_of
-from ..spaces.columns import read_rewards
+from ..spaces.readers import read_rewards
 from ..specs.impala import PREVIOUS_REWARD, argument_of
 from ..utils.rlgraph_errors import refuse
 from .acting import Perception, checked_id
 from .agent import Agent
+from .api_methods import refused_method
 from .core import Core
-from .creation import refused_method
 from .fifo_queue import FIFOQueue
 from .impala_core import FEEDS, ImpalaCore
 from .own_environments import OwnEnvironments, PolicyLoop
@@ -149,7 +149,8 @@ class IMPALAAgent(Agent):
     def reset(self, env_id: str | None = None) -> None:
         """See :meth:`Agent.reset`; own environments go on."""
         where = self.begin("reset")
-        self.impala_core.forget_actions(self.perception.forget(None if env_id is None else checked_id(where, env_id)))
+        self.perception.forget(None if env_id is None else checked_id(where, env_id))
+        self.impala_core.forget_actions(env_id)
 
     @property
     def episode_returns(self) -> list[float]:
@@ -246,26 +247,8 @@ class IMPALAAgent(Agent):
             preprocessor = Preprocessor(f"{where}: preprocessing_spec", spec, boxes)
             look = Perception(where, self.state_space, self.preprocessed_state_space, preprocessor)
             self._environments.seed(self.seed, 2)
-            self._stepper = PolicyLoop(where, self._environments, look, core, self)
+            self._stepper = PolicyLoop(self, self._environments, look, core)
         return core
-
-    def acted(self, actions: int) -> int:
-        """The stepper tells that it acts; returns the timesteps, these actions included."""
-        self.timesteps += actions
-        return self.timesteps
-
-    def begun(self) -> None:
-        """The stepper tells that episodes begin in all environments: those before were not finished."""
-        for one in self._companions:
-            one.reset(None)
-
-    def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
-        """The stepper tells what came of it in one environment."""
-        name = f"env_{lane}"
-        for one in self._companions:
-            one.observed(self, name, reward, terminal and not truncated)
-            if truncated:
-                one.cut(self, name)
 
     def _stepping(self, where: str) -> PolicyLoop:
         if self._stepper is None:

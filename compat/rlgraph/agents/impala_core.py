@@ -16,7 +16,7 @@ from .core import ONLY, Acted, Asked, Core
 from .fifo_queue import INTERNALS, STATES, FIFOQueue
 from .results import Loss
 from .rollout_core import policy_of
-from .traced import TracedModel, specs_of
+from .traced import TracedModel, arrays_of, lows_of, specs_of
 
 FEEDS: Final = {
     PREVIOUS_ACTION: ("feed_previous_action_through_nn", "previous_actions"),
@@ -25,9 +25,10 @@ FEEDS: Final = {
 """Inputs that may be fed beside states: the argument that says so, and its name in unrolls."""
 _MODEL: Final = (
     *("network_spec", "architecture", "action_adapter_spec", "optimizer_spec", "reward_clipping", "weight_pg"),
-    *("weight_baseline", "weight_entropy", *(argument for argument, _ in FEEDS.values())),
+    *("weight_baseline", "weight_entropy"),
 )
 """Keys of the normal form that the model takes."""
+_LABELS: Final = ("reward", "discount", "terminal", "truncated", "final_value", "log_prob")
 _STATE: Final = ("hidden", "cell")
 """The parts of the recurrent state, in the order in which callers have them."""
 
@@ -35,12 +36,7 @@ _STATE: Final = ("hidden", "cell")
 class ImpalaCore(Core):
     """An actor-critic that learns from unrolls.
 
-    Args:
-        name: of the agent, for messages.
-        form: the normal form.
-        states: the space of preprocessed states.
-        actions: the action space, an IntBox.
-        seed: of all that is drawn.
+    Its arguments are those of :class:`Core`.
 
     Attributes:
         memory: where unrolls wait.
@@ -55,14 +51,15 @@ class ImpalaCore(Core):
     def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
         super().__init__(name, form, states, actions, seed)
         box: Any = self.boxes[ONLY]
-        self._shape, self._categories = box.shape, int(box.num_categories)
+        self._low, self._categories = lows_of(box), int(box.num_categories)
         self.policy = policy_of(self.boxes)
         self.length: int = form["worker_sample_size"]
         self.batch_size: int = form["update_spec"]["batch_size"]
         self.fed = tuple(name for name, (argument, _) in FEEDS.items() if form[argument])
         self._units = lstm_units(form)
         self.model = self._traced(states.flat(), seed)
-        self._last_actions: dict[int, Array] = {}
+        self._last_actions: dict[str, Array] = {}
+        """By environment, from 0."""
         self.previous_rewards: Array | None = None
         self.layout: dict[str, Any] = {
             "worker_sample_size": self.length,
@@ -77,15 +74,13 @@ class ImpalaCore(Core):
         load_tensorflow()
         from ..model.impala import model_fn
 
-        previous = {PREVIOUS_ACTION: ArraySpec(self._shape, np.int32), PREVIOUS_REWARD: ArraySpec((), np.float32)}
-        observation = {name: ArraySpec(box.shape, box.dtype) for name, box in boxes.items()}
-        observation |= {name: previous[name] for name in self.fed}
-        length, number = self.length, ArraySpec((self.length,), np.float32)
-        names = ("reward", "discount", "terminal", "truncated", "final_value", "log_prob")
+        shape, length = self._low.shape, self.length
+        previous = {PREVIOUS_ACTION: ArraySpec(shape, np.int32), PREVIOUS_REWARD: ArraySpec((), np.float32)}
+        observation = arrays_of(boxes) | {name: previous[name] for name in self.fed}
         row: dict[str, Any] = {
             "observation": {n: ArraySpec((length + 1, *s.shape), s.dtype) for n, s in observation.items()},
-            "action": ArraySpec((length, *self._shape), np.int32),
-            **dict.fromkeys(names, number),
+            "action": ArraySpec((length, *shape), np.int32),
+            **dict.fromkeys(_LABELS, ArraySpec((length,), np.float32)),
         }
         if self._units is not None:
             row["state"] = dict.fromkeys(_STATE, ArraySpec((self._units,), np.float32))
@@ -93,9 +88,10 @@ class ImpalaCore(Core):
             "form": {name: self.form[name] for name in _MODEL},
             "states": specs_of(boxes),
             "scale": image_scale(boxes) if self.form["architecture"] else 1.0,
-            "shape": self._shape,
+            "fed": self.fed,
+            "shape": shape,
             "categories": self._categories,
-            "low": self.lows[ONLY],
+            "low": self._low,
         }
         rows = 0 if self.form["type"] == "actor" else self.batch_size
         return TracedModel(model_fn, params, observation, row, rows, seed)
@@ -103,21 +99,22 @@ class ImpalaCore(Core):
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, asked: Asked) -> Acted:
-        """See :meth:`Core.act`. Networks that take previous actions get those of the same lanes."""
-        none = np.full(self._shape, -1, np.int32)
-        actions = np.stack([self._last_actions.get(lane, none) for lane in asked.lanes])
+        """See :meth:`Core.act`. Networks that take previous actions get those of the same environments."""
+        none = np.full(self._low.shape, -1, np.int32)
+        actions = np.stack([self._last_actions.get(env_id, none) for env_id in asked.ids])
         rewards = np.zeros(len(actions), np.float32) if self.previous_rewards is None else self.previous_rewards
         acted = self.choose(asked._replace(features={**asked.features, **self.previous(actions, rewards)}))
-        if PREVIOUS_ACTION in self.fed:
-            self._last_actions.update(zip(asked.lanes, acted.actions[ONLY].copy(), strict=True))
-        return acted._replace(extras=None)
+        if PREVIOUS_ACTION in self.fed and acted.extras is not None:
+            self._last_actions.update(zip(asked.ids, acted.extras["actions"], strict=True))
+        return acted
 
-    def forget_actions(self, lane: int | None) -> None:
-        """An episode begins in a lane, or in all."""
-        self._last_actions = {} if lane is None else {k: one for k, one in self._last_actions.items() if k != lane}
+    def forget_actions(self, env_id: str | None) -> None:
+        """An episode begins in an environment, or in all."""
+        for name in list(self._last_actions) if env_id is None else [env_id]:
+            self._last_actions.pop(name, None)
 
     def previous(self, actions: Array, rewards: Array) -> dict[str, Array]:
-        """Select previous actions [N, ...] and rewards [N] that the network takes, as features."""
+        """Select previous actions [N, ...], from 0, and rewards [N] that the network takes, as features."""
         given = {PREVIOUS_ACTION: actions, PREVIOUS_REWARD: rewards}
         return {name: given[name] for name in self.fed}
 
@@ -128,21 +125,23 @@ class ImpalaCore(Core):
             asked: with what is fed beside states among the features.
 
         Returns:
-            with the extras ``action_probs`` float32 [N, ..., A] of each value of an action and ``log_probs``
-            float32 [N] of the actions, random ones included.
+            with the extras ``actions`` int32 [N, ...], from 0, ``action_probs`` float32 [N, ..., A] of each value of an
+            action and ``log_probs`` float32 [N] of the actions, random ones included.
         """
         predictions, following = self.model.act(asked.features, asked.internals)
-        rows, epsilon, actions = len(asked.lanes), 0.0, self._best(predictions)
+        rows, epsilon, actions = len(asked.ids), 0.0, {ONLY: predictions["action"]}
         explored: Array = np.zeros(rows, np.bool_)
         if asked.explore:
             logits = predictions["logits"].reshape(rows, -1)
-            actions, explored = self._explored(self._drawn({"logits": logits}, asked.timestep), asked)
+            drawn, _ = self.policy({"logits": logits}, asked.timestep, self.exploration_rng)
+            actions, explored = self.explored({ONLY: drawn}, asked)
             epsilon = 0.0 if self.exploration is None else self.exploration.level(asked.timestep)
-        actions = {ONLY: actions[ONLY].astype(np.int32)}
+        index = actions[ONLY].astype(np.int32) - self._low
         probs = _softmax(predictions["logits"])  # [N, ..., A]
-        taken = np.take_along_axis(probs, actions[ONLY][..., None], axis=-1).reshape(rows, -1).prod(axis=-1)
-        number = float(self._categories ** int(np.prod(self._shape)))
+        taken = np.take_along_axis(probs, index[..., None], axis=-1).reshape(rows, -1).prod(axis=-1)
+        number = float(self._categories**self._low.size)
         extras = {
+            "actions": index,
             "action_probs": ((1.0 - epsilon) * probs + epsilon / self._categories).astype(np.float32),
             "log_probs": np.log((1.0 - epsilon) * taken + epsilon / number).astype(np.float32),
         }
@@ -202,13 +201,12 @@ class ImpalaCore(Core):
 
     def state_dict(self) -> State:
         """Everything that acting and learning follow from, but the environments."""
-        last = {str(lane): action for lane, action in self._last_actions.items()}
-        return {**super().state_dict(), "last_actions": last}
+        return {**super().state_dict(), "last_actions": dict(self._last_actions)}
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
         super().load_state_dict(state)
-        self._last_actions = {int(lane): action for lane, action in state["last_actions"].items()}
+        self._last_actions = dict(state["last_actions"])
 
 
 def _softmax(logits: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from ....core.protocols import Array
 from ....core.trees import map_tree
 from ..environments import Environment, SequentialVectorEnv
 from ..environments.environment import Stepped, stepped
-from ..spaces import Space
 from ..spaces.readers import actions_out
 from ..utils.rlgraph_errors import RLGraphError, refuse
 from .acting import Perception
-from .core import ONLY, Acted, Asked
+from .core import ONLY, Asked
 from .fifo_queue import INTERNALS, STATES, Unroll
 from .impala_core import FEEDS, ImpalaCore
 from .rows import stacked
@@ -65,144 +64,115 @@ class OwnEnvironments:
             environment.terminate()
 
 
-class Stepping(Protocol):
-    """The agent, as the stepper sees it."""
-
-    action_space: Space
-
-    def begun(self) -> None:
-        """Episodes begin in all environments."""
-        ...
-
-    def acted(self, actions: int) -> int:
-        """So many actions more; returns the agent's timesteps."""
-        ...
-
-    def stepped(self, lane: int, reward: float, terminal: bool, truncated: bool) -> None:
-        """Take an action's result."""
-        ...
-
-
-class _Now(NamedTuple):
-    """Between two timesteps: what the next one begins with."""
-
-    features: dict[str, Array]
-    """Preprocessed states [N, ...] by flat name, and the previous actions and rewards that the network takes."""
-    internals: dict[str, Array] | None
-    """Zeros where an episode begins."""
-
-
 class PolicyLoop:
     """Steps environments by an agent's policy.
 
     Args:
-        where: the agent's class, for messages.
-        environments: of the agent.
+        agent: an IMPALAAgent, whose timesteps are counted, and whose companions are told of them.
+        environments: its own.
         look: at these environments alone.
         core: of the agent.
-        agent: is told of each timestep.
     """
 
-    def __init__(
-        self, where: str, environments: OwnEnvironments, look: Perception, core: ImpalaCore, agent: Stepping
-    ) -> None:
-        self._where, self._environments = f"{where}: environment_spec", environments.all
+    def __init__(self, agent: Any, environments: OwnEnvironments, look: Perception, core: ImpalaCore) -> None:
+        self._where, self._environments = f"{type(agent).__name__}: environment_spec", environments.all
         self._look, self._core, self._agent = look, core, agent
         self._out, self._names = actions_out(agent.action_space), tuple(look.seen_space.flat())
-        self._lanes = list(range(len(self._environments)))
-        self._now: _Now | None = None
-        self._returns = np.zeros(len(self._lanes))
+        self._ids = [f"env_{index}" for index in range(len(self._environments))]
+        self._features: dict[str, Array] | None = None
+        """Preprocessed states [N, ...], and the previous actions and rewards; None: episodes are to begin."""
+        self._internals: dict[str, Array] | None = None
+        """Before the next timestep, [N, ...]: zeros where an episode begins."""
+        self._returns = np.zeros(len(self._ids))
         self.episode_returns: deque[float] = deque(maxlen=_RETURNS)
         """Returns of the episodes that ended last, in the environments' rewards."""
 
     def reset(self) -> None:
-        """Begin an episode in all environments."""
-        self._agent.begun()
+        """Begin an episode in all environments; those before were not finished."""
+        for one in self._agent.companions:
+            one.reset(None)
         self._look.preprocessor.reset()
         self._returns[:] = 0.0
-        states = self._seen([environment.reset() for environment in self._environments], self._lanes)
-        count = len(self._lanes)
-        shape = self._core.boxes[ONLY].shape
+        count, shape = len(self._ids), self._core.boxes[ONLY].shape
+        states = self._seen([environment.reset() for environment in self._environments], self._ids)
         none = self._core.previous(np.full((count, *shape), -1, np.int32), np.zeros(count, np.float32))
-        self._now = _Now({**states, **none}, self._core.zero_internals(count))
+        self._features, self._internals = {**states, **none}, self._core.zero_internals(count)
 
     def forget(self) -> None:
         """The next call begins episodes."""
-        self._now = None
+        self._features = None
 
     def run(self) -> list[Unroll]:
         """One unroll of each environment. After an exception the next call begins episodes."""
-        if self._now is None:
+        if self._features is None:
             self.reset()
-        assert self._now is not None
-        now, self._now = self._now, None
-        first, columns, features = now.internals or {}, [], [now.features]
-        for _ in range(self._core.length):
-            now, column = self._step(now)
-            columns.append(column)
-            features.append(now.features)
-        self._now = now
+        first, features, columns = self._internals or {}, [self._features], []
+        try:
+            for _ in range(self._core.length):
+                columns.append(self._step())
+                features.append(self._features)
+        except BaseException:
+            self.forget()
+            raise
         seen, rest = stacked(features), stacked(columns)
-        return [self._unroll(lane, seen, rest, first) for lane in self._lanes]
+        return [self._unroll(lane, seen, rest, first) for lane in range(len(self._ids))]
 
     def _unroll(self, lane: int, seen: Any, columns: Any, internals: Mapping[str, Array]) -> Unroll:
         """Select one environment of arrays [T, N, ...]."""
-        own: dict[str, Array] = map_tree(lambda part: np.ascontiguousarray(part[:, lane]), seen)
+        own, rest = (map_tree(lambda part: np.ascontiguousarray(part[:, lane]), tree) for tree in (seen, columns))
         return {
-            **map_tree(lambda part: np.ascontiguousarray(part[:, lane]), columns),
+            **rest,
             STATES: self._look.out({name: own[name] for name in self._names}, False),
             INTERNALS: tuple(part[lane] for part in internals.values()),
             **{FEEDS[name][1]: own[name] for name in self._core.fed},
         }
 
-    def _step(self, now: _Now) -> tuple[_Now, dict[str, Array]]:
-        """One timestep of all environments, and what is stored of it, [N, ...] each."""
-        timestep = self._agent.acted(len(self._lanes))
-        acted = self._core.choose(Asked(now.features, now.internals, True, timestep, self._lanes))
+    def _step(self) -> dict[str, Array]:
+        """One timestep of all environments: what is stored of it, [N, ...] each."""
+        core, agent, features = self._core, self._agent, self._features or {}
+        agent.timesteps += len(self._ids)
+        acted = core.choose(Asked(features, self._internals, True, agent.timesteps, self._ids))
+        extras: dict[str, Array] = acted.extras or {}
         actions = self._out(acted.actions, False)
         told = [stepped(env, action) for env, action in zip(self._environments, actions, strict=True)]
         rewards = np.array([one.reward for one in told], np.float32)
         self._returns += rewards
-        for lane, one in enumerate(told):
-            self._agent.stepped(lane, float(one.reward), one.terminal, one.truncated)
-        column = {
-            "terminals": np.array([one.terminal for one in told], np.bool_),
-            "actions": acted.actions[ONLY],
+        for one, env_id in zip(told, self._ids, strict=True):
+            for companion in agent.companions:
+                companion.observed(env_id, float(one.reward), one.terminal and not one.truncated)
+                if one.truncated:
+                    companion.cut(env_id)
+        cut, values = [lane for lane, one in enumerate(told) if one.truncated], np.zeros(len(told), np.float32)
+        if cut:  # what the last states were worth
+            last = {name: features[name].copy() for name in self._names}  # of one size at every call
+            for name, part in self._seen([told[k].state for k in cut], [self._ids[k] for k in cut]).items():
+                last[name][cut] = part
+            values[cut] = core.values({**last, **core.previous(extras["actions"], rewards)}, acted.internals)[cut]
+        self._go_on(told, extras["actions"].copy(), rewards.copy(), acted.internals)
+        return {
+            **extras,
             "rewards": rewards,
-            **(acted.extras or {}),
+            "terminals": np.array([one.terminal for one in told], np.bool_),
             "truncated": np.array([one.truncated for one in told], np.bool_),
-            "final_values": self._final_values(now, acted, rewards, told),
+            "final_values": values,
         }
-        return self._following(acted, rewards, told), column
 
-    def _final_values(self, now: _Now, acted: Acted, rewards: Array, told: Sequence[Stepped]) -> Array:
-        """Values of the states in which episodes were cut, float32 [N]; 0 elsewhere."""
-        values = np.zeros(len(told), np.float32)
-        cut = [lane for lane, one in enumerate(told) if one.truncated]
-        if cut:
-            found = self._seen([told[lane].state for lane in cut], cut)
-            states = {name: now.features[name].copy() for name in self._names}  # of one size at every call
-            for name, part in found.items():
-                states[name][cut] = part
-            features = {**states, **self._core.previous(acted.actions[ONLY], rewards)}
-            values[cut] = self._core.values(features, acted.internals)[cut]
-        return values
-
-    def _following(self, acted: Acted, rewards: Array, told: Sequence[Stepped]) -> _Now:
+    def _go_on(
+        self, told: Sequence[Stepped], actions: Array, rewards: Array, internals: Mapping[str, Array] | None
+    ) -> None:
+        """To the next timestep, which begins an episode where one has ended."""
         ended = [lane for lane, one in enumerate(told) if one.terminal]
-        if ended:
-            self._look.preprocessor.reset(ended)
+        self._look.preprocessor.reset([self._ids[lane] for lane in ended])
         self.episode_returns.extend(self._returns[ended].tolist())
         self._returns[ended] = 0.0
         raw = [self._environments[k].reset() if one.terminal else one.state for k, one in enumerate(told)]
-        actions, rewards = acted.actions[ONLY].copy(), rewards.copy()
         actions[ended], rewards[ended] = -1, 0.0
-        internals = None if acted.internals is None else {n: part.copy() for n, part in acted.internals.items()}
-        for part in (internals or {}).values():
+        self._internals = None if internals is None else {name: part.copy() for name, part in internals.items()}
+        for part in (self._internals or {}).values():
             part[ended] = 0.0
-        return _Now({**self._seen(raw, self._lanes), **self._core.previous(actions, rewards)}, internals)
+        self._features = {**self._seen(raw, self._ids), **self._core.previous(actions, rewards)}
 
-    def _seen(self, raw: Sequence[Any], lanes: list[int]) -> dict[str, Array]:
+    def _seen(self, raw: Sequence[Any], ids: list[str]) -> dict[str, Array]:
         """States of some environments as the model sees them, [N, ...] by flat name."""
         rows = []
         for state in raw:
@@ -210,4 +180,4 @@ class PolicyLoop:
             if not single:
                 refuse(self._where, f"makes environments whose states are batches, {shortened(state)}", state)
             rows.append({name: part[0] for name, part in arrays.items()})
-        return self._look.see(stacked(rows), lanes)
+        return self._look.see(stacked(rows), ids)

@@ -17,11 +17,9 @@ from ..utils.rlgraph_errors import refuse
 from .core import ONLY, Core
 from .results import Loss
 from .rows import Row
-from .traced import TracedModel, specs_of
+from .traced import TracedModel, arrays_of, lows_of, specs_of
 
 _NUMBER = ArraySpec((), np.float32)
-_LEARNT = ("observation", "action", "reward", "discount", "next_observation", "weight")
-"""Parts of a batch that a model learns from."""
 
 
 class Replay(ReplayMemory):
@@ -41,19 +39,6 @@ class Replay(ReplayMemory):
     def capacity(self) -> int:
         """The most records that it holds."""
         return self.size
-
-    def insert(self, rows: Sequence[Row]) -> None:
-        """Store records, each with its ``power``: the discount of what follows."""
-        for row in rows:
-            self.step(
-                observation=row["observation"],
-                action=row["action"][ONLY],
-                reward=row["reward"],
-                next_observation=row["next_observation"],
-                terminated=row["terminal"],
-                truncated=False,
-                power=row["power"],
-            )
 
     def update_records(self, indices: Any, priorities: Any) -> None:
         """Give records new priorities; those that were forgotten meanwhile are left out.
@@ -103,50 +88,41 @@ def summed(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
 class ReplayCore(Core):
     """Q-learning, or soft actor-critic where the form says ``sac``.
 
-    Args:
-        name: of the agent, for messages.
-        form: the normal form.
-        states: the space of preprocessed states.
-        actions: the action space: an IntBox, or for ``sac`` a FloatBox with bounds.
-        seed: of all that is drawn.
-
-    Attributes:
-        last_batch: of the last update from the memory, with ``weight`` and ``index``; kept if asked for.
-        last_q_table: its states, and their values before the step; kept if asked for.
+    Its arguments are those of :class:`Core`.
     """
 
     memory: Replay
     model: TracedModel
-    _numbers: tuple[str, ...] = ()
 
     def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
         super().__init__(name, form, states, actions, seed)
         load_tensorflow()
-        box: Any = actions
-        observation = {key: ArraySpec(one.shape, one.dtype) for key, one in states.flat().items()}
+        box, is_soft = self.boxes[ONLY], form["kind"] == "sac"
         params: dict[str, Any] = {"form": form, "states": specs_of(states.flat()), "shape": box.shape}
-        if form["kind"] == "sac":
+        if is_soft:
             from ..model.soft_actor_critic import model_fn
 
             params["action_space"] = gymnasium_space(actions)
             self.policy = SquashedGaussian(params["action_space"])
-            action = ArraySpec(box.shape, np.float32)
         else:
             from ..model.q_learning import model_fn
 
-            params |= {"categories": box.num_categories, "low": self.lows[ONLY]}
-            action = ArraySpec(box.shape, np.int32)
-            self._numbers = ("sync",)
-        learnt: dict[str, Any] = {"action": action, "reward": _NUMBER, "next_observation": observation}
-        row = {**learnt, "discount": _NUMBER, "weight": _NUMBER}
+            params |= {"categories": box.num_categories, "low": lows_of(box)}
+        self._numbers = () if is_soft else ("sync",)
+        observation = arrays_of(states.flat())
+        kept: dict[str, Any] = {
+            "action": ArraySpec(box.shape, np.float32 if is_soft else np.int32),
+            "reward": _NUMBER,
+            "next_observation": observation,
+        }
+        row = {**kept, "discount": _NUMBER, "weight": _NUMBER}
+        self._learnt = ("observation", *row)
         self.model = TracedModel(model_fn, params, observation, row, self.batch_size, seed, self._numbers)
         self.synchronize()
         ends = dict.fromkeys(("terminated", "truncated"), ArraySpec((), np.bool_))
         self.memory = Replay(form["memory_spec"])
-        self.memory.build({"observation": observation, **learnt, **ends, "power": _NUMBER}, 1, self.memory_rng)
+        self.memory.build({"observation": observation, **kept, **ends, "power": _NUMBER}, 1, self.memory_rng)
         self._since_copy = 0
-        self.last_batch: dict[str, Any] | None = None
-        self.last_q_table: dict[str, Any] | None = None
 
     @property
     def batch_size(self) -> int:
@@ -160,9 +136,18 @@ class ReplayCore(Core):
 
     # -- storing and learning -----------------------------------------------------------------------------------------
 
-    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
+    def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
         """See ``Core.store``."""
-        self.memory.insert(summed(rows, self.form["discount"], self.form["observe_spec"]["n_step"]))
+        for row in summed(rows, self.form["discount"], self.form["observe_spec"]["n_step"]):
+            self.memory.step(
+                observation=row["observation"],
+                action=row["action"][ONLY],
+                reward=row["reward"],
+                next_observation=row["next_observation"],
+                terminated=row["terminal"],
+                truncated=False,
+                power=row["power"],
+            )
 
     def can_update(self, more: int = 0) -> bool:
         """Is there a batch in the memory, or is that full?"""
@@ -181,14 +166,14 @@ class ReplayCore(Core):
             self.last_batch = {**batch, "index": self.memory.tickets()}
         if self.form.get("store_last_q_table"):
             states = batch["observation"]
-            self.last_q_table = {"observation": states, "q_values": self.q_values(states)}
-        loss, td_error = self._train(batch, updates)
-        self.memory.update_priorities(td_error)
-        return loss
+            self.last_q_table = {"states": states, "q_values": self.q_values(states)}
+        errors = self._train(batch, updates)
+        self.memory.update_priorities(errors)
+        return self._loss(errors, batch["weight"])
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """See ``Core.learn``."""
-        return self._train(self._given(batch), updates)[0]
+        return self._loss(self._train(self._given(batch), updates), batch["weight"])
 
     def td_loss(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """The loss of a batch of the caller's. Nothing is learnt: all variables are put back."""
@@ -205,22 +190,21 @@ class ReplayCore(Core):
         targets = [name for name in weights if name.startswith("target-")]
         self.model.set_named({name: weights[name.removeprefix("target-")] for name in targets})
 
-    def _train(self, batch: Mapping[str, Any], updates: int) -> tuple[Loss, Array]:
-        """One step, and the TD errors [B]; the target becomes a copy of the policy first, where that is due.
+    def _train(self, batch: Mapping[str, Any], updates: int) -> Array:
+        """One step; TD errors [B]. The target becomes a copy of the policy first, where that is due.
 
         ApexAgent counts the records of batches until then, DQNAgent timesteps.
         """
         spec = self.form["update_spec"]
         self._since_copy += len(batch["reward"]) if self.form["kind"] == "apex" else spec["update_interval"]
-        copies = "sync" in self._numbers and self._since_copy >= spec["sync_interval"]
+        copies = bool(self._numbers) and self._since_copy >= spec["sync_interval"]
         if copies:
             self._since_copy = 0
-        errors = self._step(batch, updates, copies=copies)
-        return self._loss(errors, batch["weight"]), errors
+        return self._step(batch, updates, copies=copies)
 
     def _step(self, batch: Mapping[str, Any], updates: int, *, copies: bool) -> Array:
         numbers = dict.fromkeys(self._numbers, float(copies))
-        return self.model.train({name: batch[name] for name in _LEARNT}, updates, **numbers)
+        return self.model.train({name: batch[name] for name in self._learnt}, updates, **numbers)
 
     def _given(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch of the caller's as the memory has it: its rewards are sums already."""

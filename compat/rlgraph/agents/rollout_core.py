@@ -7,36 +7,31 @@ from typing import Any, Final
 
 import numpy as np
 
-from ....core.protocols import Array, ArraySpec
+from ....core.protocols import Array, ArraySpec, State
 from ....core.spread import varies
 from ....core.tensorflow_import import load_tensorflow
-from ....core.trees import map_tree
+from ....core.trees import equal, map_tree
 from ....explorations import Categorical, Composite, Gaussian, MultiCategorical
 from ...common.value_specs import ValueSpec
 from ..environments.gymnasium_adapter import gymnasium_space
-from ..spaces import BoolBox, FloatBox, IntBox, Space
+from ..spaces import BoolBox, BoxSpace, FloatBox, IntBox, Space
 from ..utils.rlgraph_errors import refuse
-from .core import ONLY, Core
+from .core import ONLY, Asked, Core
 from .results import Loss
 from .rollouts import Rollouts, gae
 from .rows import Row, rows_of, stacked
-from .traced import TracedModel, specs_of
+from .traced import TracedModel, arrays_of, specs_of
 
-_DRAW: Final = "draw/"
-"""Before the names of continuous actions, in what is noted of an act."""
 _NUMBER: Final = ArraySpec((), np.float32)
+_NOTED: Final = ("drawn", "log_prob", "value")
+"""Of a record, what was known when the agent acted: the action before it was clipped, and more. NaN: unknown."""
 _TINY: Final = 1e-8
 
 
 class RolloutCore(Core):
     """Actor-critic: one step on all that was drawn, or PPO's several ones on random parts of it.
 
-    Args:
-        name: of the agent, for messages.
-        form: the normal form.
-        states: the space of preprocessed states.
-        actions: the action space.
-        seed: of all that is drawn.
+    Its arguments are those of :class:`Core`.
     """
 
     memory: Rollouts
@@ -48,39 +43,49 @@ class RolloutCore(Core):
         self.takes_buffered = not form["sample_episodes"]
         self._clip: float | None = form.get("value_function_clipping")
         self.policy = policy_of(self.boxes)
-        self._floats = [key for key, box in self.boxes.items() if isinstance(box, FloatBox)]
+        self._specs = {key: _spec(key, box) for key, box in self.boxes.items()}
+        self._acts: dict[str, Row] = {}
+        """By environment: what was known when the agent acted, until the record is observed."""
         load_tensorflow()
         from ..model.actor_critic import model_fn
 
-        self._specs = {
-            key: ValueSpec(key, "float" if key in self._floats else "int", box.shape, _categories(box))
-            for key, box in self.boxes.items()
+        params = {
+            "form": form,
+            "states": specs_of(states.flat()),
+            "actions": self._specs,
+            "bounds": {key: _bounds(box, self._specs[key].dtype) for key, box in self.boxes.items()},
         }
-        bounds = {
-            key: tuple(
-                np.broadcast_to(limit, box.shape).astype(self._specs[key].dtype) for limit in (box.low, box.high)
-            )
-            for key, box in actions.flat().items()
-        }
-        params = {"form": form, "states": specs_of(states.flat()), "actions": self._specs, "bounds": bounds}
         names = ["reward", "advantage", "return", "weight"]  # without rewards there is no batch
         names += ["log_prob"] if self._is_ppo else []
         names += ["value"] if self._clip is not None else []
         row: dict[str, Any] = {"action": {key: spec.array for key, spec in self._specs.items()}}
         row |= dict.fromkeys(names, _NUMBER)
         self._learnt = ("observation", *row)
-        observation = {key: ArraySpec(box.shape, box.dtype) for key, box in states.flat().items()}
         rows = form["update_spec"]["sample_size"] if self._is_ppo else self._count
-        self.model = TracedModel(model_fn, params, observation, row, rows, seed)
+        self.model = TracedModel(model_fn, params, arrays_of(states.flat()), row, rows, seed)
         self.memory = Rollouts(form["memory_spec"]["capacity"])
 
-    def _noted(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> dict[str, Array]:
-        extras = {"log_prob": self._log_prob(predictions, drawn), "value": predictions["value"]}
-        return extras | {_DRAW + name: drawn[name] for name in self._floats}
+    def note(
+        self, asked: Asked, predictions: Mapping[str, Any], drawn: Mapping[str, Array], actions: Mapping[str, Array]
+    ) -> None:
+        """See ``Core.note``."""
+        found = {"log_prob": self._log_prob(predictions, drawn), "value": predictions["value"], "drawn": drawn}
+        rows = rows_of({**found, "observation": asked.features, "action": actions})
+        self._acts.update(zip(asked.ids, rows, strict=True))
+
+    def observed(self, env_id: str | None, row: Row) -> Row:
+        """See ``Core.observed``."""
+        act = None if env_id is None else self._acts.pop(env_id, None)
+        if act is None or not all(equal(act[part], row[part]) for part in ("observation", "action")):
+            act = {"drawn": row["action"], "log_prob": np.float32(np.nan), "value": np.float32(np.nan)}
+        return {**row, **{name: act[name] for name in _NOTED}}
+
+    def drop(self, env_id: str) -> None:
+        """See ``Core.drop``."""
+        self._acts.pop(env_id, None)
 
     def _log_prob(self, predictions: Mapping[str, Any], drawn: Mapping[str, Array]) -> Array:
-        given = drawn[ONLY] if list(drawn) == [ONLY] else drawn
-        found: Array = self.policy.log_prob_of(predictions, given)
+        found: Array = self.policy.log_prob_of(predictions, drawn[ONLY] if list(drawn) == [ONLY] else drawn)
         return found
 
     # -- storing ------------------------------------------------------------------------------------------------------
@@ -109,34 +114,25 @@ class RolloutCore(Core):
             refuse(f"{self.name}: update", f"{problem}: give memory_spec a larger capacity", 0)
         self.require(len(memory.whole_episodes()), self._count, "whole episodes")
 
-    def store(self, env_id: str | None, rows: Sequence[Row], noted: Sequence[dict[str, Array] | None]) -> None:
+    def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
         """See ``Core.store``; None: the last episode ends there."""
-        self.memory.insert(env_id, rows_of(self._valued(stacked(rows), noted)))
+        self.memory.insert(env_id, rows_of(self._valued(stacked(rows))))
 
     def end(self, env_id: str | None) -> None:
         """See ``Core.end``."""
         self.memory.end(env_id)
 
-    def _valued(self, columns: Mapping[str, Any], noted: Sequence[dict[str, Array] | None]) -> dict[str, Any]:
-        """Records as the memory keeps them.
-
-        Log-probabilities and values are those of acting time, where they were noted; else the present ones.
-        """
-        observation, count = columns["observation"], len(noted)
-        action = {key: np.array(columns["action"][key], spec.dtype) for key, spec in self._specs.items()}
-        missing = np.array([k for k, extras in enumerate(noted) if extras is None], np.intp)
-        after = columns["next_observation"]
+    def _valued(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Records as the memory keeps them; where nothing was noted, the present policy and values count."""
+        observation, after = columns["observation"], columns["next_observation"]
+        action = {key: columns["drawn"][key].astype(spec.dtype) for key, spec in self._specs.items()}
+        missing = np.flatnonzero(np.isnan(columns["log_prob"]))
         asked = map_tree(lambda now, later: np.concatenate([now[missing], later[-1:]]), observation, after)
         predictions, _ = self.model.act(asked)
-        value, log_prob = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        value, log_prob = columns["value"].copy(), columns["log_prob"].copy()
         value[missing] = predictions["value"][:-1]
         given = {key: part[[*missing, -1]] for key, part in action.items()}
         log_prob[missing] = self._log_prob(predictions, given)[:-1]
-        for k, extras in enumerate(noted):
-            if extras is not None:
-                value[k], log_prob[k] = extras["value"], extras["log_prob"]
-                for key in self._floats:
-                    action[key][k] = extras[_DRAW + key]
         return {
             "observation": observation,
             "action": action,
@@ -160,8 +156,8 @@ class RolloutCore(Core):
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """See ``Core.learn``. A record goes on with the next one if its next state is that one's state."""
-        count = len(batch["reward"])
-        valued = self._valued(batch, [None] * count)
+        unknown = np.full(len(batch["reward"]), np.nan, np.float32)
+        valued = self._valued({**batch, "drawn": batch["action"], "log_prob": unknown, "value": unknown})
         valued["next_value"] = self.model.act(batch["next_observation"])[0]["value"]
         goes_on = ~batch["terminal"][:-1]
         for key, part in batch["observation"].items():
@@ -187,10 +183,25 @@ class RolloutCore(Core):
         losses = [(float(each.mean(dtype=np.float64)), each) for each in (errors, value_errors)]
         return Loss(losses[0][0], (*losses[0], *losses[1]))  # of the last step, before it
 
+    def state_dict(self) -> State:
+        """Everything that acting and learning follow from."""
+        return {**super().state_dict(), "acts": dict(self._acts)}
 
-def _categories(box: Any) -> int | None:
-    """Values of a component; None for floats."""
-    return None if isinstance(box, FloatBox) else getattr(box, "num_categories", 2)
+    def load_state_dict(self, state: State) -> None:
+        """Take over what :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self._acts = dict(state["acts"])
+
+
+def _spec(key: str, box: BoxSpace) -> ValueSpec:
+    """Actions as the model has them; those of a BoolBox are two categories."""
+    if isinstance(box, FloatBox):
+        return ValueSpec(key, "float", box.shape)
+    return ValueSpec(key, "int", box.shape, box.num_categories if isinstance(box, IntBox) else 2)
+
+
+def _bounds(box: BoxSpace, dtype: Any) -> tuple[Array, ...]:
+    return tuple(np.broadcast_to(bound, box.shape).astype(dtype) for bound in box.bounds)
 
 
 def policy_of(boxes: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from ...common.value_specs import ValueSpec
 
 if TYPE_CHECKING:
     from ....policies.executors import Executor
+    from ....policies.weight_patches import FrozenProgram
 
 logger = logging.getLogger("axonrl")
 
@@ -34,6 +35,16 @@ def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
         low = float(box.low.min()) if is_category else None
         found[name] = ValueSpec(name, kind, box.shape, box.num_categories if is_category else None, low)
     return found
+
+
+def arrays_of(boxes: Mapping[str, Any]) -> dict[str, ArraySpec]:
+    """Shapes and dtypes of states, as memories and programs need them."""
+    return {name: ArraySpec(box.shape, box.dtype) for name, box in boxes.items()}
+
+
+def lows_of(box: Any) -> Array:
+    """The lowest integers of an action, int32 of its shape."""
+    return np.broadcast_to(box.low, box.shape).astype(np.int32)
 
 
 class TracedModel:
@@ -67,9 +78,8 @@ class TracedModel:
         self._model_fn, self._params, self._observation = model_fn, params, observation
         self._row, self._numbers, self._seed = row, numbers, seed
         self._noise_rng = generators(seed)["noise"]
-        self._traced: dict[int, _Traced] = {}
-        self._rows = rows
-        self._now = self._at(rows)
+        self._rows, self._traced = rows, {rows: self._trace(rows)}
+        self._now = self._traced[rows]
 
     def act(
         self, features: Mapping[str, Array], state: Mapping[str, Array] | None = None
@@ -91,13 +101,10 @@ class TracedModel:
         """
         count = len(batch["reward"])
         now = self._for(count)
-        size = now.rows
         filled = dict(batch)
-        if size != count:  # zeros after the rows
-            filled = map_tree(
-                lambda part: np.concatenate([part, np.zeros((size - count, *part.shape[1:]), part.dtype)]), filled
-            )
-        filled["valid"] = now.valid if size == count else (np.arange(size) < count).astype(np.float32)
+        if (more := now.rows - count) > 0:  # zeros after the rows
+            filled = map_tree(lambda x: np.concatenate([x, np.zeros((more, *x.shape[1:]), x.dtype)]), filled)
+        filled["valid"] = (np.arange(now.rows) < count).astype(np.float32) if more else now.valid
         if numbers:
             filled["numbers"] = {name: np.float32(number) for name, number in numbers.items()}
         draws = [request.draw(self._noise_rng) for request in now.noise]
@@ -106,9 +113,20 @@ class TracedModel:
         assert result.td_error is not None
         return result.td_error[:count]
 
-    def acting(self) -> tuple[Any, dict[str, Array]]:
-        """The traced program, and the weights with which it acts now, to be exported."""
-        return self._now.program, self._now.executor.get_predict_weights()
+    @property
+    def program(self) -> Any:
+        """The traced program."""
+        return self._now.program
+
+    def acting_weights(self) -> dict[str, Array]:
+        """The weights with which it acts now, by name."""
+        return self._now.executor.get_predict_weights()
+
+    def acting_program(self) -> FrozenProgram | bytes:
+        """PREDICT alone in LiteRT, as ``estimators.export`` takes it."""
+        from ....runtimes.frozen import acting_program
+
+        return acting_program(self.program, shared)
 
     def weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
@@ -145,18 +163,13 @@ class TracedModel:
         rows = self._rows
         while rows < count:
             rows *= 2
-        following = self._at(rows)
-        if following is not self._now:
-            following.executor.set_weights(self._now.executor.get_weights())
-            self._now = following
-        return following
-
-    def _at(self, rows: int) -> _Traced:
         if rows not in self._traced:
-            if self._traced:
-                logger.info("Tracing the model once more, for batches of up to %d records.", rows)
+            logger.info("Tracing the model once more, for batches of up to %d records.", rows)
             self._traced[rows] = self._trace(rows)
-        return self._traced[rows]
+        before, self._now = self._now, self._traced[rows]
+        if self._now is not before:
+            self._now.executor.set_weights(before.executor.get_weights())
+        return self._now
 
     def _trace(self, rows: int) -> _Traced:
         from ....runtimes.executor_choice import choose
@@ -173,8 +186,6 @@ class TracedModel:
             batch["numbers"] = dict.fromkeys(self._numbers, ArraySpec((), np.float32))
         train = program.trace_train(batch) if rows else None
         executor, _ = choose(program, train, "auto", None, shared)
-        self.state = program.predict.state
-        """Specs of one row of the recurrent state, by name; None for a model without."""
         return _Traced(rows, executor, train.noise if train else (), program, np.ones(rows, np.float32))
 
 

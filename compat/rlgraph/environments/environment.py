@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from ..spaces import Space, space_of
-from ..spaces.columns import read_rewards, read_terminals
+from ..spaces.readers import read_rewards, read_terminals
 from ..utils.rlgraph_errors import integer, refuse
 
 Self = TypeVar("Self", bound="Environment")

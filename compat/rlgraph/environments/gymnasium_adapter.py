@@ -119,7 +119,7 @@ class _FromRLGraph:
         flat = self.environment.state_space.flatten(state)
         # Copies: an environment may go on to write into its state.
         rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
-        found = self._preprocessor(rows, [0])
+        found = self._preprocessor(rows, ["env_0"])
         return self.state_space.unflatten({name: array[0] for name, array in found.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import time
@@ -13,32 +14,28 @@ from ..agents.acting import Perception
 from ..agents.agent import Agent
 from ..agents.rows import rows_of
 from ..environments import Environment, SequentialVectorEnv
+from ..environments.environment import stepped
 from ..processing.preprocessors import Preprocessor
 from ..spaces import stacked
 from ..spaces.space_specs import rebuilt
 from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, known, number, refuse
-from .lane import Episode, Lane, alike, due, summary
+from .run import Episode, Run, due, marks, summary
 from .worker import Worker
 
 _NAME: Final = "SingleThreadedWorker"
 
 
 @dataclasses.dataclass
-class _Run:
-    """One call: its settings, and what it has done."""
+class _Lane:
+    """An environment, and its running episode."""
 
-    goal: int
-    by_episodes: bool
-    longest: int
-    use_exploration: bool
-    frameskip: int
-    update: Mapping[str, Any]
+    environment: Environment
+    env_id: str
+    seen: Any = None
+    """The present state, as the model sees it."""
+    reward: float = 0.0
     timesteps: int = 0
-    episodes: list[Episode] = dataclasses.field(default_factory=list)
-
-    @property
-    def is_over(self) -> bool:
-        return (len(self.episodes) if self.by_episodes else self.timesteps) >= self.goal
+    started: float = 0.0
 
 
 class SingleThreadedWorker(Worker):
@@ -103,15 +100,11 @@ class SingleThreadedWorker(Worker):
         if episode_finish_callback is not None and not callable(episode_finish_callback):
             refuse(f"{_NAME}: episode_finish_callback", "must be a function", episode_finish_callback)
         self._callback = episode_finish_callback
-        self._takes_return = callable(episode_finish_callback) and _takes(episode_finish_callback, "episode_return")
+        self._more = ("episode_return",) if _takes(episode_finish_callback, "episode_return") else ()
         preprocesses = _preprocesses(preprocessing_spec, worker_executes_preprocessing)
         self.vector_env = _environments(env_spec, num_envs, aliases.get("num_environments"))
-        preprocessor = None
-        if preprocesses:
-            states = self.vector_env.state_space.flat()
-            preprocessor = Preprocessor(f"{_NAME}: preprocessing_spec", preprocessing_spec, states)
-        self._perception = self._fitting(preprocessor)
-        self._lanes = [Lane(one, index) for index, one in enumerate(self.vector_env.environments)]
+        self._perception = self._fitting(preprocessing_spec if preprocesses else None)
+        self._lanes = [_Lane(one, f"env_{index}") for index, one in enumerate(self.vector_env.environments)]
         self.num_environments = len(self._lanes)
         self.env_ids = [lane.env_id for lane in self._lanes]
         self._forget_episodes()
@@ -148,10 +141,8 @@ class SingleThreadedWorker(Worker):
         Raises:
             RLGraphError: an argument is invalid.
         """
-        where = f"{_NAME}.execute_timesteps"
-        count = integer(f"{where}: num_timesteps", num_timesteps, at_least=1)
         given = (max_timesteps_per_episode, update_spec, use_exploration, frameskip, reset)
-        return self._execute(where, count, False, *given)
+        return self._execute("timesteps", num_timesteps, *given)
 
     def execute_episodes(
         self,
@@ -166,38 +157,38 @@ class SingleThreadedWorker(Worker):
 
         Arguments, result and errors are those of :meth:`execute_timesteps`.
         """
-        where = f"{_NAME}.execute_episodes"
-        count = integer(f"{where}: num_episodes", num_episodes, at_least=1)
         given = (max_timesteps_per_episode, update_spec, use_exploration, frameskip, reset)
-        return self._execute(where, count, True, *given)
+        return self._execute("episodes", num_episodes, *given)
 
     def _execute(
         self,
-        where: str,
-        goal: int,
-        by_episodes: bool,
+        unit: str,
+        count: Any,
         longest: Any,
         update_spec: Any,
         use_exploration: Any,
         frameskip: Any,
         reset: Any,
     ) -> dict[str, Any]:
+        where = f"{_NAME}.execute_{unit}"
+        goal = integer(f"{where}: num_{unit}", count, at_least=1)
         longest = integer(f"{where}: max_timesteps_per_episode", longest or 0, at_least=0)
         explores = flag(f"{where}: use_exploration", use_exploration)
         skip = self.frameskip if frameskip is None else integer(f"{where}: frameskip", frameskip, at_least=1)
         begins = flag(f"{where}: reset", reset) or self._stopped is None
         with self.agent.updating(f"{where}: update_spec", update_spec) as update:
-            run = _Run(goal, by_episodes, longest, explores, skip, update)
+            run = Run(goal, unit == "episodes", longest, explores, skip, update)
             started = time.perf_counter()
-            self._begin() if begins else self._go_on(started)
-            frames = sum(lane.frames for lane in self._lanes)
+            if begins:
+                self._begin()
+            for lane in self._lanes if not begins else ():  # the time between two calls is not theirs
+                lane.started += started - (self._stopped or started)
             try:
                 while not run.is_over:
                     self._step(run)
             finally:
                 self._stopped = now = time.perf_counter()
-        frames = sum(lane.frames for lane in self._lanes) - frames
-        return summary(now - started, run.timesteps, frames, run.episodes, self._lanes)
+        return summary(now - started, run, self.episode_returns)
 
     @property
     def episode_returns(self) -> list[float]:
@@ -221,61 +212,56 @@ class SingleThreadedWorker(Worker):
         self.finished_episode_durations: list[list[float]] = [[] for _ in self._lanes]
         self.finished_episode_steps: list[list[int]] = [[] for _ in self._lanes]
 
-    def _go_on(self, now: float) -> None:
-        """The running episodes go on; the time between two calls is not theirs."""
-        for lane in self._lanes:
-            lane.started += now - (self._stopped or now)
-
-    def _start(self, lane: Lane) -> None:
-        state = lane.begin(time.perf_counter())
+    def _start(self, lane: _Lane) -> None:
+        state = lane.environment.reset()
+        lane.reward, lane.timesteps, lane.started = 0.0, 0, time.perf_counter()
         self.agent.reset(lane.env_id)
         if self._perception is not None:
             self._perception.forget(lane.env_id)
         lane.seen = self._see(lane, state)
 
-    def _fitting(self, preprocessor: Preprocessor | None) -> Perception | None:
+    def _fitting(self, spec: Any) -> Perception | None:
         """Perception of a worker that preprocesses itself; RLGraphError if agent and environments do not fit."""
         agent, states, actions = self.agent, self.vector_env.state_space, self.vector_env.action_space
-        found, wanted, what = states, agent.state_space, "state_space"
-        if preprocessor is not None:
-            found, wanted = rebuilt(states, preprocessor.outputs), agent.preprocessed_state_space
-            what = "model's states"
-        if not alike(found, wanted):
+        found, wanted, what, look = states, agent.state_space, "state_space", None
+        if spec is not None:
+            preprocessor = Preprocessor(f"{_NAME}: preprocessing_spec", spec, states.flat())
+            found, wanted, what = (
+                rebuilt(states, preprocessor.outputs),
+                agent.preprocessed_state_space,
+                "model's states",
+            )
+            look = Perception(_NAME, states, wanted, preprocessor)
+        if marks(found) != marks(wanted):
             refuse(f"{_NAME}: env_spec", f"has states {found}; the agent's {what} is {wanted}", found)
-        if not alike(agent.action_space, actions):
+        if marks(agent.action_space) != marks(actions):
             problem = f"takes actions {actions}; the agent's action_space is {agent.action_space}"
             refuse(f"{_NAME}: env_spec", problem, actions)
-        return None if preprocessor is None else Perception(_NAME, states, wanted, preprocessor)
+        return look
 
-    def _see(self, lane: Lane, state: Any) -> Any:
+    def _see(self, lane: _Lane, state: Any) -> Any:
         """A state as the model sees it. Each is preprocessed once, in order: next states are then acted on."""
+        state = copy.deepcopy(state)  # an environment may go on to write into it
         if (look := self._perception) is None:
-            return self.agent.preprocess_states(state, env_ids=lane.env_id) if self.agent.preprocesses else state
-        arrays, _ = look.read("env_spec", state, True)
-        return look.out(look.see(arrays, look.lanes([lane.env_id])), True)
+            return self.agent.preprocess_states(state, env_ids=lane.env_id) if self.agent.preprocessor.spec else state
+        return look.out(look.see(look.read("env_spec", state, True)[0], [lane.env_id]), True)
 
-    # -- steps --------------------------------------------------------------------------------------------------------
-
-    def _step(self, run: _Run) -> None:
+    def _step(self, run: Run) -> None:
         """All environments do one timestep; then the agent is updated, if that is due."""
         if self.render:
             self.vector_env.render()
-        before, finished = self.agent.timesteps, []
-        for lane, action in zip(self._lanes, self._actions(run.use_exploration), strict=True):
-            if (episode := self._move(lane, action, run)) is not None:
-                finished.append(episode)
-        run.timesteps += len(self._lanes)
-        run.episodes += finished
-        for episode in finished:
+        before, episodes = self.agent.timesteps, len(run.episodes)
+        for index, action in enumerate(self._actions(run.use_exploration)):
+            self._move(index, action, run)
+        for episode in run.episodes[episodes:]:
             self.finished_episode_rewards[episode.env_num].append(episode.reward)
             self.finished_episode_durations[episode.env_num].append(episode.duration)
             self.finished_episode_steps[episode.env_num].append(episode.timesteps)
             if self._callback is not None:
-                later = {"episode_return": episode.reward} if self._takes_return else {}
-                self._callback(**episode._asdict(), **later)
+                self._callback(**episode._asdict(), **dict.fromkeys(self._more, episode.reward))
         now, observe = self.agent.timesteps, self.agent.observe_spec
         if run.update["update_mode"] == "episodes":
-            before, now, observe = len(run.episodes) - len(finished), len(run.episodes), {"buffer_enabled": False}
+            before, now, observe = episodes, len(run.episodes), {"buffer_enabled": False}
         for _ in range(due(before, now, run.update, observe)):
             if not self.agent.can_update:
                 break
@@ -291,30 +277,38 @@ class SingleThreadedWorker(Worker):
         chosen = self.agent.get_action(states, use_exploration=explores, apply_preprocessing=False)
         return [space.unflatten(row) for row in rows_of(space.flatten(chosen))]
 
-    def _move(self, lane: Lane, action: Any, run: _Run) -> Episode | None:
-        """Act in one environment and observe; the episode, if it has ended."""
-        moved = lane.step(action, run.frameskip, run.longest)
-        seen = self._see(lane, moved.state)
+    def _move(self, index: int, action: Any, run: Run) -> None:
+        """Act in one environment as often as frames are skipped, or until its episode ends, and observe."""
+        lane, reward = self._lanes[index], 0.0
+        for _ in range(run.frameskip):
+            told = stepped(lane.environment, action)
+            reward += float(told.reward)
+            run.frames += 1
+            if told.terminal:
+                break
+        run.timesteps += 1
+        lane.reward += reward
+        lane.timesteps += 1
+        terminal, seen = told.terminal and not told.truncated, self._see(lane, told.state)
         self.agent.observe(
             preprocessed_states=lane.seen,
             actions=action,
             internals=None,
-            rewards=moved.reward,
+            rewards=reward,
             next_states=seen,
-            terminals=moved.terminal,
+            terminals=terminal,
             env_id=lane.env_id,
         )
         lane.seen = seen
-        if not moved.ended:
-            return None
-        if not moved.terminal:
+        if not told.terminal and not 0 < run.longest <= lane.timesteps:
+            return
+        if not terminal:
             self.agent.flush_env_buffers(lane.env_id)
-        episode = Episode(lane.reward, time.perf_counter() - lane.started, lane.timesteps, lane.number)
+        run.episodes.append(Episode(lane.reward, time.perf_counter() - lane.started, lane.timesteps, index))
         self._start(lane)
-        return episode
 
 
-def _takes(function: Callable[..., Any], name: str) -> bool:
+def _takes(function: Any, name: str) -> bool:
     try:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError):  # of some built-in functions

@@ -25,7 +25,6 @@ from .networks import HeadedNetwork, Network, dense
 from .optimizers import Optimizer
 
 Tensor: TypeAlias = Any
-Form: TypeAlias = Mapping[str, Any]
 
 _SHARED_WEIGHT: Final = 0.25
 """Weight of the squared error of values that share the policy's network: 0.5 of half of it, as in RLgraph 0.1.3."""
@@ -36,9 +35,9 @@ _LOG_STD_BOUNDS: Final = (-10.0, 10.0)
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
     """Actor-critic, with PPO's clipped ratios where ``form["kind"]`` is ``"ppo"``.
 
-    Predictions: ``action``, the likeliest one in the environment's numbers, by flat name where there are several;
-    ``value`` float32 [B]; of each discrete action ``logits`` float32 [B, N * A], of each continuous one ``mean`` and
-    ``log_std`` float32 of its shape, with ``/<name>`` after it where it has one: as core's explorations read them.
+    Predictions: ``action``, the likeliest one, by flat name where there are several; ``value`` float32 [B]; of each
+    discrete action ``logits`` float32 [B, N * A], of each continuous one ``mean`` and ``log_std`` float32 of its shape,
+    with ``/<name>`` after it where it has one: as core's explorations read them.
 
     Args:
         features: states by flat name.
@@ -46,96 +45,49 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
             PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; and the ``global_step``.
         mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the policy's loss of each row.
         params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name, and ``bounds`` of the
-            actions, pairs of arrays of their shapes: integers count from 0 but for ``action``, which begins at the
-            lower one.
+            actions, pairs of arrays of their shapes.
         config: not used.
     """
     del config
-    form, actions = params["form"], params["actions"]
-    policy = Policy(form, params["states"], actions)
-    critic = Critic(form, params["states"], policy)
-    policies, value = policy.distributions(features), critic(features)
+    form, actions, shares = params["form"], params["actions"], params["form"]["value_function_spec"] is None
+    heads = {name: f"output/{name}" if name else "output" for name in actions}
+    outputs = {heads[name]: [_output(name, spec, form["action_adapter_spec"])] for name, spec in actions.items()}
+    policy = HeadedNetwork("policy", form, params["states"], outputs)
+    with scopes("value-function"):
+        inputs = {"": ValueSpec("", "float", (policy.size,))} if shares else params["states"]
+        layers = [*(form["value_function_spec"] or ()), dense("output", 1)]
+        critic = Network("value_function_spec", layers, inputs)
+    hidden = policy.hidden(features)
+    found = policy.heads(hidden)
+    policies = Joint({name: _distribution(found[heads[name]], spec) for name, spec in actions.items()})
+    value = tf.reshape(critic.of(hidden) if shares else critic(features), [-1, critic.size])[:, 0]
     if mode == Modes.PREDICT:
         return EstimatorSpec(mode, {**_predicted(policies, actions, params["bounds"]), "value": value})
-    taken = {name: tf.reshape(labels["action"][name], [-1, math.prod(spec.shape)]) for name, spec in actions.items()}
-    log_prob, entropy = policies.log_prob(taken), policies.entropy()
-    advantage = labels["advantage"]
+    log_prob, entropy = policies.log_prob(_taken(labels["action"], actions, params["bounds"])), policies.entropy()
     if form["kind"] == "ppo":
-        error = losses.clipped_surrogate(log_prob - labels["log_prob"], advantage, form["clip_ratio"])
+        error = losses.clipped_surrogate(log_prob - labels["log_prob"], labels["advantage"], form["clip_ratio"])
     else:
-        error = -log_prob * advantage
+        error = -log_prob * labels["advantage"]
     error = labels["weight"] * (error - form["weight_entropy"] * entropy)
     clip = form.get("value_function_clipping")
     value_error = losses.clipped_squared(value, labels.get("value"), labels["return"], clip) * labels["weight"]
     count = tf.reduce_sum(labels["valid"])
     policy_loss = tf.reduce_sum(labels["valid"] * error) / count
     value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
-    updates = labels["global_step"]
-    optimizer = Optimizer(form["optimizer_spec"], updates)
-    if form["value_function_spec"] is None:
+    optimizer = Optimizer(form["optimizer_spec"], labels["global_step"])
+    if shares:
         loss = policy_loss + _SHARED_WEIGHT * value_loss
         minimize(loss, [*policy.variables, *critic.variables], optimizer, None)
     else:
         minimize(policy_loss, policy.variables, optimizer, None)
-        minimize(value_loss, critic.variables, Optimizer(form["value_function_optimizer_spec"], updates), None)
+        optimizer = Optimizer(form["value_function_optimizer_spec"], labels["global_step"])
+        minimize(value_loss, critic.variables, optimizer, None)
     return EstimatorSpec(mode, loss=policy_loss + value_loss, td_error=error)
 
 
-class Policy(HeadedNetwork):
-    """From states to the distributions of actions.
-
-    Args:
-        form: the agent's normal form.
-        states: specs by flat name.
-        actions: likewise.
-    """
-
-    def __init__(self, form: Form, states: Mapping[str, ValueSpec], actions: Mapping[str, ValueSpec]) -> None:
-        adapter, self._actions = form["action_adapter_spec"], actions
-        self._names = {name: f"output/{name}" if name else "output" for name in actions}
-        super().__init__(
-            "policy",
-            form,
-            states,
-            {
-                head: [dense(head.rpartition("/")[2], _units(actions[name]), adapter)]
-                for name, head in self._names.items()
-            },
-        )
-
-    def distributions(self, features: Mapping[str, Tensor]) -> Joint:
-        """The distribution of each action's components, by flat name."""
-        found = self(features)
-        return Joint({name: _distribution(found[self._names[name]], spec) for name, spec in self._actions.items()})
-
-
-class Critic:
-    """From states to their values, by a network of its own or by one unit on the policy's.
-
-    Args:
-        form: the agent's normal form; ``value_function_spec`` is None for the policy's.
-        states: specs by flat name.
-        policy: the policy.
-    """
-
-    def __init__(self, form: Form, states: Mapping[str, ValueSpec], policy: Policy) -> None:
-        layers, self._hidden, size = form["value_function_spec"], policy.hidden, policy.size
-        self.variables: list[Any] = []
-        with scopes("value-function"):
-            if layers is not None:
-                network = Network("value_function_spec", layers, states)
-                self._hidden, self.variables, size = network, list(network.variables), network.size
-            self._head = Network("value_function_spec", [dense("output", 1)], {"": ValueSpec("", "float", (size,))})
-        self.variables += self._head.variables
-
-    def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
-        """float32 [B]."""
-        return tf.reshape(self._head.of(self._hidden(features)), [-1])
-
-
-def _units(spec: ValueSpec) -> int:
-    """Outputs that an action needs."""
-    return math.prod(spec.shape) * (spec.num_values or 2)  # of floats: mean and logarithm of the standard deviation
+def _output(name: str, spec: ValueSpec, adapter: Mapping[str, Any]) -> dict[str, Any]:
+    """The layer of an action; of floats it has mean and logarithm of the standard deviation."""
+    return dense(name or "output", math.prod(spec.shape) * (spec.num_values or 2), adapter)
 
 
 def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussian:
@@ -146,6 +98,16 @@ def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussi
     return Gaussian(mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS))
 
 
+def _taken(given: Mapping[str, Tensor], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]) -> dict[str, Any]:
+    """Actions [B, N] as their distributions have them: integers from 0."""
+    found = {}
+    for name, spec in actions.items():
+        low = bounds[name][0]
+        taken = given[name] - low if spec.num_values and low.any() else given[name]
+        found[name] = tf.reshape(taken, [-1, math.prod(spec.shape)])
+    return found
+
+
 def _predicted(policies: Joint, actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     modes = {}
@@ -154,8 +116,7 @@ def _predicted(policies: Joint, actions: Mapping[str, ValueSpec], bounds: Mappin
         shaped, suffix = partial(tf.reshape, shape=[-1, *actions[name].shape]), f"/{name}" if name else ""
         if isinstance(distribution, MultiCategorical):
             modes[name] = shaped(mode) + low if low.any() else shaped(mode)
-            logits = tf.concat([part.log_probs for part in distribution.parts], axis=-1)
-            found["logits" + suffix] = logits
+            found["logits" + suffix] = tf.concat([part.log_probs for part in distribution.parts], axis=-1)
         else:
             modes[name] = tf.minimum(tf.maximum(shaped(mode), low), high)
             found |= {what + suffix: shaped(getattr(distribution, what)) for what in ("mean", "log_std")}

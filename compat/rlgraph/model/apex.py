@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ....core.protocols import Array, EstimatorSpec, Modes, RunConfig
+from ....core.protocols import EstimatorSpec, Modes, RunConfig
 from ....explorations import EpsilonGreedy
 from ...common.value_specs import ValueSpec
 from ..processing.decays import Decay
@@ -38,7 +38,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     }
     low = np.asarray(params["low"], np.int32)
     inner = {**{name: params[name] for name in ("form", "shape", "categories")}, "states": states, "low": low}
-    spec = q_learning.model_fn(_by_name(features), _labels(labels, params, low), mode, inner, config)
+    spec = q_learning.model_fn(_by_name(features), _labels(labels, params), mode, inner, config)
     if mode != Modes.PREDICT:
         return spec
     given = params["epsilon"]
@@ -46,7 +46,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     return dataclasses.replace(spec, exploration=EpsilonGreedy(epsilon, config.action_space))
 
 
-def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
+def _labels(labels: Any, params: Mapping[str, Any]) -> Any:
     """The model's labels beside a batch."""
     if labels is None:
         return None
@@ -54,7 +54,6 @@ def _labels(labels: Any, params: Mapping[str, Any], low: Array) -> Any:
     copies = tf.logical_or(tf.equal(step, 0), tf.equal(step % period, period - 1))
     return {
         **labels,
-        "action": labels["action"] - low,
         "next_observation": _by_name(labels["next_observation"]),
         "valid": tf.ones_like(labels["reward"]),
         "numbers": {"sync": tf.where(copies, 1.0, 0.0)},

@@ -37,8 +37,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
             next state belongs to another episode), ``truncated`` with ``final_value`` (of the last state of an episode
             that was cut), and ``log_prob`` of the policy that acted; ``valid`` [B]; and the ``global_step``.
         mode: PREDICT or TRAIN, whose ``td_error`` float32 [B, T] is the loss of each timestep.
-        params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``shape``,
-            ``categories`` and ``low`` (int32 of that shape) of the action.
+        params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``fed``, what is fed
+            beside them; ``shape``, ``categories`` and ``low`` (int32 of that shape) of the action.
         config: not used.
     """
     del config
@@ -49,7 +49,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     if PREVIOUS_REWARD in features:
         clipped = clipped_rewards(features[PREVIOUS_REWARD], form["reward_clipping"])
         features = {**features, PREVIOUS_REWARD: clipped}
-    network = PolicyNetwork(form, params["states"], params["scale"], params["shape"], params["categories"])
+    network = PolicyNetwork(params)
     if mode == Modes.PREDICT:
         found = network(features, 1, state, None)
         action = tf.argmax(found.logits, axis=-1, output_type=tf.int32)

@@ -7,7 +7,7 @@ action, ... the axes of several actions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
@@ -47,70 +47,55 @@ def architecture(kind: str, scale: float) -> list[Form]:
     relu: Form = {"type": "activation", "activation": "relu"}
     layers: list[Form] = [{"type": "divide", "divisor": scale}]
     if kind == "small":
-        layers += [_convolution(16, 8, 4, "relu"), _convolution(32, 4, 2, "relu")]
+        layers += [_convolution(16, 8, 4, activation="relu"), _convolution(32, 4, 2, activation="relu")]
     else:
-        for index, filters in enumerate((16, 32, 32)):
-            block = [
-                relu,
-                _convolution(filters, 3, 1, scope="first"),
-                relu,
-                _convolution(filters, 3, 1, scope="second"),
+        for section, filters in enumerate((16, 32, 32)):
+            unit = [relu, _convolution(filters, 3, 1, scope="first"), relu, _convolution(filters, 3, 1, scope="second")]
+            residual = {"type": "residual", "residual_unit": unit, "repeats": 1}
+            layers += [
+                _convolution(filters, 3, 1, scope=f"section-{section}-conv2d"),
+                {"type": "maxpool2d", "pool_size": 3, "strides": 2, "padding": "same"},
+                *({**residual, "scope": f"section-{section}-residual-{number}"} for number in range(2)),
             ]
-            pool = {"type": "maxpool2d", "pool_size": 3, "strides": 2, "padding": "same"}
-            residuals = [
-                {
-                    "type": "residual",
-                    "residual_unit": block,
-                    "repeats": 1,
-                    "scope": f"section-{index}-residual-{number}",
-                }
-                for number in range(2)
-            ]
-            layers += [_convolution(filters, 3, 1, scope=f"section-{index}-conv2d"), pool, *residuals]
         layers.append(relu)
     flat = {"type": "reshape", "flatten": True, "flatten_categories": False, "new_shape": None}
     return [*layers, flat, dense("dense", 256, {"activation": "relu"}), {"type": "lstm", "units": 256}]
 
 
-def _convolution(filters: int, window: int, stride: int, activation: str = "none", **scope: str) -> dict[str, Any]:
+def _convolution(filters: int, window: int, stride: int, **more: str) -> dict[str, Any]:
     sizes = {"filters": filters, "kernel_size": window, "strides": stride, "padding": "same"}
-    return {"type": "conv2d", **sizes, "activation": activation, "weights_spec": None, "biases_spec": None, **scope}
+    return {"type": "conv2d", **sizes, "weights_spec": None, "biases_spec": None, **more}
 
 
 class PolicyNetwork:
     """From states to the policy's logits and the value.
 
     Args:
-        form: the agent's normal form.
-        states: specs by flat name.
-        scale: what images are divided by, for ``architecture``.
-        shape: of the action: () for one.
-        categories: values that each has.
+        params: of the model.
     """
 
-    def __init__(
-        self, form: Form, states: Mapping[str, ValueSpec], scale: float, shape: Sequence[int], categories: int
-    ) -> None:
-        self._shape, self._categories = tuple(shape), categories
-        self._feeds_action = form["feed_previous_action_through_nn"]
-        self._feeds_reward = form["feed_previous_reward_through_nn"]
-        self._cell: Cell | None = None
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        form, self._shape = params["form"], (*params["shape"], params["categories"])
+        self._fed = params["fed"]
         layers, names = form["network_spec"], Names()
         if layers is None:
-            layers = architecture(form["architecture"], scale)
-        kinds = [layer["type"] for layer in layers]
-        place = kinds.index("lstm") if "lstm" in kinds else len(kinds)
+            layers = architecture(form["architecture"], params["scale"])
+        lstm = next((place for place, layer in enumerate(layers) if layer["type"] == "lstm"), len(layers))
         with scopes("policy"):
-            self._torso = Network("network_spec", layers[:place], states, names)
-            self.variables, units = list(self._torso.variables), self._torso.size
-            if "lstm" in kinds:
-                name, inputs = names.of("network_spec", layers[place]), units
-                units = layers[place]["units"]
-                self._remember(name, inputs, units)
-            self._after = Network("network_spec", layers[place + 1 :], {"": ValueSpec("", "float", (units,))}, names)
-            output = dense("output", math.prod(self._shape) * self._categories, form["action_adapter_spec"])
-            heads = {"output": [output], "state-value": [dense("state-value", 1, {})]}
-            self._heads = Heads(form, self._after.output, heads)
+            self._torso = Network("network_spec", layers[:lstm], params["states"], names)
+            self.variables, units, self._cell = list(self._torso.variables), self._torso.size, None
+            if lstm < len(layers):
+                sizes = {PREVIOUS_ACTION: math.prod(self._shape), PREVIOUS_REWARD: 1}
+                layer = Layer("lstm", ValueSpec("", "float", (units + sum(sizes[name] for name in self._fed),)))
+                units = layers[lstm]["units"]
+                with scopes(names.of("network_spec", layers[lstm])):
+                    self._cell = Cell(layer, "lstm", *layer.inputs.shape, units)
+                self.variables += layer.variables
+            self._after = Network("network_spec", layers[lstm + 1 :], {"": ValueSpec("", "float", (units,))}, names)
+            output = dense("output", math.prod(self._shape), form["action_adapter_spec"])
+            self._heads = Heads(
+                form, self._after.output, {"output": [output], "state-value": [dense("state-value", 1)]}
+            )
         self.variables += [*self._after.variables, *self._heads.variables]
 
     def __call__(
@@ -124,45 +109,34 @@ class PolicyNetwork:
             state: before the first timestep; None: zeros.
             begins: float32 [B, L], 1 where an episode begins: the state before it is zero; None: nowhere.
         """
-        hidden = self._torso(features)
-        following: dict[str, Tensor] = {}
+        hidden, following = self._torso(features), dict[str, Tensor]()
         if self._cell is not None:
-            hidden, following = self._recurrent(self._joined(hidden, features), length, state, begins)
-        found = self._heads(self._after.of(hidden))
-        logits = tf.reshape(found["output"], [-1, *self._shape, self._categories])
+            hidden, following = self._recurrent(self._cell, self._joined(hidden, features), length, state, begins)
+        found = self._heads.of_hidden(self._heads.hidden(self._after.of(hidden)))
+        logits = tf.reshape(found["output"], [-1, *self._shape])
         return Outputs(logits, tf.squeeze(found["state-value"], axis=-1), following)
 
-    def _remember(self, name: str, size: int, units: int) -> None:
-        size += math.prod(self._shape) * self._categories if self._feeds_action else 0
-        size += 1 if self._feeds_reward else 0
-        layer = Layer("network_spec: lstm", ValueSpec("", "float", (size,)))
-        with scopes(name):
-            self._cell = Cell(layer, "lstm", size, units)
-        self.variables += layer.variables
-
     def _joined(self, hidden: Tensor, features: Mapping[str, Tensor]) -> Tensor:
-        """With the last action (one-hot, zeros if there was none) and the last reward [R, ...]."""
+        """With the last action (one-hot, zeros if there was none) and the last reward [R, ...], where they are fed."""
         parts = [hidden]
-        if self._feeds_action:
-            taken = tf.one_hot(features[PREVIOUS_ACTION], self._categories, dtype=tf.float32)
-            parts.append(tf.reshape(taken, [-1, math.prod(self._shape) * self._categories]))
-        if self._feeds_reward:
+        if PREVIOUS_ACTION in self._fed:
+            taken = tf.one_hot(features[PREVIOUS_ACTION], self._shape[-1], dtype=tf.float32)
+            parts.append(tf.reshape(taken, [-1, math.prod(self._shape)]))
+        if PREVIOUS_REWARD in self._fed:
             parts.append(tf.reshape(features[PREVIOUS_REWARD], [-1, 1]))
         return tf.concat(parts, axis=-1)
 
     def _recurrent(
-        self, x: Tensor, length: int, state: State | None, begins: Tensor | None
+        self, cell: Cell, x: Tensor, length: int, state: State | None, begins: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Outputs of the cell [R, units], and its state after the last timestep."""
-        assert self._cell is not None
-        steps = self._cell.steps(x, length)
-        now = self._cell.zeros(steps[0]) if state is None else (state["hidden"], state["cell"])
-        outputs = []
+        steps, outputs = cell.steps(x, length), []
+        now = cell.zeros(steps[0]) if state is None else (state["hidden"], state["cell"])
         for t, step in enumerate(steps):
             if begins is not None:
                 kept = 1.0 - begins[:, t : t + 1]  # products with 0 or 1 are exact
                 now = tuple(kept * part for part in now)
-            now = self._cell(step, now)
+            now = cell(step, now)
             outputs.append(now[0])
-        stacked = outputs[0] if length == 1 else tf.reshape(tf.stack(outputs, axis=1), [-1, self._cell.units])
+        stacked = outputs[0] if length == 1 else tf.reshape(tf.stack(outputs, axis=1), [-1, cell.units])
         return stacked, {"hidden": now[0], "cell": now[1]}

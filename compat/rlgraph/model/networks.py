@@ -1,4 +1,4 @@
-"""Networks from lists of layers, and what makes values of actions of their output.
+"""Networks from lists of layers, which are Keras' by RLgraph's names, and heads on them.
 
 Shapes in comments: B is the batch, A the number of values of an action, ... the axes of several actions.
 """
@@ -14,21 +14,25 @@ import keras
 import tensorflow as tf
 
 from ....models.blocks import losses
-from ...common.layers.layer import ACTIVATIONS, Step, Tensor
-from ...common.layers.layers import Convolution2d, Linear, WindowPooling2d
-from ...common.layers.scopes import scopes
+from ...common.layers.layer import ACTIVATIONS, Tensor
+from ...common.layers.layer import initializer as fixed
+from ...common.layers.scopes import scope, scopes
 from ...common.refusals import refuse
 from ...common.value_specs import ValueSpec
 
 Form: TypeAlias = Mapping[str, Any]
 Node: TypeAlias = Callable[[Tensor], Tensor]
 
-_STEP = Step(training=False)  # no layer has dropout
-NODES: Final[Mapping[str, Callable[[Form], Node]]] = {
-    "activation": lambda layer: ACTIVATIONS[layer["activation"]],
-    "divide": lambda layer: lambda x: x / layer["divisor"],
+_KERAS: Final = {
+    "dense": ("Dense", ("units",)),
+    "conv2d": ("Conv2D", ("filters", "kernel_size", "strides", "padding")),
+    "maxpool2d": ("MaxPooling2D", ("pool_size", "strides", "padding")),
 }
-"""Layers of architectures, which users' lists have not: without variables, on floats of any shape."""
+"""Classes of layers by type, and the arguments that they take from a specification."""
+_ELSEWHERE: Final = {
+    "lstm": "is for IMPALAAgent, once, with nothing but dense layers after it",
+    "concat": "joins the parts of Dict and Tuple states: it comes first",
+}
 
 
 class Names:
@@ -55,7 +59,7 @@ class Network:
 
     Args:
         where: for messages.
-        layers: in normal form.
+        layers: in normal form; those of architectures, too: ``activation``, and ``divide`` by a number.
         inputs: specs by flat name, of which several are joined by a layer ``concat`` at the beginning.
         names: of the layers of a network of which this is one part.
 
@@ -70,18 +74,20 @@ class Network:
     def __init__(
         self, where: str, layers: Sequence[Form], inputs: Mapping[str, ValueSpec], names: Names | None = None
     ) -> None:
-        self._where = where
-        self._nodes: list[Node] = []
-        self._layer_names = Names() if names is None else names
+        self._where, self._nodes, self._names = where, list[Node](), Names() if names is None else names
         self.variables: list[Any] = []
         first = layers[0] if layers else {}
         (name, self.output), *others = inputs.items()
         self._enter: Callable[[Mapping[str, Tensor]], Tensor] = lambda features: features[name]
         if others:
-            self._join(first, inputs)
+            if first.get("type") != "concat":
+                problem = f"must be a layer concat, which joins the states {', '.join(inputs)}"
+                refuse(f"{where}[0]", problem, first or None)
+            self._enter = lambda features: tf.concat([vector(features[n], spec) for n, spec in inputs.items()], axis=-1)
+            self.output = _floats(sum(map(width, inputs.values())))
             layers = layers[1:]
-        if self.output.type == "int" and not self.output.shape and first.get("type") != "reshape":
-            self._one_hot()
+        elif self.output.type == "int" and not self.output.shape and first.get("type") != "reshape":
+            self._flatten(self.output)
         for layer in layers:
             self._add(layer)
 
@@ -104,91 +110,81 @@ class Network:
             refuse(self._where, f"{problem}: add a layer dict(type='reshape', flatten=True)", output.shape)
         return output.shape[0]
 
-    def _join(self, first: Form, inputs: Mapping[str, ValueSpec]) -> None:
-        if first.get("type") != "concat":
-            names = ", ".join(inputs)
-            refuse(f"{self._where}[0]", f"must be a layer concat, which joins the states {names}", first or None)
-        sizes = [math.prod(spec.shape) * (spec.num_values or 1) for spec in inputs.values()]
-        self._enter = lambda features: tf.concat([vector(features[n], spec) for n, spec in inputs.items()], axis=-1)
-        self.output = ValueSpec("", "float", (sum(sizes),))
-
-    def _one_hot(self) -> None:
-        spec = self.output
-        self._nodes.append(lambda x: vector(x, spec))
-        self.output = ValueSpec("", "float", (spec.num_values or 1,))
-
     def _add(self, layer: Form) -> None:
-        kind = layer["type"]
-        name = self._layer_names.of(self._where, layer)
+        kind, name = layer["type"], self._names.of(self._where, layer)
         place = f"{self._where}: layer {name!r}"
+        if kind in _ELSEWHERE:
+            refuse(place, _ELSEWHERE[kind], kind)
         if kind == "reshape":
             self._reshape(place, layer)
+            return
+        if self.output.type != "float":
+            self._nodes.append(lambda x: tf.cast(x, tf.float32))
+            self.output = _floats(*self.output.shape)
+        if kind == "divide":
+            self._nodes.append(lambda x: x / layer["divisor"])
         elif kind == "residual":
             self._residual(place, name, layer)
-        elif kind in NODES:
-            self._floats()
-            self._nodes.append(NODES[kind](layer))
-        elif kind in ("lstm", "concat"):
-            lstm = "is for IMPALAAgent, once, with nothing but dense layers after it"
-            refuse(place, lstm if kind == "lstm" else "joins the parts of Dict and Tuple states: it comes first", kind)
         else:
-            self._floats()
-            made = self._weighted(place, name, layer)
-            self.variables += made.variables
-            self.output = made.output
-            self._nodes.append(lambda x: made(x, _STEP))
-            if slope := layer.get("activation_params"):
-                self._nodes.append(lambda x: tf.nn.leaky_relu(x, slope[0]))
+            self._of_keras(place, name, layer)
 
-    def _weighted(self, place: str, name: str, layer: Form) -> Any:
-        if layer["type"] == "maxpool2d":
-            return WindowPooling2d(place, self.output, "max", layer["pool_size"], layer["strides"], layer["padding"])
-        more = {
-            "bias": layer["biases_spec"] is not False,
-            "activation": "none" if layer.get("activation_params") else layer["activation"],
-            "kernel_initializer": initializer(layer["weights_spec"]),
-            "bias_initializer": initializer(layer["biases_spec"] or 0.0),
-        }
-        with scopes(name):
-            if layer["type"] == "dense":
-                return Linear(place, self.output, layer["units"], **more)
-            window, stride, padding = layer["kernel_size"], layer["strides"], layer["padding"]
-            return Convolution2d(place, self.output, layer["filters"], window, stride, padding, **more)
+    def _of_keras(self, place: str, name: str, layer: Form) -> None:
+        if layer["type"] in _KERAS:
+            kind, arguments = _KERAS[layer["type"]]
+            given = {argument: layer[argument] for argument in arguments}
+            if "weights_spec" in layer:
+                given["use_bias"] = layer["biases_spec"] is not False
+                given["kernel_initializer"] = _initializer(f"{place}: weights_spec", layer["weights_spec"])
+                given["bias_initializer"] = _initializer(f"{place}: biases_spec", layer["biases_spec"] or 0.0)
+            made, shape = getattr(keras.layers, kind)(**given, name=scope(name)), (None, *self.output.shape)
+            try:
+                made.build(shape)
+                self.output = _floats(*made.compute_output_shape(shape)[1:])
+            except (ValueError, IndexError) as error:
+                refuse(place, f"does not fit inputs of shape {shape[1:]}: {error}", shape[1:])
+            self._nodes.append(made)
+            self.variables += made.trainable_variables
+        activation = layer.get("activation", "none")
+        if slope := layer.get("activation_params"):
+            self._nodes.append(lambda x: tf.nn.leaky_relu(x, slope[0]))
+        elif activation != "none":
+            self._nodes.append(ACTIVATIONS[activation])
+        if activation == "crelu":
+            *axes, units = self.output.shape
+            self.output = _floats(*axes, 2 * units)
 
     def _reshape(self, place: str, layer: Form) -> None:
-        spec, shape = self.output, layer["new_shape"]
-        wanted = layer["flatten_categories"]
+        spec, shape, wanted = self.output, layer["new_shape"], layer["flatten_categories"]
         if spec.type == "int" and isinstance(wanted, int) and not isinstance(wanted, bool):
             if wanted < (spec.num_values or 0):
                 problem = f"must be at least {spec.num_values}, the values that there are; got {wanted}"
                 refuse(f"{place}: flatten_categories", problem, wanted)
             spec = ValueSpec("", "int", spec.shape, wanted, spec.min_value)
-        one_hot = spec.type == "int" and spec.num_values and wanted is not False
         if layer["flatten"] == (shape is not None):
             refuse(place, "needs either flatten=True or new_shape", shape)
         if layer["flatten"]:
-            values = spec if one_hot else ValueSpec("", spec.type, spec.shape)
-            self._nodes.append(lambda x: vector(x, values))
-            size = math.prod(spec.shape) * ((spec.num_values or 1) if one_hot else 1)
-            self.output = ValueSpec("", "float", (size,))
+            self._flatten(ValueSpec("", spec.type, spec.shape) if wanted is False else spec)
             return
         if math.prod(shape) != math.prod(spec.shape):
             refuse(f"{place}: new_shape", f"must hold what {spec.shape} holds, got {tuple(shape)}", shape)
         self._nodes.append(lambda x: tf.reshape(x, [-1, *shape]))
         self.output = ValueSpec("", spec.type, tuple(shape), spec.num_values)
 
+    def _flatten(self, spec: ValueSpec) -> None:
+        self._nodes.append(lambda x: vector(x, spec))
+        self.output = _floats(width(spec))
+
     def _residual(self, place: str, name: str, layer: Form) -> None:
         """A unit of layers, repeated, whose output is added to its input."""
-        self._floats()
-        spec, units = self.output, []
+        shape, units = self.output.shape, []
         for number in range(layer["repeats"]):
             with scopes(name, f"unit-{number}"):
                 unit = Network(f"{place}: residual_unit", layer["residual_unit"], {"": self.output})
             units.append(unit)
             self.variables += unit.variables
             self.output = unit.output
-        if self.output.shape != spec.shape:
-            refuse(place, f"must return the shape that it gets, {spec.shape}; it returns {self.output.shape}", name)
+        if self.output.shape != shape:
+            refuse(place, f"must return the shape that it gets, {shape}; it returns {self.output.shape}", name)
 
         def node(x: Tensor) -> Tensor:
             y = x
@@ -197,12 +193,6 @@ class Network:
             return x + y
 
         self._nodes.append(node)
-
-    def _floats(self) -> None:
-        """Numbers of any type as floats."""
-        if self.output.type != "float":
-            self._nodes.append(lambda x: tf.cast(x, tf.float32))
-            self.output = ValueSpec("", "float", self.output.shape)
 
 
 class Heads:
@@ -216,27 +206,22 @@ class Heads:
     Attributes:
         variables: in the order of creation.
         size: of what the heads follow from.
+        hidden: makes the inputs of the heads, float32 [B, size], of a network's output.
     """
 
     def __init__(self, form: Form, inputs: ValueSpec, heads: Mapping[str, Sequence[Form]]) -> None:
         before = (form.get("action_adapter_spec") or {}).get("pre_network_spec", [])
         with scopes("action-adapter"):
             place = "action_adapter_spec['pre_network_spec']" if before else "network_spec"
-            self._pre = Network(place, before, {"": inputs})
-            self.size, self._heads = self._pre.size, {}
+            pre = Network(place, before, {"": inputs})
+            self.hidden, self.size, self._heads = pre.of, pre.size, dict[str, Network]()
             for name, layers in heads.items():
                 with scopes(*name.split("/")[:-1]):
-                    vector = {"": ValueSpec("", "float", (self.size,))}
-                    self._heads[name] = Network("action_adapter_spec", layers, vector)
-        self.variables = [v for part in (self._pre, *self._heads.values()) for v in part.variables]
+                    self._heads[name] = Network("action_adapter_spec", layers, {"": _floats(self.size)})
+        self.variables = [v for part in (pre, *self._heads.values()) for v in part.variables]
 
-    def hidden(self, x: Tensor) -> Tensor:
-        """Inputs of the heads, float32 [B, size]."""
-        return self._pre.of(x)
-
-    def __call__(self, x: Tensor) -> dict[str, Tensor]:
+    def of_hidden(self, hidden: Tensor) -> dict[str, Tensor]:
         """The outputs of all heads, float32 [B, units] by name."""
-        hidden = self.hidden(x)
         return {name: head.of(hidden) for name, head in self._heads.items()}
 
 
@@ -255,16 +240,17 @@ class HeadedNetwork:
     ) -> None:
         with scopes(scope):
             self._network = Network("network_spec", form["network_spec"], states)
-            self._heads = Heads(form, self._network.output, heads)
-        self.variables, self.size = [*self._network.variables, *self._heads.variables], self._heads.size
+            self._adapter = Heads(form, self._network.output, heads)
+        self.variables, self.size = [*self._network.variables, *self._adapter.variables], self._adapter.size
+        self.heads = self._adapter.of_hidden
 
     def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
         """Inputs of the heads, float32 [B, size]."""
-        return self._heads.hidden(self._network(features))
+        return self._adapter.hidden(self._network(features))
 
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The outputs of all heads, float32 [B, units] by name."""
-        return self._heads(self._network(features))
+        return self.heads(self.hidden(features))
 
 
 class QNetwork(HeadedNetwork):
@@ -272,22 +258,17 @@ class QNetwork(HeadedNetwork):
 
     Args:
         name: of its name scope.
-        form: the agent's normal form.
-        states: specs by flat name.
-        shape: of the action: () for one.
-        categories: values that each has.
+        params: of the model.
     """
 
-    def __init__(
-        self, name: str, form: Form, states: Mapping[str, ValueSpec], shape: Sequence[int], categories: int
-    ) -> None:
-        adapter, self._shape = form["action_adapter_spec"], (*shape, categories)
-        output = dense("output", math.prod(self._shape), adapter)
-        heads = {"output": [output]}
+    def __init__(self, name: str, params: Mapping[str, Any]) -> None:
+        form, self._shape = params["form"], (*params["shape"], params["categories"])
+        adapter = form["action_adapter_spec"]
+        heads = {"output": [dense("output", math.prod(self._shape), adapter)]}
         if form["dueling_q"]:
-            value = [_stream(adapter, "state_value"), dense("state-value", 1)]
-            heads = {"state-value": value, "output": [_stream(adapter, "advantage"), output]}
-        super().__init__(name, form, states, heads)
+            heads["output"].insert(0, _stream(adapter, "advantage"))
+            heads = {"state-value": [_stream(adapter, "state_value"), dense("state-value", 1)], **heads}
+        super().__init__(name, form, params["states"], heads)
 
     def values(self, features: Mapping[str, Tensor]) -> Tensor:
         """Values; with dueling streams those of Wang et al. 2016, equation 9."""
@@ -298,28 +279,27 @@ class QNetwork(HeadedNetwork):
         return losses.dueling(tf.reshape(found["state-value"], [-1] + [1] * len(self._shape)), values, "mean")
 
 
-def initializer(spec: Any) -> Any:
-    """The initializer of a spec; None is Glorot's uniform distribution."""
-    if spec is None or (isinstance(spec, Mapping) and spec["type"] == "xavier"):
-        return keras.initializers.GlorotUniform()
-    if not isinstance(spec, Mapping):
-        return spec
-    if spec["type"] == "zeros":
-        return 0.0
-    return keras.initializers.TruncatedNormal(mean=spec["mean"], stddev=spec["stddev"])
-
-
 def dense(scope: str, units: int, spec: Form | None = None) -> dict[str, Any]:
     """The normal form of a dense layer, with what another part says of activation and initial values."""
-    spec = spec or {}
-    return {
-        "type": "dense",
-        "scope": scope,
-        "units": units,
-        "activation": spec.get("activation", "none"),
-        "weights_spec": spec.get("weights_spec"),
-        "biases_spec": spec.get("biases_spec"),
-    }
+    defaults = {"activation": "none", "weights_spec": None, "biases_spec": None}
+    own = {name: (spec or {}).get(name, default) for name, default in defaults.items()}
+    return {"type": "dense", "scope": scope, "units": units, **own}
+
+
+def vector(x: Tensor, spec: ValueSpec) -> Tensor:
+    """Values [B, *shape] as float vectors; ints with a number of values one-hot."""
+    if spec.type == "int" and spec.num_values:
+        x = tf.one_hot(tf.cast(x, tf.int32) - int(spec.min_value or 0), spec.num_values, dtype=tf.float32)
+    return tf.reshape(tf.cast(x, tf.float32), [-1, width(spec)])
+
+
+def width(spec: ValueSpec) -> int:
+    """The size of such a vector."""
+    return math.prod(spec.shape) * ((spec.num_values or 1) if spec.type == "int" else 1)
+
+
+def _floats(*shape: int) -> ValueSpec:
+    return ValueSpec("", "float", shape)
 
 
 def _stream(adapter: Form, name: str) -> dict[str, Any]:
@@ -328,9 +308,11 @@ def _stream(adapter: Form, name: str) -> dict[str, Any]:
     return dense(f"{name.replace('_', '-')}-stream", adapter[f"units_{name}_stream"], parts)
 
 
-def vector(x: Tensor, spec: ValueSpec) -> Tensor:
-    """Values [B, *shape] as float vectors; ints with a number of values one-hot."""
-    if spec.type == "int" and spec.num_values:
-        x = tf.one_hot(tf.cast(x, tf.int32) - int(spec.min_value or 0), spec.num_values, dtype=tf.float32)
-        return tf.reshape(x, [-1, math.prod(spec.shape) * spec.num_values])
-    return tf.reshape(tf.cast(x, tf.float32), [-1, math.prod(spec.shape)])
+def _initializer(place: str, spec: Any) -> Any:
+    """The initializer of a spec; None is Glorot's uniform distribution."""
+    if spec is None or (isinstance(spec, Mapping) and spec["type"] == "xavier"):
+        return keras.initializers.GlorotUniform()
+    if isinstance(spec, Mapping) and spec["type"] == "truncated_normal":
+        return keras.initializers.TruncatedNormal(mean=spec["mean"], stddev=spec["stddev"])
+    values = 0.0 if isinstance(spec, Mapping) else spec
+    return lambda shape, dtype=None: fixed(place, values, tuple(shape), None)(shape, dtype)

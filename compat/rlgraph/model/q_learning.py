@@ -38,14 +38,14 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     """
     del config
     form = params["form"]
-    policy = QNetwork("policy", form, params["states"], params["shape"], params["categories"])
+    policy = QNetwork("policy", params)
     q_values = policy.values(features)  # [B, ..., A]
     if mode == Modes.PREDICT:
         action = tf.argmax(q_values, axis=-1, output_type=tf.int32)
         if params["low"].any():
             action += params["low"]
         return EstimatorSpec(mode, {"action": action, "q_values": q_values})
-    target = QNetwork("target-policy", form, params["states"], params["shape"], params["categories"])
+    target = QNetwork("target-policy", params)
     sync = labels["numbers"]["sync"]
     for ours, theirs in zip(policy.variables, target.variables, strict=True):
         theirs.assign(sync * ours + (1.0 - sync) * theirs)  # 1 and 0 leave what they multiply exact
@@ -53,7 +53,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     selector = policy.values(labels["next_observation"]) if form["double_q"] else after
     next_value = losses.double_value(after, tf.stop_gradient(selector))  # [B, ...]
     td_error = losses.td_error(
-        losses.action_values(q_values, labels["action"]),
+        losses.action_values(q_values, labels["action"] - params["low"]),
         _spread(labels["reward"], next_value),
         _spread(labels["discount"], next_value),
         next_value,

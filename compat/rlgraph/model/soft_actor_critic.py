@@ -7,9 +7,8 @@ Shapes in comments: B is the batch, A the number of the action's components.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
@@ -21,11 +20,13 @@ from ....models.blocks.temperature import Temperature
 from ....models.blocks.train_step import mean_error
 from ...common.layers.scopes import scopes
 from ...common.value_specs import ValueSpec
-from .networks import HeadedNetwork, Network, dense, vector
+from .networks import HeadedNetwork, Network, dense
 from .optimizers import Optimizer
 
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
+_ACTION: Final = "/action"
+"""Among the inputs of critics, beside the states, whose names do not begin so."""
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
@@ -85,20 +86,18 @@ class _Critics:
     """One critic or two, from states by flat name and squashed actions to values."""
 
     def __init__(self, prefix: str, form: Form, states: Mapping[str, ValueSpec], size: int) -> None:
-        self._states, self._networks = states, []
-        width = sum(math.prod(spec.shape) * (spec.num_values or 1) for spec in states.values())
-        inputs = {"": ValueSpec("", "float", (width + size,))}
+        self._networks = []
+        inputs = {**states, _ACTION: ValueSpec("", "float", (size,))}
+        hidden = [layer for layer in form["value_function_spec"] if layer["type"] != "concat"]
         for index in range(2 if form["double_q"] else 1):
             with scopes(f"{prefix}-{index}"):
-                layers = [*form["value_function_spec"], dense("value", 1)]
+                layers = [{"type": "concat"}, *hidden, dense("value", 1)]
                 self._networks.append(Network("value_function_spec", layers, inputs))
         self.variables = [variable for network in self._networks for variable in network.variables]
 
     def __call__(self, seen: Mapping[str, Tensor], action: Tensor) -> list[Tensor]:
         """Values float32 [B] each, of actions [B, A] in -1 .. 1."""
-        parts = [vector(seen[name], spec) for name, spec in self._states.items()]
-        inputs = tf.concat([*parts, action], axis=-1)
-        return [tf.reshape(network.of(inputs), [-1]) for network in self._networks]
+        return [tf.reshape(network({**seen, _ACTION: action}), [-1]) for network in self._networks]
 
 
 def _lowest(values: Sequence[Tensor], batch: Mapping[str, Any]) -> Tensor:

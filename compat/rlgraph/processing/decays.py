@@ -1,17 +1,17 @@
-"""Decays: numbers that follow timesteps (exploration) or updates (learning rates), in float64."""
+"""Decays: numbers that follow timesteps (exploration) or updates (learning rates)."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, Final
 
 from ....core.schedules import PythonOps
 from ...common.specs.argument_checks import or_none, real, whole
 from ...common.specs.modules import resolve
-from ...common.specs.tables import ABSENT, Argument, Check, Entry, SpecTable, without_case
-from ..utils.rlgraph_errors import refuse, translate_errors
+from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
+from ..utils.rlgraph_errors import number, refuse, translate_errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Decay:
     """A number at every time, an :class:`axonrl.schedules.Schedule`: on the host, and inside a model as a tensor.
 
     Args:
-        spec: the type and all arguments, as :func:`make_decay` completes them.
+        spec: the type and all arguments, as :func:`make_decay` completes them, in JSON's types.
     """
 
     spec: Mapping[str, Any]
@@ -29,36 +29,28 @@ class Decay:
         """The number, of one that never changes."""
         return self.spec.get("constant_value")
 
-    def value(self, t: int) -> float:
-        """The number at time ``t``: exactly ``from`` up to the window, exactly ``to`` from its end on."""
-        if self.constant is None:
-            passed = int(t) - self.spec["start_timestep"]
-            if not 0 < passed < self.spec["num_timesteps"]:
-                return float(self.spec["from"] if passed <= 0 else self.spec["to"])
-        return float(self(int(t)))
-
     def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
-        """The value at time ``t``: an int, or with ``keras.ops`` an integer scalar tensor."""
+        """The value at time ``t``: an int, or with ``keras.ops`` an integer scalar tensor.
+
+        It is exactly ``from`` up to the window, and exactly ``to`` from its end on.
+        """
         spec = self.spec
         if self.constant is not None:
             return ops.cast(self.constant, "float32")
-        start, end = spec["from"], spec["to"]
         passed = ops.cast(t - spec["start_timestep"], "float32") / spec["num_timesteps"]
         passed = ops.minimum(ops.maximum(passed, 0.0), 1.0)
-        if "half_life" not in spec:
-            return end + (start - end) * ops.power(1.0 - passed, spec.get("power", 1.0))
-        within = end + (start - end) * ops.power(0.5, passed * (spec["num_timesteps"] / spec["half_life"]))
-        return ops.where(passed >= 1.0, end, within)
+        if "half_life" in spec:
+            left = ops.power(0.5, passed * (spec["num_timesteps"] / spec["half_life"]))
+            left = ops.where(passed >= 1.0, 0.0, left)
+        else:
+            left = ops.power(1.0 - passed, spec.get("power", 1.0))
+        return left * spec["from"] + (1.0 - left) * spec["to"]
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest value."""
         ends = [self.spec["from"], self.spec["to"]] if self.constant is None else [self.constant]
         return min(ends), max(ends)
-
-    def to_json(self) -> dict[str, Any]:
-        """The type and all arguments, in JSON's types; :func:`make_decay` takes it."""
-        return dict(self.spec)
 
 
 @translate_errors()
@@ -78,45 +70,18 @@ def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_mos
     Raises:
         RLGraphError: it is invalid; names the key.
     """
-    number = real(at_least=at_least, at_most=at_most)
     if isinstance(spec, Real):
-        spec = {"type": "constant_decay", "constant_value": number(where, spec)}
+        spec = {"type": "constant_decay", "constant_value": number(where, spec, at_least=at_least, at_most=at_most)}
     if isinstance(spec, list | tuple) and len(spec) == 2:
         spec = {"from": spec[0], "to": spec[1]}
     if not isinstance(spec, str | Mapping):
         example = "{'from': 1.0, 'to': 0.1, 'num_timesteps': 10000}"
         refuse(where, f"must be a number or a dictionary such as {example}, got {spec!r}", spec)
-    values = resolve(where, spec, "decay", {"decay": _table(number)})
-    if values["type"] == "constant_decay":
-        values = {key: values[key] for key in ("type", "constant_value")}
+    values = resolve(where, spec, "decay", {"decay": DECAYS})
+    for key in ("from", "to", "constant_value"):
+        if key in values:
+            number(f"{where}[{key!r}]", values[key], at_least=at_least, at_most=at_most)
     return Decay(values)
-
-
-def _table(number: Check) -> SpecTable:
-    """The decays, whose values ``number`` checks."""
-    positive = real(above=0)
-    window = (
-        Argument("from", 1.0, number, aliases=("from_",)),
-        Argument("to", 0.0, number, aliases=("to_",)),
-        Argument("start_timestep", 0, whole(0)),
-        Argument("num_timesteps", 10_000, whole(1)),
-    )
-    half_lives = (Argument("half_life", None, or_none(positive)), Argument("num_half_lives", ABSENT, positive))
-    entries = {
-        "linear_decay": Entry(window),
-        "polynomial_decay": Entry((*window, Argument("power", 1.0, positive))),
-        "exponential_decay": Entry((*window, *half_lives), finish=_with_half_life),
-        "constant_decay": Entry((Argument("constant_value", check=number), *window)),
-    }
-    return SpecTable(
-        "decay",
-        entries,
-        default="linear_decay",
-        aliases={name.removesuffix("_decay"): name for name in entries},
-        ignored=dict.fromkeys(("scope", "backend")),
-        normalized=without_case,
-        dotted=False,
-    )
 
 
 def _with_half_life(where: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -127,3 +92,31 @@ def _with_half_life(where: str, values: dict[str, Any]) -> dict[str, Any]:
     elif count is not None:
         refuse(f"{where}['num_half_lives']", "cannot be given together with 'half_life'", count)
     return values
+
+
+_POSITIVE: Final = real(above=0)
+_WINDOW: Final = (
+    Argument("from", 1.0, real(), aliases=("from_",)),
+    Argument("to", 0.0, real(), aliases=("to_",)),
+    Argument("start_timestep", 0, whole(0)),
+    Argument("num_timesteps", 10_000, whole(1)),
+)
+_HALF_LIVES: Final = (Argument("half_life", None, or_none(_POSITIVE)), Argument("num_half_lives", ABSENT, _POSITIVE))
+_ENTRIES: Final = {
+    "linear_decay": Entry(_WINDOW),
+    "polynomial_decay": Entry((*_WINDOW, Argument("power", 1.0, _POSITIVE))),
+    "exponential_decay": Entry((*_WINDOW, *_HALF_LIVES), finish=_with_half_life),
+    "constant_decay": Entry(
+        (Argument("constant_value", check=real()), *_WINDOW),
+        finish=lambda where, values: {key: values[key] for key in ("type", "constant_value")},
+    ),
+}
+DECAYS: Final = SpecTable(
+    "decay",
+    _ENTRIES,
+    default="linear_decay",
+    aliases={name.removesuffix("_decay"): name for name in _ENTRIES},
+    ignored=dict.fromkeys(("scope", "backend")),
+    normalized=without_case,
+    dotted=False,
+)

@@ -7,49 +7,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...common.processing import images, steps
-from ...common.processing.pipeline import sequence as sequence_step
+from ...common.processing import images, pipeline, steps
 from ...common.processing.steps import Numbers, Step
 from ...common.refusals import refuse
 from ...common.specs.argument_checks import Only, categories, flag, one_of, or_none, real, several, whole
 from ...common.specs.tables import Argument, Entry, SpecTable, without_case
 
-
-def clip(where: str, value: Numbers, min: float, max: float) -> Step:
-    """Values between ``min`` and ``max``. Integers stay integers if both are; else they become floats."""
-    if min > max:
-        refuse(f"{where}['min']", f"must be at most max, {max:g}; got {min:g}", min)
-    return steps.clip(where, value, min, max)
-
-
-def sequence(where: str, value: Numbers, sequence_length: int, add_rank: bool, **_: Any) -> Step:
-    """The last states of each lane, oldest first: stacked on a new last axis, or joined along the last one."""
-    if not add_rank and not value.shape:
-        refuse(f"{where}['add_rank']", "must be True for numbers, which have no axis to be joined along", False)
-    return sequence_step(where, value, sequence_length, concatenate=not add_rank)
-
-
-def reshape(
-    where: str, value: Numbers, flatten: bool, flatten_categories: bool | int | None, new_shape: Any, **_: Any
-) -> Step:
-    """Another shape, or one axis; see :func:`common.processing.steps.reshape`."""
-    given = True if flatten_categories is None else flatten_categories
-    return steps.reshape(where, value, flatten, given, new_shape)
-
-
-DTYPES: Final = {"float": "float32", "float32": "float32", "int": "int32", "int32": "int32"} | {
+_DTYPES: Final = {"float": "float32", "float32": "float32", "int": "int32", "int32": "int32"} | {
     name: name for name in ("uint8", "bool")
 }
 """By the names that ``convert_type`` takes."""
 
 
 def _dtype(place: str, given: Any) -> str:
-    """The name of a dtype, one of :data:`DTYPES`; a module before it, and types themselves, are understood."""
+    """The name of a dtype; a module before it, and types themselves, are understood."""
     name = given.__name__ if isinstance(given, type) else str(given) if isinstance(given, np.dtype) else given
     plain = name.rpartition(".")[2].rstrip("_") if isinstance(name, str) else name
-    if plain not in tuple(DTYPES):
-        refuse(place, f"must be one of {', '.join(DTYPES)}; got {given!r}", given)
-    return DTYPES[plain]
+    if plain not in tuple(_DTYPES):
+        refuse(place, f"must be one of {', '.join(_DTYPES)}; got {given!r}", given)
+    return _DTYPES[plain]
 
 
 def _weights(place: str, value: Any) -> list[float]:
@@ -71,63 +47,88 @@ def _shape(place: str, value: Any) -> list[int]:
     return sizes
 
 
+def _categories(place: str, value: Any) -> bool | int:
+    found: bool | int = categories(place, True if value is None else value)
+    return found
+
+
 def _only(**values: Any) -> tuple[Argument, ...]:
     """Arguments of 0.1.3 that take one value here."""
     return tuple(Argument(name, value, Only(value, "there is nothing else")) for name, value in values.items())
 
 
+def _in_order(where: str, values: dict[str, Any]) -> dict[str, Any]:
+    low, high = values["min"], values["max"]
+    if low > high:
+        refuse(f"{where}['min']", f"must be at most max, {high:g}; got {low:g}", low)
+    return values
+
+
+def _sequence(where: str, value: Numbers, length: int, batch_size: int, add_rank: bool, *_: Any) -> Step:
+    """The last states of each lane, oldest first: stacked on a new last axis, or joined along the last one."""
+    if not add_rank and not value.shape:
+        refuse(f"{where}['add_rank']", "must be True for numbers, which have no axis to be joined along", False)
+    return pipeline.sequence(where, value, length, concatenate=not add_rank)
+
+
 _NUMBER: Final = real()
 _KEEP: Final = Argument("keep_rank", False, flag)
 _SIZES: Final = (Argument("width", check=whole(1)), Argument("height", check=whole(1)))
-_STARTS: Final = (Argument("x", 0, whole(0)), Argument("y", 0, whole(0)))
-_LAST: Final = "channels_last"
 CONCAT: Final = "concat"
 """The step that makes one array of all; the others treat each by itself."""
 
-MAKERS: Final[dict[str, Callable[..., Step]]] = {
-    "clip": clip,
-    "convert_type": steps.convert_type,
-    "divide": steps.divide,
-    "grayscale": images.grayscale,
-    "image_binary": images.image_binary,
-    "image_crop": images.image_crop,
-    "image_resize": images.image_resize,
-    "multiply": steps.multiply,
-    "normalize": steps.normalize,
-    "reshape": reshape,
-    "sequence": sequence,
-    "transpose": steps.transpose,
-}
-_ENTRIES: Final[dict[str, tuple[Argument, ...]]] = {
-    "clip": (Argument("min", 0.0, _NUMBER), Argument("max", 1.0, _NUMBER)),
-    CONCAT: _only(axis=-1),
-    "convert_type": (Argument("to_dtype", check=_dtype),),
-    "divide": (Argument("divisor", check=_NUMBER),),
-    "grayscale": (Argument("weights", list(images.LUMA), _weights), _KEEP),
-    "image_binary": (Argument("threshold", 0.0, _NUMBER), _KEEP),
-    "image_crop": (*_STARTS, *_SIZES),
-    "image_resize": (*_SIZES, Argument("interpolation", "area", one_of(*images.METHODS))),
-    "multiply": (Argument("factor", check=_NUMBER),),
-    "normalize": (),
+_STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
+    "clip": (
+        steps.clip,
+        Entry((Argument("min", 0.0, _NUMBER), Argument("max", 1.0, _NUMBER)), finish=_in_order),
+    ),
+    CONCAT: (lambda where, values, _: pipeline.concat(where, values), Entry(_only(axis=-1))),
+    "convert_type": (steps.convert_type, Entry((Argument("to_dtype", check=_dtype),))),
+    "divide": (steps.divide, Entry((Argument("divisor", check=_NUMBER),))),
+    "grayscale": (images.grayscale, Entry((Argument("weights", list(images.LUMA), _weights), _KEEP))),
+    "image_binary": (images.image_binary, Entry((Argument("threshold", 0.0, _NUMBER), _KEEP))),
+    "image_crop": (images.image_crop, Entry((Argument("x", 0, whole(0)), Argument("y", 0, whole(0)), *_SIZES))),
+    "image_resize": (
+        images.image_resize,
+        Entry((*_SIZES, Argument("interpolation", "area", one_of(*images.METHODS)))),
+    ),
+    "multiply": (steps.multiply, Entry((Argument("factor", check=_NUMBER),))),
+    "normalize": (steps.normalize, Entry()),
     "reshape": (
-        Argument("flatten", False, flag),
-        Argument("flatten_categories", True, categories),
-        Argument("new_shape", None, or_none(_shape)),
-        *_only(fold_time_rank=False, unfold_time_rank=False, time_major=None),
+        lambda where, value, flatten, count, shape, *_: steps.reshape(where, value, flatten, count, shape),
+        Entry(
+            (
+                Argument("flatten", False, flag),
+                Argument("flatten_categories", True, _categories),
+                Argument("new_shape", None, or_none(_shape)),
+                *_only(fold_time_rank=False, unfold_time_rank=False, time_major=None),
+            )
+        ),
     ),
     "sequence": (
-        Argument("sequence_length", 2, whole(1)),
-        Argument("batch_size", 1, whole(1)),
-        Argument("add_rank", True, flag),
-        *_only(in_data_format=_LAST, out_data_format=_LAST),
+        _sequence,
+        Entry(
+            (
+                Argument("sequence_length", 2, whole(1)),
+                Argument("batch_size", 1, whole(1)),
+                Argument("add_rank", True, flag),
+                *_only(in_data_format="channels_last", out_data_format="channels_last"),
+            )
+        ),
     ),
-    "transpose": (),
+    "transpose": (steps.transpose, Entry()),
 }
 STEPS: Final = SpecTable(
     "preprocessing step",
-    {name: Entry(arguments) for name, arguments in _ENTRIES.items()},
+    {name: entry for name, (_, entry) in _STEPS.items()},
     ignored=dict.fromkeys(("scope", "backend")),
     normalized=without_case,
     dotted=False,
 )
 """What each step takes, by its name; a ``scope`` and a ``backend``, which RLgraph's components have, are left out."""
+
+
+def make_step(where: str, spec: dict[str, Any], given: Any) -> Any:
+    """The step of a specification in normal form, for values of one kind; that of :data:`CONCAT` for all by name."""
+    kind, *arguments = spec.values()
+    return _STEPS[kind][0](where, given, *arguments)

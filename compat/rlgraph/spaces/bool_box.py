@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class BoolBox(BoxSpace):
             and ``time_major``.
     """
 
+    kind: ClassVar[str] = "bool"
+
     def __init__(
         self,
         shape: Sequence[int] | None = None,
@@ -28,8 +31,8 @@ class BoolBox(BoxSpace):
         time_major: bool = False,
     ) -> None:
         self._set_ranks(add_batch_rank, add_time_rank, time_major)
-        self._dtype = np.dtype(np.bool_)
-        self._shape = read_shape("BoolBox: shape", () if shape is None else shape)
+        self.dtype = np.dtype(np.bool_)
+        self.shape = read_shape("BoolBox: shape", () if shape is None else shape)
         self.low, self.high = np.array(False), np.array(True)
 
     def problem(self, array: Array, *, bounded: bool) -> str:

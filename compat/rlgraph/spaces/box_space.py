@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ....core.checks import shortened
 from ....core.protocols import Array
@@ -23,18 +22,21 @@ class BoxSpace(Space):
     """Values of one shape and dtype.
 
     Attributes:
+        shape: without batch and time.
+        dtype: float32, int32, uint8 or bool.
         low, high: the bounds, an array of shape () if all numbers have the same, else one of the space's shape.
     """
 
+    kind: ClassVar[str]
+    """``float``, ``int`` or ``bool``, in specifications."""
+    dtypes: ClassVar[tuple[str, ...]] = ()
+    """Names of those that may be given."""
+    shape: Any = ()
+    dtype: Any = None
     low: Array
     high: Array
-    _shape: tuple[int, ...]
-    _dtype: np.dtype[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Without batch and time."""
-        return self._shape
+    unbounded = False
+    """Have the numbers no bounds at all? Integers have no categories then."""
 
     def get_shape(
         self,
@@ -49,22 +51,12 @@ class BoxSpace(Space):
         if self.time_major if time_major is None else time_major:
             ranks.reverse()
         categories = getattr(self, "num_categories", None)
-        return (*ranks[0], *ranks[1], *self._shape, *([categories] if with_category_rank and categories else []))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32, int32, uint8 or bool."""
-        return self._dtype
+        return (*ranks[0], *ranks[1], *self.shape, *([categories] if with_category_rank and categories else []))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
         """``(low, high)``."""
         return self.low, self.high
-
-    @property
-    def unbounded(self) -> bool:
-        """Have the numbers no bounds at all? Integers have no categories then."""
-        return False
 
     def flat(self) -> dict[str, BoxSpace]:
         """The box itself, under an empty name."""
@@ -80,11 +72,10 @@ class BoxSpace(Space):
 
     def to_spec(self) -> dict[str, Any]:
         """Type, shape and bounds; infinite ones are strings, as JSON has none."""
-        kind = {"b": "bool", "f": "float"}.get(self._dtype.kind, "int")
-        is_free = kind == "bool" or self.unbounded
+        is_free = self.kind == "bool" or self.unbounded
         bounds = {} if is_free else {"low": _in_json(self.low), "high": _in_json(self.high)}
-        dtype = {"dtype": "uint8"} if self._dtype == np.uint8 else {}
-        return {"type": kind, "shape": list(self._shape), **bounds, **dtype}
+        dtype = {"dtype": "uint8"} if self.dtype == np.uint8 else {}
+        return {"type": self.kind, "shape": list(self.shape), **bounds, **dtype}
 
     @abstractmethod
     def problem(self, array: Array, *, bounded: bool) -> str:
@@ -103,18 +94,29 @@ class BoxSpace(Space):
         """See :meth:`Space.listed`."""
         return function(self)
 
+    def _check_dtype(self, given: Any) -> str:
+        """The name of a dtype, one of those allowed."""
+        argument = f"{type(self).__name__}: dtype"
+        try:
+            name = np.dtype(given).name
+        except TypeError:
+            name = ""
+        if name not in self.dtypes:
+            refuse(argument, f"must be one of {', '.join(self.dtypes)}; got {given!r}", given)
+        return str(name)
+
     def _set_bounds(self, shape: Any, low: Any, high: Any, free: tuple[float, float]) -> None:
         """Shape and bounds of arguments: a shape, or bounds that have one; ``free`` are the bounds of all numbers."""
-        name, dtype = type(self).__name__, np.float32 if self._dtype.kind == "f" else np.int64
-        self._unbounded = low is None and high is None
-        if self._unbounded:
+        name = type(self).__name__
+        self.unbounded = low is None and high is None
+        if self.unbounded:
             low, high = free
         elif high is None:
             low, high = 0, low
         elif low is None:
             refuse(f"{name}: low", "is missing: give both bounds, of which those of floats may be infinite", low)
-        low, high = _bound(f"{name}: low", low, dtype), _bound(f"{name}: high", high, dtype)
-        self._shape = shape = read_shape(f"{name}: shape", (low.shape or high.shape) if shape is None else shape)
+        low, high = self._bound(f"{name}: low", low), self._bound(f"{name}: high", high)
+        self.shape = shape = read_shape(f"{name}: shape", (low.shape or high.shape) if shape is None else shape)
         for argument, array in (("low", low), ("high", high)):
             if array.shape not in ((), shape):
                 problem = f"has the shape {array.shape}; it must be one number or have the shape {shape}"
@@ -126,12 +128,26 @@ class BoxSpace(Space):
             array.flags.writeable = False
         self.low, self.high = low, high
 
+    def _bound(self, argument: str, given: Any) -> Array:
+        """One number or an array; ``"inf"`` is one, as JSON has none. Floats that float32 cannot hold are infinite."""
+        try:
+            array = np.array(given, np.float64)
+        except (ValueError, TypeError, OverflowError):
+            array = np.array(math.nan)
+        if np.isnan(array).any() or isinstance(given, bool):
+            refuse(argument, f"must be a number or an array of numbers, got {shortened(given)}", given)
+        if self.kind == "float":
+            return np.where(np.abs(array) >= LARGEST, np.copysign(math.inf, array), array).astype(np.float32)
+        if not (np.floor(array) == array).all() or (np.abs(array) > 2**32).any():
+            refuse(argument, f"must be integers of int32, got {shortened(given)}", given)
+        return array.astype(np.int64)
+
     def __repr__(self) -> str:
-        bounds = [] if self._dtype.kind == "b" or self.unbounded else [shown(self.low), shown(self.high)]
-        if self._dtype.kind != "f" and bounds[:1] == ["0"]:
+        bounds = [] if self.kind == "bool" or self.unbounded else [shown(self.low), shown(self.high)]
+        if self.kind == "int" and bounds[:1] == ["0"]:
             bounds = bounds[1:]
-        shape = [f"shape={self._shape}"] if self._shape or self._dtype.kind == "f" else []
-        dtype = ["dtype='uint8'"] if self._dtype == np.uint8 else []
+        shape = [f"shape={self.shape}"] if self.shape or self.kind == "float" else []
+        dtype = ["dtype='uint8'"] if self.dtype == np.uint8 else []
         return f"{type(self).__name__}({', '.join([*bounds, *shape, *dtype])})"
 
 
@@ -142,30 +158,9 @@ def read_shape(argument: str, given: Any) -> tuple[int, ...]:
     return tuple(integer(argument, size, at_least=1) for size in given)
 
 
-def dtype_of(argument: str, given: Any, allowed: tuple[str, ...]) -> str:
-    """The name of a dtype, one of those allowed."""
-    try:
-        name = np.dtype(given).name
-    except TypeError:
-        name = ""
-    if name not in allowed:
-        refuse(argument, f"must be one of {', '.join(allowed)}; got {given!r}", given)
-    return str(name)
-
-
-def _bound(argument: str, given: Any, dtype: DTypeLike) -> Array:
-    """One number or an array; ``"inf"`` is one, as JSON has none. Floats that float32 cannot hold are infinite."""
-    try:
-        array = np.array(given, np.float64)
-    except (ValueError, TypeError, OverflowError):
-        array = np.array(math.nan)
-    if np.isnan(array).any() or isinstance(given, bool):
-        refuse(argument, f"must be a number or an array of numbers, got {shortened(given)}", given)
-    if dtype is np.float32:
-        return np.where(np.abs(array) >= LARGEST, np.copysign(math.inf, array), array).astype(np.float32)
-    if not (np.floor(array) == array).all() or (np.abs(array) > 2**32).any():
-        refuse(argument, f"must be integers of int32, got {shortened(given)}", given)
-    return array.astype(np.int64)
+def shown(bound: Array) -> str:
+    """Bounds for messages."""
+    return " ".join(str(bound.tolist()).split())
 
 
 def _uniform(bound: Array) -> Array:
@@ -178,8 +173,3 @@ def _in_json(bound: Array) -> Any:
     if bound.ndim:
         return [_in_json(row) for row in bound]
     return bound.item() if np.isfinite(bound) else str(bound.item())
-
-
-def shown(bound: Array) -> str:
-    """Bounds for messages."""
-    return " ".join(str(bound.tolist()).split())

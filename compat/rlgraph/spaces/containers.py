@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ....core.checks import did_you_mean, shortened
 from ..utils.rlgraph_errors import mapping, refuse
@@ -17,6 +18,7 @@ class _Container(Space):
     """A space of spaces: parts by key, in order."""
 
     _parts: dict[str, Space]
+    _what: ClassVar[str]
 
     def flat(self) -> dict[str, BoxSpace]:
         return {_joined(key, name): box for key, part in self._parts.items() for name, box in part.flat().items()}
@@ -55,33 +57,26 @@ class _Container(Space):
         self._set_ranks(*ranks)
         self._parts = {key: Space.from_spec(part).with_extra_ranks(*ranks) for key, part in parts.items()}
 
+    @abstractmethod
     def _nested(self, parts: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        """The value with these parts by key."""
 
+    @abstractmethod
     def _split(self, value: Any) -> dict[Any, Any] | None:
         """The parts of a value by key; None if it cannot have any."""
-        raise NotImplementedError
 
     def _values(self, value: Any) -> dict[Any, Any]:
         """The parts of a value, one for each of the space."""
-        values, name = self._split(value), type(self).__name__
+        values, takes = self._split(value), f"takes a {self._what} of {', '.join(self._parts)}"
         if values is None:
-            refuse(name, f"takes {self._wanted()}; got {shortened(value)}", value)
-        for key in self._parts:
+            refuse(type(self).__name__, f"{takes}; got {shortened(value)}", value)
+        for key in (*self._parts, *values):
             if key not in values:
-                refuse(name, f"takes {self._wanted()}; the value has no {key!r}", value)
-        for key in values:
+                refuse(type(self).__name__, f"{takes}; the value has no {key!r}", value)
             if key not in self._parts:
                 near = did_you_mean(key, self._parts)
-                refuse(name, f"takes {self._wanted()}; the value has the unknown part {key!r}{near}", value)
+                refuse(type(self).__name__, f"{takes}; the value has the unknown part {key!r}{near}", value)
         return values
-
-    def _wanted(self) -> str:
-        return f"a dictionary with {', '.join(self._parts)}"
-
-
-ContainerSpace: TypeAlias = _Container
-"""What a Dict and a Tuple are."""
 
 
 class Dict(_Container):
@@ -96,6 +91,8 @@ class Dict(_Container):
     Raises:
         RLGraphError: a key or a specification is invalid, or there is none.
     """
+
+    _what: ClassVar[str] = "dictionary"
 
     def __init__(
         self,
@@ -157,6 +154,8 @@ class Tuple(_Container):
         RLGraphError: a specification is invalid, or there is none.
     """
 
+    _what: ClassVar[str] = "tuple"
+
     def __init__(
         self, *components: Any, add_batch_rank: Rank = False, add_time_rank: Rank = False, time_major: bool = False
     ) -> None:
@@ -185,9 +184,6 @@ class Tuple(_Container):
 
     def _split(self, value: Any) -> dict[Any, Any] | None:
         return {str(index): part for index, part in enumerate(value)} if isinstance(value, tuple | list) else None
-
-    def _wanted(self) -> str:
-        return f"a tuple of {len(self._parts)} parts"
 
 
 def _joined(key: str, name: str) -> str:

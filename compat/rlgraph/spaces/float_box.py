@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
-from .box_space import LARGEST, BoxSpace, dtype_of, shown
+from .box_space import LARGEST, BoxSpace, shown
 from .space import Rank
-
-_FLOATS: Final = ("float16", "float32", "float64")
 
 
 class FloatBox(BoxSpace):
@@ -33,6 +31,9 @@ class FloatBox(BoxSpace):
         RLGraphError: a bound is not a number, the lower is above the upper one, or shapes do not fit.
     """
 
+    kind: ClassVar[str] = "float"
+    dtypes: ClassVar[tuple[str, ...]] = ("float16", "float32", "float64")
+
     def __init__(
         self,
         low: Any = None,
@@ -44,18 +45,14 @@ class FloatBox(BoxSpace):
         time_major: bool = False,
     ) -> None:
         self._set_ranks(add_batch_rank, add_time_rank, time_major)
-        self._dtype = np.dtype(np.float32)
-        dtype_of("FloatBox: dtype", dtype, _FLOATS)
+        self._check_dtype(dtype)
+        self.dtype = np.dtype(np.float32)
         if isinstance(low, tuple | list) and high is None and shape is None:
             low, shape = None, low
         self._set_bounds(shape, low, high, (-math.inf, math.inf))
         if not (self.low <= self.high).all():
             refuse("FloatBox: low", f"must not be above high, got {shown(self.low)} and {shown(self.high)}", low)
-
-    @property
-    def unbounded(self) -> bool:
-        """Have the numbers no bounds at all?"""
-        return bool(np.isinf(self.low).all() and np.isinf(self.high).all())
+        self.unbounded = bool(np.isinf(self.low).all() and np.isinf(self.high).all())
 
     def problem(self, array: Array, *, bounded: bool) -> str:
         """See :meth:`BoxSpace.problem`."""

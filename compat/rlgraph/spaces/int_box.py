@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
-from .box_space import BoxSpace, dtype_of, shown
+from .box_space import BoxSpace, shown
 from .space import Rank
 
-_SMALLEST_INT, _LARGEST_INT = -(2**31), 2**31 - 1
-_INTS: Final = ("int8", "int16", "int32", "int64", "uint8")
+INT32: Final = (-(2**31), 2**31 - 1)
 
 
 class IntBox(BoxSpace):
@@ -37,6 +36,9 @@ class IntBox(BoxSpace):
         RLGraphError: a bound is not an integer of int32, there is no value between them, or shapes do not fit.
     """
 
+    kind: ClassVar[str] = "int"
+    dtypes: ClassVar[tuple[str, ...]] = ("int8", "int16", "int32", "int64", "uint8")
+
     def __init__(
         self,
         low: Any = None,
@@ -48,21 +50,16 @@ class IntBox(BoxSpace):
         time_major: bool = False,
     ) -> None:
         self._set_ranks(add_batch_rank, add_time_rank, time_major)
-        is_byte = dtype_of("IntBox: dtype", dtype, _INTS) == "uint8"
-        self._dtype = np.dtype(np.uint8 if is_byte else np.int32)
-        least, most = (0, 256) if is_byte else (_SMALLEST_INT, _LARGEST_INT)
+        is_byte = self._check_dtype(dtype) == "uint8"
+        self.dtype = np.dtype(np.uint8 if is_byte else np.int32)
+        least, most = (0, 256) if is_byte else INT32
         self._set_bounds(shape, low, high, (least, most))
         if not (self.low < self.high).all():
             refuse("IntBox: high", f"must be above {shown(self.low)}, got {shown(self.high)}: it is excluded", high)
         if (self.low < least).any() or (self.high > most).any():
-            refuse("IntBox: low", f"and high must be within {least} .. {most} for {self._dtype}", low)
+            refuse("IntBox: low", f"and high must be within {least} .. {most} for {self.dtype}", low)
         sizes = np.unique(self.high - self.low)
-        self.num_categories = int(sizes[0]) if len(sizes) == 1 and not self._unbounded else None
-
-    @property
-    def unbounded(self) -> bool:
-        """Was it made without bounds? It has no categories then."""
-        return self._unbounded
+        self.num_categories = int(sizes[0]) if len(sizes) == 1 and not self.unbounded else None
 
     def problem(self, array: Array, *, bounded: bool) -> str:
         """See :meth:`BoxSpace.problem`."""

@@ -1,19 +1,16 @@
-"""Checked input of callers: states and actions, one or a batch; and actions out again.
-
-Actions in an IntBox are numbered from 0 inside (category = action - low): readers take ``low`` away, and
-:func:`actions_out` adds it again. States keep their numbers.
-"""
+"""Checked input of callers: states and actions, one or a batch, rewards and terminals; and actions out again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
 from ....core.checks import shortened
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import RLGraphError, as_array, refuse
+from .bool_box import BoolBox
 from .box_space import LARGEST, BoxSpace
 from .float_box import FloatBox
 from .int_box import IntBox
@@ -21,6 +18,8 @@ from .space import Space
 
 Arrays: TypeAlias = "dict[str, Array]"
 """By flat name, each [B, ...] and of the space's dtype."""
+FLOATS: Final = (float, np.float32, np.float64)
+"""The usual types of a reward, which are read fast."""
 _FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _FAST_INTS: Final = (int, np.int32, np.int64)
 
@@ -33,14 +32,13 @@ class StatesReader:
         space: of one state.
     """
 
-    _what = "states"
+    what = "states"
     _is_bounded = False
 
     def __init__(self, prefix: str, space: Space) -> None:
         self._prefix, self._space, self._flat = prefix, space, space.flat()
-        self._lows: Arrays = {}
         box = self._flat.get("")
-        self._shape = box.shape if isinstance(box, FloatBox) else None
+        self._shape = box.shape if isinstance(box, FloatBox) and not self._is_bounded else None
         is_number = isinstance(box, IntBox) and box.shape == ()
         self._range = range(int(box.low), int(box.high)) if box is not None and is_number else None
         self._scalar: Any = None if box is None else box.dtype.type
@@ -60,10 +58,21 @@ class StatesReader:
         usual = self.one(states)
         if usual is not None:
             return {"": usual[None]}, True
-        found, single = self._read(f"{self._prefix}.{where}: {what or self._what}", states)
-        for name, low in self._lows.items():
-            found[name] -= low
-        return found, single
+        argument = f"{self._prefix}.{where}: {what or self.what}"
+        try:
+            parts = self._space.flatten(states)
+        except RLGraphError as error:
+            raise RLGraphError(f"{argument}: {error}", argument, error.value) from None
+        found = {name: self._read(argument + (f"[{name!r}]" if name else ""), name, one) for name, one in parts.items()}
+        lengths = {n: None if x.shape == self._flat[n].shape else len(x) for n, x in found.items()}
+        first = next(iter(lengths.values()))
+        for name, length in lengths.items():
+            if (length is None) != (first is None):
+                problem = "must be a batch like the parts before it, or one value like them"
+                refuse(f"{argument}[{name!r}]", problem, parts[name])
+        if len(set(lengths.values())) > 1:
+            refuse(argument, f"has batches of different lengths: {lengths}", states)
+        return ({n: x[None] for n, x in found.items()}, True) if first is None else (found, False)
 
     def one(self, value: Any) -> Array | None:
         """The short way, for the most usual: one value of a space with one part; None where it is anything else.
@@ -79,83 +88,77 @@ class StatesReader:
             return number
         return None
 
-    def _read(self, argument: str, given: Any) -> tuple[Arrays, bool]:
-        found: Arrays = {}
-        single: bool | None = None
-        for name, value in _parts(argument, self._space, given).items():
-            box, place = self._flat[name], argument + (f"[{name!r}]" if name else "")
-            array = as_array(place, value)
-            is_one = array.shape == box.shape
-            if not is_one and (array.shape[1:] != box.shape or not array.ndim or not len(array)):
-                problem = f"must have the shape {box.shape}, or (B, ...) of that for a batch; got {array.shape}"
-                refuse(place, problem, value)
-            if single not in (None, is_one):
-                refuse(place, "must be a batch like the parts before it, or one value like them", value)
-            single = is_one
-            if problem := box.problem(array, bounded=self._is_bounded):
-                refuse(place, f"{problem}, got {shortened(value)}", value)
-            found[name] = np.array(array[None] if is_one else array, box.dtype)
-        if len({len(array) for array in found.values()}) > 1:
-            refuse(argument, f"has batches of different lengths: {_lengths(found)}", given)
-        return found, bool(single)
+    def _read(self, place: str, name: str, value: Any) -> Array:
+        box, array = self._flat[name], as_array(place, value)
+        if array.shape != box.shape and (array.shape[1:] != box.shape or not array.ndim or not len(array)):
+            problem = f"must have the shape {box.shape}, or (B, ...) of that for a batch; got {array.shape}"
+            refuse(place, problem, value)
+        if problem := box.problem(array, bounded=self._is_bounded):
+            refuse(place, f"{problem}, got {shortened(value)}", value)
+        return np.array(array, box.dtype)
 
 
 class ActionsReader(StatesReader):
-    """Turns actions into arrays by flat name: integers numbered from 0, floats within their bounds."""
+    """Turns actions into arrays by flat name; floats must be within their bounds."""
 
-    _what = "actions"
+    what = "actions"
     _is_bounded = True
-
-    def __init__(self, prefix: str, space: Space) -> None:
-        super().__init__(prefix, space)
-        self._lows = _lows(self._flat)
-        if self._lows or self._shape is not None:
-            self._range = self._shape = None  # not the short way
 
 
 Converter: TypeAlias = Callable[[Mapping[str, Array], bool], Any]
 
 
 def actions_out(space: Space) -> Converter:
-    """Makes what ``get_action`` returns of arrays [B, ...] by flat name, whose integers are numbered from 0.
+    """Makes what ``get_action`` returns of arrays [B, ...] by flat name.
 
     The function takes the arrays and whether one action is wanted (of B = 1): that is a NumPy scalar or an array of the
     space's dtype, a batch an array; for a Dict or Tuple a dictionary or tuple of these. All of them are copies.
     """
-    lows, flat = _lows(space.flat()), space.flat()
+    flat = space.flat()
 
     def convert(arrays: Mapping[str, Array], single: bool) -> Any:
-        found = {}
-        for name, box in flat.items():
-            array = np.array(arrays[name][0] if single else arrays[name], box.dtype)
-            found[name] = (array + lows[name] if name in lows else array)[()]
-        return space.unflatten(found)
+        return space.unflatten(
+            {name: np.array(arrays[name][0] if single else arrays[name], box.dtype)[()] for name, box in flat.items()}
+        )
 
     return convert
 
 
-def counted_from_zero(flat: Mapping[str, BoxSpace]) -> dict[str, BoxSpace]:
-    """Boxes of actions as they are inside: those of integers with a number of values begin at 0."""
-    return {
-        name: IntBox(0, box.num_categories, shape=box.shape)
-        if isinstance(box, IntBox) and box.num_categories is not None
-        else box
-        for name, box in flat.items()
-    }
+def read_rewards(argument: str, given: Any, count: int | None) -> Array:
+    """Rewards as float32 [B]; ``count`` is how many there must be, None for one number.
+
+    Raises:
+        RLGraphError: they are not numbers, not finite as float32, or of another length.
+    """
+    if count is None and type(given) in FLOATS and -LARGEST <= given <= LARGEST:
+        return np.array([given], np.float32)
+    return _column(argument, given, count, FloatBox())
 
 
-def _lows(flat: Mapping[str, BoxSpace]) -> Arrays:
-    """Lows to subtract from integers, where they are not 0."""
-    boxes = {name: box for name, box in flat.items() if isinstance(box, IntBox) and box.num_categories is not None}
-    return {name: box.low.astype(box.dtype) for name, box in boxes.items() if box.low.any()}
+def read_terminals(argument: str, given: Any, count: int | None) -> Array:
+    """Terminals as bool [B]; ``count`` is how many there must be, None for one. False alone stands for all.
+
+    Raises:
+        RLGraphError: they are neither truth values nor 0 and 1, or of another length.
+    """
+    if given is False or (given is True and count is None):
+        return np.full(count or 1, given)
+    return _column(argument, given, count, BoolBox())
 
 
-def _parts(argument: str, space: Space, given: Any) -> dict[str, Any]:
-    try:
-        return space.flatten(given)
-    except RLGraphError as error:
-        raise RLGraphError(f"{argument}: {error}", argument, error.value) from None
+def _column(argument: str, given: Any, count: int | None, box: BoxSpace) -> Array:
+    """One value for each record, [B]; for one record also an array of one."""
+    array = as_array(argument, given)
+    if count is None and array.shape in ((), (1,)):
+        array = array.reshape(1)
+    elif array.ndim != 1 or len(array) != count:
+        refuse_length(argument, len(array) if array.ndim else None, count, given)
+    if problem := box.problem(array, bounded=False):
+        refuse(argument, f"{problem}, got {shortened(given)}", given)
+    return np.array(array, box.dtype)
 
 
-def _lengths(found: Mapping[str, Array]) -> str:
-    return ", ".join(f"{name} {len(array)}" for name, array in found.items())
+def refuse_length(argument: str, length: int | None, count: int | None, given: Any) -> NoReturn:
+    """Refuse a batch of ``length``, or one for None, where there must be ``count``."""
+    wanted = "one, as the states are one" if count is None else f"{count}, as there are states"
+    refuse(argument, f"must be {wanted}; got {'one' if length is None else f'a batch of {length}'}", given)

@@ -11,24 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.checks import did_you_mean, shortened
-from ....core.protocols import Array
 from ...common.specs.tables import without_case
 from ..utils.rlgraph_errors import RLGraphError, known, refuse
 from .bool_box import BoolBox
 from .box_space import BoxSpace
 from .containers import Dict, Tuple
 from .float_box import FloatBox
-from .int_box import IntBox
+from .int_box import INT32, IntBox
 from .space import Space, reads
 
 _WHERE: Final = "Space.from_spec"
-_CLASSES: Final[dict[str, type[Space]]] = {
-    "FloatBox": FloatBox,
-    "IntBox": IntBox,
-    "BoolBox": BoolBox,
-    "Dict": Dict,
-    "Tuple": Tuple,
-}
+_CLASSES: Final[dict[str, type[Space]]] = {kind.__name__: kind for kind in (FloatBox, IntBox, BoolBox, Dict, Tuple)}
 _KINDS: Final[dict[Any, type[Space]]] = {
     **dict.fromkeys(("float", "float32", "float64", "floatbox", float, np.float32, np.float64), FloatBox),
     **dict.fromkeys(("int", "int32", "int64", "uint8", "intbox", int, np.int32, np.int64, np.uint8), IntBox),
@@ -41,24 +34,38 @@ _FORMS: Final = (
     '"FloatBox((4,))", or a Space'
 )
 _RANKS: Final = ("add_batch_rank", "add_time_rank", "time_major")
-_INT32: Final = (-(2**31), 2**31 - 1)
 
 
-def space_of(where: str, given: Any) -> Space:
+def space_of(where: str, spec: Any) -> Space:
     """The space that an argument means: a Space, a specification, or a space of Gymnasium.
 
     Integers of Gymnasium's spaces keep their numbers: ``Discrete(3, start=1)`` is ``IntBox(1, 4)``.
 
     Args:
         where: the argument, for messages: ``"DQNAgent: state_space"``.
-        given: what was given for it.
+        spec: what was given for it.
 
     Raises:
         RLGraphError: it is none of these, or a space of Gymnasium that has no counterpart.
     """
-    if _is_gymnasium(given):
-        return _of_gymnasium(where, given)
-    return _read(where, given)
+    spaces = sys.modules.get("gymnasium.spaces")  # if a space is Gymnasium's, that is loaded
+    if spaces is not None and isinstance(spec, spaces.Space):
+        return _of_gymnasium(where, spec)
+    if isinstance(spec, Space):
+        return spec
+    if isinstance(spec, str) and "(" in spec:
+        return _parsed(where, spec)
+    if isinstance(spec, str | type):
+        spec = {"type": spec}
+    if isinstance(spec, Mapping):
+        return (
+            _called(where, spec["type"], {name: value for name, value in spec.items() if name != "type"})
+            if _has_type(spec)
+            else Dict(_parts(where, spec.items()))
+        )
+    if not isinstance(spec, tuple | list):
+        refuse(where, f"must be {_FORMS} or a space of Gymnasium; got {shortened(spec)}", spec)
+    return Tuple(*_parts(where, enumerate(spec)).values())
 
 
 def rebuilt(space: Space, boxes: Mapping[str, BoxSpace]) -> Space:
@@ -72,7 +79,7 @@ def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
     """See :meth:`Space.from_spec`; ``kind`` is the class that it was called on."""
     ranks = {name: value for name, value in given.items() if name in _RANKS}
     arguments = {name: value for name, value in given.items() if name not in _RANKS}
-    if kind is not Space and not isinstance(spec, Space) and (spec is None or _is_arguments(spec)):
+    if kind is not Space and (spec is None or (isinstance(spec, Mapping) and not _has_type(spec))):
         space = _called(_WHERE, kind, {**(spec or {}), **arguments})
     elif arguments and isinstance(spec, Mapping) and _has_type(spec):
         space = space_of(_WHERE, {**spec, **arguments})
@@ -88,30 +95,9 @@ def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
     return space.with_extra_ranks(*(ranks.get(name) for name in _RANKS)) if ranks else space
 
 
-def _is_arguments(spec: Any) -> bool:
-    """Is it a dictionary without ``type``, the arguments of a class?"""
-    return isinstance(spec, Mapping) and not _has_type(spec)
-
-
 def _has_type(spec: Mapping[Any, Any]) -> bool:
     """Does a dictionary describe one space, rather than the parts of one? A part may be called ``type``, too."""
     return isinstance(spec.get("type"), str | type)
-
-
-def _read(where: str, spec: Any) -> Space:
-    if isinstance(spec, Space):
-        return spec
-    if isinstance(spec, str) and "(" in spec:
-        return _parsed(where, spec)
-    if isinstance(spec, str | type):
-        return _called(where, spec, {})
-    if isinstance(spec, Mapping) and _has_type(spec):
-        return _called(where, spec["type"], {name: value for name, value in spec.items() if name != "type"})
-    if isinstance(spec, Mapping):
-        return Dict(_parts(where, spec.items()))
-    if not isinstance(spec, tuple | list):
-        refuse(where, f"must be {_FORMS} or a space of Gymnasium; got {shortened(spec)}", spec)
-    return Tuple(*_parts(where, enumerate(spec)).values())
 
 
 def _parts(where: str, parts: Iterable[tuple[Any, Any]]) -> dict[Any, Space]:
@@ -172,46 +158,35 @@ def _evaluated(where: str, node: ast.expr) -> Any:
     return kind(*arguments, **{str(one.arg): _evaluated(where, one.value) for one in node.keywords})
 
 
-def _is_gymnasium(given: Any) -> bool:
-    """Is it a space of Gymnasium? Then Gymnasium is loaded."""
-    spaces = sys.modules.get("gymnasium.spaces")
-    return spaces is not None and isinstance(given, spaces.Space)
-
-
 def _of_gymnasium(where: str, space: Any) -> Space:
-    readers: dict[str, Callable[[str, Any], Space]] = {
-        "Discrete": lambda _, one: IntBox(int(one.start), int(one.start) + int(one.n)),
-        "MultiBinary": lambda _, one: BoolBox(one.shape),
-        "MultiDiscrete": _of_multi_discrete,
-        "Box": _of_box,
-        "Dict": lambda _, one: Dict(_parts(where, one.spaces.items())),
-        "Tuple": lambda _, one: Tuple(*_parts(where, enumerate(one.spaces)).values()),
-    }
-    spaces = sys.modules["gymnasium.spaces"]
-    reader = next((found for name, found in readers.items() if isinstance(space, getattr(spaces, name))), None)
-    if reader is None:
-        refuse(where, f"{space} is not supported; supported are {', '.join(readers)}", space)
-    return reader(where, space)
+    from gymnasium import spaces
+
+    match space:
+        case spaces.Discrete():
+            return IntBox(int(space.start), int(space.start) + int(space.n))
+        case spaces.MultiBinary():
+            return BoolBox(space.shape)
+        case spaces.Dict():
+            return Dict(_parts(where, space.spaces.items()))
+        case spaces.Tuple():
+            return Tuple(*_parts(where, enumerate(space.spaces)).values())
+        case spaces.Box():
+            return _of_box(space)
+        case spaces.MultiDiscrete() if len(np.unique(space.nvec)) == 1:
+            return IntBox(space.start, space.start + space.nvec, tuple(space.shape))
+        case spaces.MultiDiscrete():
+            counts = ", ".join(f"Discrete({count})" for count in space.nvec.reshape(-1).tolist())
+            problem = f"its sizes differ; use Tuple(({counts}))"
+        case _:
+            problem = "supported are Discrete, MultiBinary, MultiDiscrete, Box, Dict, Tuple"
+    raise RLGraphError(f"{where}: {space} is not supported: {problem}", where, space)
 
 
-def _of_multi_discrete(where: str, space: Any) -> Space:
-    sizes = np.unique(space.nvec)
-    if len(sizes) > 1:
-        counts = ", ".join(f"Discrete({count})" for count in space.nvec.reshape(-1).tolist())
-        refuse(where, f"{space} is not supported: its sizes differ; use Tuple(({counts}))", space)
-    return IntBox(space.start, space.start + space.nvec, tuple(space.shape))
-
-
-def _of_box(where: str, space: Any) -> Space:
+def _of_box(space: Any) -> Space:
     kind, shape = space.dtype.kind, tuple(space.shape)
     if kind == "b":
         return BoolBox(shape)
     if kind == "f":
         return FloatBox(space.low, space.high, shape)
-    low, high = (np.clip(bound.astype(np.float64), *_INT32).astype(np.int64) for bound in (space.low, space.high))
-    return IntBox(low, _excluded(high), shape, "uint8" if space.dtype == np.uint8 else "int32")
-
-
-def _excluded(high: Array) -> Array:
-    """The first integer beyond, within what int32 bounds can be."""
-    return np.asarray(np.minimum(high + 1, _INT32[1]))
+    low, high = (np.clip(bound.astype(np.float64), *INT32).astype(np.int64) for bound in (space.low, space.high))
+    return IntBox(low, np.minimum(high + 1, INT32[1]), shape, "uint8" if space.dtype == np.uint8 else "int32")

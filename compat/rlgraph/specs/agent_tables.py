@@ -23,7 +23,7 @@ SUFFIXES: Final = (*JSON, *YAML)
 def _learning_rate(where: str, value: Any) -> Any:
     """A number, or a decay as a dictionary in normal form."""
     decay = make_decay(where, value, at_least=0)
-    return decay.to_json() if decay.constant is None else decay.constant
+    return dict(decay.spec) if decay.constant is None else decay.constant
 
 
 _RATE: Final = Argument("learning_rate", check=_learning_rate)
@@ -152,9 +152,9 @@ ADAPTERS: Final = SpecTable(
 )
 
 
-def settings(name: str, *arguments: Argument, refused: Mapping[str, str] | None = None) -> SpecTable:
+def settings(name: str, *arguments: Argument, ignored: Mapping[str, Any] | None = None) -> SpecTable:
     """A part without ``type``."""
-    return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False, refused=refused or {})
+    return SpecTable(name, {name: Entry(arguments)}, default=name, typed=False, dotted=False, ignored=ignored or {})
 
 
 OBSERVE: Final = settings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..spaces import BoolBox, FloatBox, IntBox, Space
 from ..utils.rlgraph_errors import RLGraphWarning, known, mapping, refuse, translate_errors
 from .agent_tables import TABLES, layers_of
 from .agents import AGENTS
-from .impala import KINDS, adapter_spec, finish_impala, require_categories
+from .impala import KINDS, Reading, finish_impala
 
 _EXECUTION: Final = ("seed", "mode", "distributed_spec", "ray_spec")
 _IGNORED: Final = (
@@ -44,26 +44,23 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
     Raises:
         RLGraphError: a part is wrong, or parts do not fit each other.
     """
-    ignored: list[str] = []
+    reading = Reading(where, arguments, states, actions)
+    form, ignored = reading.form, reading.ignored
     with translate_errors():
-        form = {"kind": kind}
+        form["kind"] = kind
         for name, one in AGENTS[kind].items():
             if one.check is not None or one.module is not None:
                 form[name] = _read(f"{where}: {name}", one, arguments[name], ignored)
         ignored += [f"policy_spec[{name!r}]" for name in arguments["policy_spec"] or ()]
-        if kind in ("dqn", "apex"):
-            _finish_q_learning(where, form, arguments, actions, ignored)
-        if kind in ("actor_critic", "ppo"):
-            _finish_rollouts(where, form, arguments, actions, ignored)
-        if kind == "sac":
-            _finish_soft(where, form, arguments, actions, ignored)
-        if kind in KINDS:
-            finish_impala(where, form, arguments, states, actions, ignored)
         if kind != "random":
+            _FINISH[kind](reading)
             make_exploration(f"{where}: exploration_spec", form["exploration_spec"], actions.flat())
-        _check_capacity(where, form)
         if form.get("value_function_optimizer_spec", True) is None:
             form["value_function_optimizer_spec"] = form["optimizer_spec"]
+    capacity, batch = form.get("memory_spec", {}).get("capacity"), form["update_spec"]["batch_size"]
+    if kind not in ("random", *KINDS) and capacity < batch:
+        text = f"{where}: memory_spec['capacity'], {capacity}, is less than a batch of {batch}"
+        warnings.warn(f"{text}: updates draw from a memory that is full", RLGraphWarning, stacklevel=3)
     if ignored:
         warnings.warn(f"{where}: no effect have {'; '.join(ignored)}", RLGraphWarning, stacklevel=3 + (kind in KINDS))
     return form
@@ -144,83 +141,76 @@ def _execution(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
 # -- what parts of an agent must have in common ------------------------------------------------------------------------
 
 
-def _finish_q_learning(
-    where: str, form: dict[str, Any], arguments: Mapping[str, Any], actions: Space, ignored: list[str]
-) -> None:
+def _q_learning(reading: Reading) -> None:
     """DQNAgent and ApexAgent."""
-    require_categories(where, actions)
-    spec, dueling, place = arguments["action_adapter_spec"], form["dueling_q"], f"{where}: action_adapter_spec"
-    given = adapter_spec(place, spec)
-    given.setdefault("type", "dueling_action_adapter" if dueling or set(_STREAMS) & set(given) else "action_adapter")
-    adapter = form["action_adapter_spec"] = resolve(place, given, "q_adapter", TABLES, ignored)
+    form, spec = reading.form, reading.arguments["action_adapter_spec"]
+    reading.require_categories()
+    dueling, streams = form["dueling_q"], isinstance(spec, Mapping) and set(_STREAMS) & set(spec)
+    adapter = reading.adapter("dueling_action_adapter" if dueling or streams else "action_adapter", "q_adapter")
     units = " and ".join(repr(name) for name in _STREAMS)
     if dueling and not all(adapter.get(name) for name in _STREAMS):
-        refuse(place, f"needs {units} where dueling_q is True; pass them, or dueling_q=False", spec)
+        problem = f"needs {units} where dueling_q is True; pass them, or dueling_q=False"
+        reading.refuse("action_adapter_spec", problem, spec)
     if not dueling and adapter["type"] == "dueling_action_adapter":
-        refuse(place, f"has {units} or their type, which are for dueling_q=True; dueling_q is False", spec)
+        problem = f"has {units} or their type, which are for dueling_q=True; dueling_q is False"
+        reading.refuse("action_adapter_spec", problem, spec)
     update = form["update_spec"]
     if update["sync_interval"] is None:
         update["sync_interval"] = -(-128 // update["update_interval"]) * update["update_interval"]
-    _check_sync(f"{where}: update_spec", update["sync_interval"], update["update_interval"])
-    _agree_on_steps(where, form.pop("n_step"), form["observe_spec"])
+    _check_sync(f"{reading.where}: update_spec", update["sync_interval"], update["update_interval"])
+    _agree_on_steps(reading, form.pop("n_step"))
 
 
-def _finish_rollouts(
-    where: str, form: dict[str, Any], arguments: Mapping[str, Any], actions: Space, ignored: list[str]
-) -> None:
+def _rollouts(reading: Reading) -> None:
     """ActorCriticAgent and PPOAgent."""
-    for name, box in actions.flat().items():
+    form = reading.form
+    for name, box in reading.actions.flat().items():
         if not isinstance(box, BoolBox | FloatBox) and not (isinstance(box, IntBox) and box.num_categories):
-            place = f"{where}: action_space" + (f"[{name!r}]" if name else "")
             problem = "must be a FloatBox, or an IntBox with a number of values, such as IntBox(4)"
-            refuse(place, f"{problem}; got {box!r}", box)
-    steps = form["observe_spec"]["n_step"]
-    if steps != 1:
+            reading.refuse("action_space" + (f"[{name!r}]" if name else ""), f"{problem}; got {box!r}", box)
+    if (steps := form["observe_spec"]["n_step"]) != 1:
         problem = f"must be 1, got {steps}: use gae_lambda, which weighs returns over all numbers of timesteps"
-        refuse(f"{where}: observe_spec['n_step']", problem, steps)
+        reading.refuse("observe_spec['n_step']", problem, steps)
     shares = form["value_function_spec"] is None
-    if shares and arguments["value_function_optimizer_spec"] is not None:
-        ignored.append("value_function_optimizer_spec (there is no value_function_spec)")
+    if shares and reading.arguments["value_function_optimizer_spec"] is not None:
+        reading.ignored.append("value_function_optimizer_spec (there is no value_function_spec)")
     fitting = "baseline_action_adapter" if shares else "action_adapter"
-    place = f"{where}: action_adapter_spec"
-    given = {"type": fitting, **adapter_spec(place, arguments["action_adapter_spec"])}
-    adapter = form["action_adapter_spec"] = resolve(place, given, "adapter", TABLES, ignored)
+    adapter = reading.adapter(fitting, "adapter")
     if adapter["type"] != fitting:
         values = "network_spec" if shares else "value_function_spec"
         problem = f"is {adapter['type']!r}; what fits is {fitting!r}: {values} has the values of states"
-        refuse(f"{place}['type']", problem, adapter["type"])
+        reading.refuse("action_adapter_spec['type']", problem, adapter["type"])
 
 
-def _finish_soft(
-    where: str, form: dict[str, Any], arguments: Mapping[str, Any], actions: Space, ignored: list[str]
-) -> None:
+def _soft(reading: Reading) -> None:
     """SACAgent."""
+    form, actions, arguments = reading.form, reading.actions, reading.arguments
     if not isinstance(actions, FloatBox) or not all(np.isfinite(bound).all() for bound in actions.bounds):
         problem = f"must be a FloatBox with bounds, such as FloatBox(-1.0, 1.0, shape=(2,)); got {actions!r}"
-        refuse(f"{where}: action_space", problem, actions)
+        reading.refuse("action_space", problem, actions)
     if arguments["action_adapter_spec"] is not None:
-        refuse(f"{where}: action_adapter_spec", "is not for this agent", arguments["action_adapter_spec"])
+        reading.refuse("action_adapter_spec", "is not for this agent", arguments["action_adapter_spec"])
     update = form["update_spec"]
     if arguments["gumbel_softmax_temperature"] != 1.0:
-        ignored.append("gumbel_softmax_temperature (actions are floats)")
+        reading.ignored.append("gumbel_softmax_temperature (actions are floats)")
     if update["sync_interval"] not in (None, update["update_interval"]):
-        ignored.append("update_spec['sync_interval'] (targets follow at each update)")
+        reading.ignored.append("update_spec['sync_interval'] (targets follow at each update)")
     if update["sync_tau"] is not None:
         form["value_function_sync_spec"]["sync_tau"] = update["sync_tau"]
     if form["target_entropy"] is None:
         form["target_entropy"] = -actions.flat_dim
     if form["value_function_spec"] is None:
         form["value_function_spec"] = form["network_spec"]
-    _agree_on_steps(where, 1, form["observe_spec"])
+    _agree_on_steps(reading, 1)
 
 
-def _check_capacity(where: str, form: Mapping[str, Any]) -> None:
-    if form["kind"] in ("random", *KINDS):
-        return
-    capacity, batch = form["memory_spec"]["capacity"], form["update_spec"]["batch_size"]
-    if capacity < batch:
-        text = f"{where}: memory_spec['capacity'], {capacity}, is less than a batch of {batch}"
-        warnings.warn(f"{text}: updates draw from a memory that is full", RLGraphWarning, stacklevel=4)
+_FINISH: Final[Mapping[str, Callable[[Reading], None]]] = {
+    **dict.fromkeys(("dqn", "apex"), _q_learning),
+    **dict.fromkeys(("actor_critic", "ppo"), _rollouts),
+    "sac": _soft,
+    **dict.fromkeys(KINDS, finish_impala),
+}
+"""By kind of agent: checks what its parts must have in common, and completes them."""
 
 
 def _check_sync(where: str, sync: int, every: int) -> None:
@@ -229,14 +219,16 @@ def _check_sync(where: str, sync: int, every: int) -> None:
         refuse(f"{where}['sync_interval']", problem, sync)
 
 
-def _agree_on_steps(where: str, own: int, observe: dict[str, Any]) -> None:
+def _agree_on_steps(reading: Reading, own: int) -> None:
     """Set the timesteps of a record in ``observe_spec``, which the agent may say too."""
+    observe = reading.form["observe_spec"]
     other = observe["n_step"]
     if own > 1 and other > 1 and own != other:
-        refuse(f"{where}: n_step", f"is {own}, and observe_spec['n_step'] is {other}: give one of them", own)
+        reading.refuse("n_step", f"is {own}, and observe_spec['n_step'] is {other}: give one of them", own)
     observe["n_step"] = steps = max(own, other)
     if steps > 1 and not observe["buffer_enabled"]:
-        refuse(f"{where}: observe_spec['buffer_enabled']", f"must be True where n_step is more than 1, {steps}", False)
+        problem = f"must be True where n_step is more than 1, {steps}"
+        reading.refuse("observe_spec['buffer_enabled']", problem, False)
     if steps > 1 and observe["buffer_size"] < 3 * steps:
         problem = f"must be at least 3 times n_step, {3 * steps}; got {observe['buffer_size']}"
-        refuse(f"{where}: observe_spec['buffer_size']", problem, observe["buffer_size"])
+        reading.refuse("observe_spec['buffer_size']", problem, observe["buffer_size"])

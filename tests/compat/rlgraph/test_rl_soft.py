@@ -68,7 +68,7 @@ def test_actions_stay_within_the_space() -> None:
     agent, states = SACAgent(**SAC), np.random.default_rng(0).normal(size=(500, 2))
     actions = agent.get_action(states)
     assert (actions.shape, actions.dtype) == ((500, 1), np.float32)
-    assert ((actions > LOW) & (actions < HIGH)).all()
+    assert ((actions >= LOW) & (actions <= HIGH)).all()
     assert actions.std() > 0.5
     np.testing.assert_array_equal(
         agent.get_action(states[0], use_exploration=False), agent.get_action(states[0], use_exploration=False)

@@ -146,10 +146,10 @@ def test_actions_come_out_as_they_go_in() -> None:
     shifted = IntBox(1, 4)
     read, out = ActionsReader("A", shifted), actions_out(shifted)
     arrays, single = read("observe", 3)
-    assert (arrays[""].tolist(), single) == ([2], True)
+    assert (arrays[""].tolist(), single) == ([3], True)
     action = out(arrays, True)
     assert (type(action), action) == (np.int32, 3)
-    assert out({"": np.array([0, 2])}, False).tolist() == [1, 3]
+    assert out({"": np.array([1, 3])}, False).tolist() == [1, 3]
     value = {"a": {"c": np.True_}, "b": (np.int32(2), np.array([0.5, 1.0], np.float32))}
     arrays, single = ActionsReader("A", NEST)("observe", value)
     back = actions_out(NEST)(arrays, single)

@@ -10,20 +10,12 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from ......core.tensorflow_import import load_tensorflow
-from ....specs.ray_spec import WHERE, local_address
-from ....utils.rlgraph_errors import (
-    RLGraphError,
-    RLGraphWarning,
-    choice,
-    integer,
-    known,
-    mapping,
-    number,
-    refuse,
-    translate_errors,
-)
-from .plan import read_plan
+from ....utils import rlgraph_errors as checks
+from ....utils.rlgraph_errors import RLGraphError, RLGraphWarning, choice, integer, refuse, translate_errors
+from .plan import WHERE, read_plan
 from .results import Report, Results
 
 if TYPE_CHECKING:
@@ -31,6 +23,8 @@ if TYPE_CHECKING:
 
 _RAY, _INLINE = "ray", "inline"
 _WORKLOAD: Final = ("num_timesteps", "report_interval", "report_interval_min_seconds")
+_LEGACY: Final = ("127.0.0.1:6379", "localhost:6379")
+"""Addresses of Redis in RLgraph's examples, where a cluster of today may be or not."""
 _REACH_S: Final = 1.0
 
 
@@ -61,10 +55,9 @@ class ApexExecutor:
     def __init__(self, environment_spec: Any, agent_config: Any, *, backend: str = _RAY) -> None:
         self._backend = choice(f"{WHERE}: backend", backend, (_RAY, _INLINE))
         self._plan = read_plan(environment_spec, agent_config)
-        self._ray = self._plan.ray
         self.state_space, self.action_space = self._plan.state_space, self._plan.action_space
         self.form = self._plan.form
-        self._results = Results(self._ray.workers, self._ray.width)
+        self._results = Results(self._plan.workers, self._plan.width)
         self._agent: Agent | None = None
         self._address: str | None = None
         self._is_ready = self._is_terminated = False
@@ -87,8 +80,8 @@ class ApexExecutor:
         if importlib.util.find_spec("ray") is None:
             message = f"{WHERE}.init_ray: Ray is not installed: pip install 'axonrl[ray]', or use backend='inline'"
             raise RLGraphError(message, "backend", self._backend)
-        address = self._ray.executor["redis_address"]
-        if local_address(address) and not _answers(address):
+        address = self._plan.executor["redis_address"]
+        if address in _LEGACY and not _answers(address):
             text = f"{WHERE}: executor_spec['redis_address'] {address!r} is that of RLgraph's examples"
             warnings.warn(f"{text}: nothing answers there, so a local cluster is started", RLGraphWarning, stacklevel=3)
             address = None
@@ -110,16 +103,16 @@ class ApexExecutor:
         form, memory = self.form, self.form["memory_spec"]
         with translate_errors(WHERE):
             replay = ReplayMemory(
-                self._ray.size(memory["capacity"]),
+                self._plan.size,
                 form["update_spec"]["batch_size"],
                 discount=form["discount"],
                 n_step=form["observe_spec"]["n_step"],
                 sampler=Prioritized(memory["alpha"], memory["beta"]),
             )
-            folder = tempfile.mkdtemp(prefix="axonrl-apex-")
-            self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             seed = form["execution_spec"]["seed"]
             config = RunConfig(seed=seed, progress=False, save_checkpoints_secs=None)
+            folder = tempfile.mkdtemp(prefix="axonrl-apex-")
+            self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._agent = Agent(model_fn, replay, folder, config, self._plan.params())
 
     def terminate(self) -> None:
@@ -165,20 +158,25 @@ class ApexExecutor:
             RLGraphError: an argument is invalid, Ray is not installed, or the cluster cannot be used.
         """
         place = self._begin("execute_workload")
-        given = mapping(f"{place}: workload", workload)
-        known(f"{place}: workload", given, _WORKLOAD, what="key")
+        given = checks.mapping(f"{place}: workload", workload)
+        checks.known(f"{place}: workload", given, _WORKLOAD, what="key")
         if "num_timesteps" not in given:
             refuse(f"{place}: workload['num_timesteps']", "is missing", workload)
         timesteps = integer(f"{place}: workload['num_timesteps']", given["num_timesteps"], at_least=1)
         interval = integer(f"{place}: workload['report_interval']", given.get("report_interval", 10_000), at_least=1)
         at_least = given.get("report_interval_min_seconds", 0)
-        seconds = number(f"{place}: workload['report_interval_min_seconds']", at_least, at_least=0)
+        seconds = checks.number(f"{place}: workload['report_interval_min_seconds']", at_least, at_least=0)
         self.init_ray()
         agent = self.agent
-        report = Report(self._ray.workers, self._ray.worker["frame_skip"], timesteps, interval, seconds)
+        report = Report(self._plan.workers, self._plan.worker["frame_skip"], timesteps, interval, seconds)
         self._results.report = report
         with translate_errors(WHERE):
-            self._train(agent, timesteps)
+            from ......distributed.environment_recipes import EnvironmentRecipe
+
+            plan, cluster = self._plan, self._cluster_with(self._address)
+            recipe: Any = EnvironmentRecipe(plan.factory, rewards=np.sign if plan.replay["clip_rewards"] else None)
+            more: Any = {"hooks": [self._results], "timesteps": timesteps, "cluster": cluster}
+            agent.train(recipe, plan.first_update, plan.update_frequency, **more)
         return report.result(agent)
 
     def result_by_worker(self, worker_index: int | str | None = None) -> dict[str, list[list[float]]]:
@@ -192,11 +190,9 @@ class ApexExecutor:
         """
         place = f"{self._begin('result_by_worker')}: worker_index"
         names = self.get_sample_worker_ids()
-        if worker_index is None:
-            return self._results.of_worker(0)
         if isinstance(worker_index, str):
-            return self._results.of_worker(names.index(choice(place, worker_index, names)))
-        index = integer(place, worker_index, at_least=0)
+            worker_index = names.index(choice(place, worker_index, names))
+        index = integer(place, 0 if worker_index is None else worker_index, at_least=0)
         if index >= len(names):
             refuse(place, f"must be less than the number of workers, {len(names)}; got {index}", worker_index)
         return self._results.of_worker(index)
@@ -209,13 +205,12 @@ class ApexExecutor:
             ``episode_sample_times`` (both the seconds from the first to the last timestep): a list for each of its
             environments.
         """
-        self._begin("get_all_worker_results")
-        return [self._results.of_worker(index) for index in range(self._ray.workers)]
+        return [self.result_by_worker(name) for name in self.get_sample_worker_ids()]
 
     def get_sample_worker_ids(self) -> list[str]:
         """Names of the workers."""
         self._begin("get_sample_worker_ids")
-        return [f"worker_{index}" for index in range(self._ray.workers)]
+        return [f"worker_{index}" for index in range(self._plan.workers)]
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -227,25 +222,7 @@ class ApexExecutor:
     def _cluster_with(self, address: str | None) -> Any:
         from ......distributed import Cluster
 
-        return Cluster(**self._ray.cluster(self._backend, address))
-
-    def _train(self, agent: Agent, timesteps: int) -> None:
-        import numpy as np
-
-        from ......distributed.environment_recipes import EnvironmentRecipe
-
-        recipe: Any = EnvironmentRecipe(
-            self._plan.factory, rewards=np.sign if self._ray.replay["clip_rewards"] else None
-        )
-        cluster, plan = self._cluster_with(self._address), self._plan
-        agent.train(
-            recipe,
-            plan.first_update,
-            plan.update_frequency,
-            hooks=[self._results],
-            timesteps=timesteps,
-            cluster=cluster,
-        )
+        return Cluster(**self._plan.cluster(self._backend, address))
 
 
 def _answers(address: str) -> bool:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
-from ....agents.traced import specs_of
+from ....agents.traced import lows_of, specs_of
 from ....environments.gymnasium_adapter import EnvironmentFactory, sendable
-from ....processing.exploration import make_exploration
+from ....processing.exploration import EpsilonExploration, make_exploration
 from ....spaces import Space, space_of
 from ....specs.agent_tables import SUFFIXES
 from ....specs.agents import bind, kind_of, read_spec
 from ....specs.normal import normal_form
-from ....specs.ray_spec import LADDER, WHERE, RaySpec, agreed_steps, read_ray_spec
-from ....utils.rlgraph_errors import RLGraphWarning, mapping, refuse, unknown_at_once
+from ....specs.ray_spec import RAY, read_ray_spec
+from ....utils.rlgraph_errors import RLGraphWarning, mapping, refuse, translate_errors, unknown_at_once
 
+WHERE: Final = "ApexExecutor"
+LADDER: Final = (0.4, 7.0)
+"""Base and power of the workers' epsilons."""
+_MIN_SAMPLES: Final = 1000
 _BUFFERS: Final = ("buffer_enabled", "buffer_size")
 """Keys of ``observe_spec`` beside ``n_step``: unrolls are stored as they come."""
 
@@ -28,7 +31,9 @@ class Plan:
     """Settings of a run.
 
     Args:
-        ray: what ``ray_spec`` means.
+        executor: all keys of ``executor_spec``.
+        worker: of ``worker_spec``.
+        replay: of ``apex_replay_spec``.
         factory: makes environments.
         state_space: of the environment's states.
         seen: of preprocessed states.
@@ -36,7 +41,9 @@ class Plan:
         form: the agent's normal form.
     """
 
-    ray: RaySpec
+    executor: Mapping[str, Any]
+    worker: Mapping[str, Any]
+    replay: Mapping[str, Any]
     factory: EnvironmentFactory
     state_space: Space
     seen: Space
@@ -44,11 +51,64 @@ class Plan:
     form: Mapping[str, Any]
 
     @property
+    def workers(self) -> int:
+        """Processes that act."""
+        return int(self.executor["num_sample_workers"])
+
+    @property
+    def width(self) -> int:
+        """Environments of a worker."""
+        return int(self.worker["num_worker_environments"])
+
+    @property
+    def has_ladder(self) -> bool:
+        """Has each environment an epsilon of its own, which never changes?"""
+        return bool(self.worker["ray_constant_exploration"] and self.worker["worker_executes_exploration"])
+
+    def cluster(self, backend: str, address: str | None) -> dict[str, Any]:
+        """Arguments of :class:`axonrl.distributed.Cluster`."""
+        executor, shards = self.executor, self.executor["num_replay_workers"]
+        return {
+            "actors": self.workers,
+            "envs_per_actor": self.width,
+            "unroll": -(-executor["num_worker_samples"] // self.width),
+            "backend": backend,
+            "address": None if backend == "inline" else address,
+            "replay_shards": shards,
+            "in_flight": executor["env_interaction_task_depth"],
+            "prefetch": min(executor["learn_queue_size"], executor["replay_sampling_task_depth"] * shards),
+            "shard_cpus": executor["num_cpus_per_replay_actor"],
+            "actor_cpus": self.worker["num_cpus"] or executor["num_cpus_per_worker"] or 1.0,
+            "ladder": LADDER if self.has_ladder else None,
+        }
+
+    def lanes(self) -> list[int]:
+        """Environments that fill each part of the memory."""
+        shards = self.executor["num_replay_workers"]
+        return [len(range(shard, self.workers, shards)) * self.width for shard in range(shards)]
+
+    @property
+    def size(self) -> int:
+        """Size of the memory: its ``capacity``, rounded up to parts of equal size, and lanes likewise."""
+        lanes = self.lanes()
+        unit = len(lanes) * math.lcm(*lanes)
+        return int(-(-self.form["memory_spec"]["capacity"] // unit) * unit)
+
+    @property
     def first_update(self) -> int:
-        """Timesteps before the first update; RLGraphError if the memory could not fill a batch."""
-        update = self.form["update_spec"]
-        capacity, n_step = self.form["memory_spec"]["capacity"], self.form["observe_spec"]["n_step"]
-        return self.ray.first_update(capacity, update["batch_size"], n_step, update["steps_before_update"])
+        """Timesteps before the first update; RLGraphError if the memory, or a part of it, could not fill a batch."""
+        update, place = self.form["update_spec"], f"{RAY}['apex_replay_spec']"
+        capacity, following = self.form["memory_spec"]["capacity"], self.form["observe_spec"]["n_step"] - 1
+        lanes, batch, given = self.lanes(), update["batch_size"], self.replay["min_sample_memory_size"]
+        least = batch + following * max(lanes)
+        if self.size // len(lanes) < least:
+            problem = f"must be at least {least} for each of the {len(lanes)} num_replay_workers, so that each has"
+            refuse(f"{place}['memory_spec']['capacity']", f"{problem} a batch of {batch}; got {capacity}", capacity)
+        if given is not None and given > capacity:
+            problem = f"must be at most the capacity, {capacity}; got {given}"
+            refuse(f"{place}['min_sample_memory_size']", problem, given)
+        wanted = min(_MIN_SAMPLES, capacity) if given is None else given
+        return int(max(wanted, batch + following * sum(lanes), update["steps_before_update"]))
 
     @property
     def update_frequency(self) -> int:
@@ -63,9 +123,9 @@ class Plan:
         """
         place = f"{WHERE}: exploration_spec"
         made = make_exploration(place, self.form["exploration_spec"], self.action_space.flat())
-        if made is None and not self.ray.has_ladder:
+        if made is None and not self.has_ladder:
             refuse(place, "is missing: workers without ray_constant_exploration follow it", None)
-        return LADDER[0] if made is None else made.to_json()["epsilon_spec"]["decay_spec"]
+        return made.epsilon.spec if isinstance(made, EpsilonExploration) else LADDER[0]
 
     def params(self) -> dict[str, Any]:
         """Model params, as JSON."""
@@ -74,8 +134,8 @@ class Plan:
             "form": self.form,
             "states": {name: spec.to_json() for name, spec in specs_of(self.seen.flat()).items()},
             "shape": list(action.shape),
-            "low": np.broadcast_to(action.bounds[0], action.shape).tolist(),
-            "categories": getattr(action, "num_categories"),  # noqa: B009
+            "low": lows_of(action).tolist(),
+            "categories": action.num_categories,
             "sync_period": -(-update["sync_interval"] // update["batch_size"]),
             "epsilon": self.epsilon(),
         }
@@ -92,13 +152,21 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
     if not isinstance(kind, str) or kind_of(f"{WHERE}: type", kind) != "apex":
         refuse(f"{WHERE}: type", f"must be 'apex', got {kind!r:.200}", kind)
     execution = dict(mapping(f"{WHERE}: execution_spec", arguments.get("execution_spec") or {}))
+    ignored: list[str] = []
     with unknown_at_once():
-        ray = read_ray_spec(execution.pop("ray_spec", None))
-        ignored = [*ray.ignored, *_ignored(arguments, ray)]
-        memory = arguments.get("memory_spec") if ray.memory is None else ray.memory
-        n_step = agreed_steps(arguments.get("n_step"), ray) or 1
-        arguments |= {"type": "apex", "execution_spec": execution, "memory_spec": memory, "n_step": n_step}
-        factory = _factory(environment_spec, arguments.get("preprocessing_spec"), ray)
+        with translate_errors():
+            parts = read_ray_spec(execution.pop("ray_spec", None), ignored)
+        ignored += [f"observe_spec[{name!r}]" for name in _BUFFERS if name in (arguments.get("observe_spec") or {})]
+        memory, steps = parts.pop("agent").values()
+        if memory is not None:
+            ignored += ["memory_spec (apex_replay_spec has one)"] if arguments.get("memory_spec") is not None else []
+            arguments["memory_spec"] = memory
+        own = arguments.get("n_step")
+        if steps not in (None, 1) and own not in (None, 1, steps):
+            refuse(f"{WHERE}: n_step", f"is {own}, and n_step_adjustment is {steps}: give one of them", own)
+        own = (own or 1) if steps in (None, 1) else steps
+        arguments |= {"type": "apex", "execution_spec": execution, "n_step": own}
+        factory = _factory(environment_spec, arguments.get("preprocessing_spec"), parts["worker_spec"]["frame_skip"])
         spaces, seen = _spaces(factory)
         for name, space in spaces.items():
             given = arguments.pop(name, None)
@@ -106,7 +174,8 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
                 refuse(f"{WHERE}: {name}", f"is {given!r}, and the environment has {space!r}: leave it out", given)
         bound = bind("apex", WHERE, (arguments,), spaces)
         form = normal_form("apex", WHERE, bound, seen, spaces["action_space"])
-    plan = Plan(ray, factory, spaces["state_space"], seen, spaces["action_space"], form)
+    own_parts = parts["executor_spec"], parts["worker_spec"], parts["apex_replay_spec"]
+    plan = Plan(*own_parts, factory, spaces["state_space"], seen, spaces["action_space"], form)
     _check(plan)
     _warn_of_no_effect(plan, ignored)
     return plan
@@ -121,15 +190,11 @@ def _spaces(factory: EnvironmentFactory) -> tuple[dict[str, Space], Space]:
         env.close()
 
 
-def _factory(spec: Any, preprocessing: Any, ray: RaySpec) -> EnvironmentFactory:
+def _factory(spec: Any, preprocessing: Any, frame_skip: int) -> EnvironmentFactory:
     if isinstance(spec, str) and spec.endswith(SUFFIXES):  # workers may be on other machines
         spec = read_spec(f"{WHERE}: environment_spec", spec)
-    return EnvironmentFactory(
-        sendable(f"{WHERE}: environment_spec", spec),
-        sendable(f"{WHERE}: preprocessing_spec", preprocessing),
-        ray.worker["frame_skip"],
-        WHERE,
-    )
+    spec = sendable(f"{WHERE}: environment_spec", spec)
+    return EnvironmentFactory(spec, sendable(f"{WHERE}: preprocessing_spec", preprocessing), frame_skip, WHERE)
 
 
 def _check(plan: Plan) -> None:
@@ -150,19 +215,11 @@ def _check(plan: Plan) -> None:
     _ = plan.first_update
 
 
-def _ignored(arguments: Mapping[str, Any], ray: RaySpec) -> list[str]:
-    """Arguments of the agent that were given and that nothing follows from in an executor."""
-    names = [f"observe_spec[{name!r}]" for name in _BUFFERS if name in (arguments.get("observe_spec") or {})]
-    if ray.memory is not None and arguments.get("memory_spec") is not None:
-        names.append("memory_spec (apex_replay_spec has one)")
-    return names
-
-
 def _warn_of_no_effect(plan: Plan, ignored: list[str]) -> None:
     form, names = plan.form, list(ignored)
     names += [f"{part}['directory']" for part in ("saver_spec", "summary_spec") if form[part]["directory"]]
     names += [name for name in ("store_last_memory_batch", "store_last_q_table") if form[name]]
-    if plan.ray.has_ladder and form["exploration_spec"]:
+    if plan.has_ladder and form["exploration_spec"]:
         names.append("exploration_spec (worker_spec['ray_constant_exploration'] is True)")
     if names:
         warnings.warn(f"{WHERE}: no effect have {', '.join(names)}", RLGraphWarning, stacklevel=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -83,33 +83,31 @@ class Report:
         self._interval, self._min_seconds = interval, min_seconds
         self._rates: list[tuple[float, float]] = []
         """Timesteps and updates per second, between two reports each."""
-        self._began = self._last = clock()
-        self._counted = self._first = (0, 0)
+        self._first = self._last = (clock(), 0, 0)
+        """Time, timesteps and updates at the beginning, and at the last report."""
 
     def begin(self, session: Any) -> None:
         """Count from here."""
-        self._began = self._last = self._clock()
-        self._counted = self._first = session.global_timestep, session.global_step
+        self._first = self._last = (self._clock(), session.global_timestep, session.global_step)
 
     def look(self, session: Any, *, ends: bool = False) -> None:
         """Report, if it is time, or at the end."""
-        timesteps, updates = session.global_timestep - self._counted[0], session.global_step - self._counted[1]
-        now = self._clock()
-        due = timesteps >= self._interval and now - self._last >= self._min_seconds
-        if not due and not (ends and timesteps):
+        now = (self._clock(), session.global_timestep, session.global_step)
+        seconds, timesteps, updates = (late - early for late, early in zip(now, self._last, strict=True))
+        if (timesteps < self._interval or seconds < self._min_seconds) and not (ends and timesteps):
             return
-        seconds = max(now - self._last, 1e-9)
-        self._rates.append((timesteps / seconds, updates / seconds))
-        self._last, self._counted = now, (session.global_timestep, session.global_step)
-        done = session.global_timestep - self._first[0], self._timesteps, session.global_step - self._first[1]
+        self._rates.append((timesteps / max(seconds, 1e-9), updates / max(seconds, 1e-9)))
+        self._last = now
+        done = now[1] - self._first[1], self._timesteps, now[2] - self._first[2]
         logger.info("Executed %d of %d timesteps, and %d updates.", *done)
 
     def result(self, session: Any) -> dict[str, Any]:
         """Result of ``execute_workload``; NaN where there was no episode."""
         self.look(session, ends=True)
-        seconds = max(self._clock() - self._began, 1e-9)
-        executed = session.global_timestep - self._first[0]
+        seconds = max(self._clock() - self._first[0], 1e-9)
+        executed = session.global_timestep - self._first[1]
         workers, frames = len(self.rewards), executed * self._frame_skip
+        some = [rewards for rewards in self.rewards if rewards]
         return {
             "runtime": seconds,
             "timesteps_executed": executed,
@@ -117,18 +115,12 @@ class Report:
             "env_frames": frames,
             "env_frames_per_second": frames / seconds,
             "worker_frame_skip": self._frame_skip,
-            "num_updates": session.global_step - self._first[1],
+            "num_updates": session.global_step - self._first[2],
             **_extent("iteration_sample_throughput", [samples for samples, _ in self._rates]),
             **_extent("iteration_update_throughput", [updates for _, updates in self._rates]),
             "mean_worker_op_throughput": executed / seconds / workers,
             "mean_worker_env_frames_throughput": frames / seconds / workers,
-            **self._of_episodes(),
-        }
-
-    def _of_episodes(self) -> Mapping[str, float]:
-        some = [rewards for rewards in self.rewards if rewards]
-        return {
-            "num_episodes": sum(map(len, self.rewards)),
+            "num_episodes": sum(map(len, some)),
             "mean_worker_reward": _or_nan(np.mean, [float(np.mean(one)) for one in some]),
             "max_worker_reward": _or_nan(np.max, [max(one) for one in some]),
             "min_worker_reward": _or_nan(np.min, [min(one) for one in some]),
