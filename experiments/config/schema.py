@@ -26,7 +26,7 @@ from .declared import Param, declared_params
 from .files import Document, read
 from .includes import KEY as INCLUDE
 from .includes import with_includes
-from .sections import Count, Named, Section, number_of, validate
+from .sections import Count, Named, Section, Short, as_list, number_of, validate
 from .seeds import Seeds, seed_ranges
 from .submission import Submit
 from .trackers import Tracker, trackers_of
@@ -62,7 +62,7 @@ class Environment(Section):
     """Wrappers of each copy, innermost first."""
 
 
-class WarmStart(Section):
+class WarmStart(Short):
     """The source of the initial weights of a new run; the short form is the run alone."""
 
     run: str
@@ -137,7 +137,7 @@ class ExperimentFile(Section):
     evaluate: Evaluate | None = Evaluate()
     hooks: list[Named] = Field(default_factory=list)
     """Hooks: names, or names with arguments."""
-    tracker: list[Tracker] = Field(default_factory=list)
+    tracker: Annotated[list[Tracker], BeforeValidator(as_list)] = Field(default_factory=list)
     """Trackers that show the run: a name, a mapping, or a list of these."""
     submit: Submit | None = None
     matrix: dict[str, Any] | None = None
@@ -175,15 +175,16 @@ def load(
         message = "cannot be set on the command line; write a file that includes both"
         findings.add(document.error((INCLUDE,), message))
     raw = {"name": path.stem, **_resolved(document, params, findings)}
-    _expand(raw)
     secrets.refuse(document, raw, findings, {})
+    if isinstance(train := raw.get("train"), dict):
+        raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
     given = {key: raw[key] for key in _OWNERS if isinstance(raw.get(key), dict)}
     made = {key: _owned(key, one, document, findings) for key, one in given.items()}
     if "train" in made:
         raw["train"] = made["train"] or Plan()
     trackers = trackers_of(raw.get("tracker"), document, findings)
     with findings.collecting():
-        experiment = validate(ExperimentFile, raw, (), document)
+        experiment = _with_defaults(validate(ExperimentFile, raw, (), document))
         experiment = experiment.model_copy(update={"tracker": trackers})
         _check_together(experiment, document, sets or {})
     if findings and check_parts is not None:
@@ -241,35 +242,16 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
         raise document.error(("seed",), message)
 
 
-def _expand(raw: dict[str, Any]) -> None:
-    """Expand the short forms of hooks, wrappers, trackers and memory; set the evaluated policy, and what is trained."""
-    if raw.get("learn") is not None:
-        raw.setdefault("train", None)
-    if isinstance(train := raw.get("train"), dict):
-        raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
-    hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
-    if isinstance(hooks, list):
-        hooks = raw["hooks"] = _by_kind(hooks)
-    environment = raw.get("environment")
-    if isinstance(environment, dict) and isinstance(environment.get("wrappers"), list):
-        raw["environment"] = {**environment, "wrappers": _by_kind(environment["wrappers"])}
-    if isinstance(agent, dict):
-        short = {key: {name: agent[key]} for key, name in _SHORT.items() if isinstance(agent.get(key), str)}
-        raw["agent"] = {**agent, **short}
-    if "tracker" in raw:
-        given = raw["tracker"]
-        raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
-    if isinstance(evaluate, dict) and isinstance(hooks, list):
-        kept = any(isinstance(hook, dict) and _keeps(hook) for hook in hooks)
-        raw["evaluate"] = {"policy": "best" if kept else "last", **evaluate}
-
-
-_SHORT: Final = {"memory": "kind", "warm_start": "run"}
-"""Keys of the agent that may be text, and the key that is meant."""
-
-
-def _by_kind(items: list[Any]) -> list[Any]:
-    return [{"kind": item} if isinstance(item, str) else item for item in items]
+def _with_defaults(experiment: ExperimentFile) -> ExperimentFile:
+    """The experiment with defaults that follow from other keys: what is trained, and the evaluated policy."""
+    update: dict[str, Any] = {}
+    if experiment.learn is not None and "train" not in experiment.model_fields_set:
+        update["train"] = None
+    evaluate = experiment.evaluate
+    if evaluate is not None and "policy" not in evaluate.model_fields_set:
+        kept = any(_keeps(hook.model_dump()) for hook in experiment.hooks)
+        update["evaluate"] = evaluate.model_copy(update={"policy": "best" if kept else "last"})
+    return experiment.model_copy(update=update)
 
 
 def _keeps(hook: Mapping[str, Any]) -> bool:

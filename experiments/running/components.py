@@ -19,7 +19,7 @@ from ...hooks.progress import ProgressHook
 from ...serving.catalogue import parameters
 from ..config.files import Document
 from ..config.schema import AgentSection, Environment, ExperimentFile, attempt
-from ..config.sections import Named, Section, validate
+from ..config.sections import Named, Section, as_list, validate
 from ..config.trackers import Tracker
 from ..errors import Findings
 from ..tracking.journal import RunGroup
@@ -157,7 +157,7 @@ def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
         ("tracker", Tracker, ("tracker",)),
     )
     for kind, section, at in lists:
-        given = functools.reduce(item, at, raw)
+        given = as_list(functools.reduce(item, at, raw))
         for index, one in enumerate(given if isinstance(given, list) else ()):
             yield kind, section, (*at, index), one, ()
 
