@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import RunConfig
-from ...core.yaml_text import Keys, nested
+from ...core.yaml_text import Keys, texts
 from ...distributed.settings import Settings
 from ...estimators.limits import Plan
 from ..errors import ExperimentError, Findings
@@ -213,16 +213,13 @@ def _resolved(document: Document, params: Mapping[str, str], findings: Findings)
     values = dict.fromkeys(section) if isinstance(section, dict) else {}
     values |= {name: param.default for name, param in declared.items()}
     found = {
-        key: replace(value, (key,), values, document, findings) if _refers(value) else value
+        key: replace(value, (key,), values, document, findings)
+        if any("${" in one for _, one in texts(value))
+        else value
         for key, value in document.values.items()
         if key not in ("params", INCLUDE)
     }
     return {**found, "params": {name: param.model_dump() for name, param in declared.items()}}
-
-
-def _refers(value: Any) -> bool:
-    """Is there a ``${name}`` in it?"""
-    return any(isinstance(one, str) and "${" in one for _, one in nested(value, ()))
 
 
 def _check_together(experiment: ExperimentFile, document: Document, sets: Mapping[str, str]) -> None:
