@@ -83,15 +83,11 @@ def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [f"{key}=" for key in keys]
 
 
-def _nothing(**_: Any) -> list[str]:
-    return []
-
-
 _COMPLETERS: Final = {
     "file": _experiments,
     "model_dir": _folders,
     "runs": _folders,
     "params": _params,
     "--set": _keys,
-    "N": _nothing,
+    "N": lambda **_: [],
 }

@@ -106,11 +106,6 @@ class Evaluate(Section):
     """The best policy, kept by an evaluation hook (the default with such a hook), or the last one."""
 
 
-def _plan(value: Any) -> Any:
-    """The plan with these arguments, as ``model_dump`` gives them."""
-    return Plan(**value) if isinstance(value, dict) else value
-
-
 class ExperimentFile(Section):
     """A whole experiment file, with every ``${name}`` replaced."""
 
@@ -130,7 +125,7 @@ class ExperimentFile(Section):
     """The arguments of ``RunConfig`` except the seed."""
     learn: Learn | None = None
     """Learning from stored episodes; then nothing is trained in the environment without a section ``train``."""
-    train: Annotated[Plan | None, BeforeValidator(_plan)] = Plan()
+    train: Annotated[Plan | None, BeforeValidator(lambda one: Plan(**one) if isinstance(one, dict) else one)] = Plan()
     """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
     distributed: dict[str, Any] | None = None
     """The arguments of ``Cluster``: training by several processes or machines; default: by this process alone."""

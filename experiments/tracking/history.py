@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ...hooks.events import BeginFacts, EpisodeStats, EvaluationFacts, Timings
 from ...run_dir.files import replacing, write_file
-from ...run_dir.history import Evaluation, read_episodes, read_evaluations
+from ...run_dir.history import read_episodes, read_evaluations
 from ...run_dir.starts import read_starts
 from ..config.schema import ExperimentFile
 from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
@@ -77,10 +77,9 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         )
         share = row.seconds / experiment.environment.num_envs  # their episodes run side by side
         events.append((row.global_timestep, share, hook.after_episode, stats))
-    events += [
-        (row.position, 0.0, hook.after_evaluation, EvaluationFacts(_results(row), ()))
-        for row in read_evaluations(folder)
-    ]
+    for evaluation in read_evaluations(folder):
+        known = {name: value for name, value in evaluation.results.items() if value is not None}
+        events.append((evaluation.position, 0.0, hook.after_evaluation, EvaluationFacts(known, ())))
     for timestep, seconds, tell, facts in sorted(events, key=lambda event: event[0]):
         session.global_timestep = session.position = timestep
         session.global_episode = getattr(facts, "episode", session.global_episode)
@@ -89,10 +88,6 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
     entries.status(SUCCEEDED)
     with replacing(folder / JOURNAL) as temporary:
         write_file(temporary, entries.lines)
-
-
-def _results(row: Evaluation) -> dict[str, float]:
-    return {name: value for name, value in row.results.items() if value is not None}
 
 
 def _uuid_of(folder: Path) -> str:
