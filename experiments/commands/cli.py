@@ -161,7 +161,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    """Call the function of a command."""
     module = importlib.import_module(arguments.module, __package__)
     code: int = getattr(module, arguments.command.replace("-", "_"))(arguments)
     return code

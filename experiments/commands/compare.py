@@ -109,7 +109,6 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _columns(folder: Path) -> list[Compared]:
-    """The groups of a folder."""
     from ..comparison.groups import grouped
     from ..comparison.tables import Compared
 

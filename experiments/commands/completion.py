@@ -55,7 +55,6 @@ def _folders(prefix: str, **_: Any) -> list[str]:
 
 
 def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The params declared by the file on the command line."""
     from ..config.files import read
     from ..config.includes import with_includes
 

@@ -85,8 +85,6 @@ def _open(document: Document, arguments: argparse.Namespace, point: Point) -> No
 
 
 class _Searching:
-    """A start of a search."""
-
     def __init__(self, start: multi_run.Start, search: Search, space: Space) -> None:
         self._start, self._search, self._space = start, search, space
         self._metric, self._minimize = space.objectives[0].name, space.minimizes

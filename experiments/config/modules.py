@@ -74,13 +74,11 @@ def _named(document: Document) -> Iterator[tuple[Keys, str]]:
 
 
 def _modules(folder: Path) -> Iterator[str]:
-    """The names by which modules of a folder are imported."""
     for path in folder.glob("*"):
         if path.suffix == ".py" or (path / "__init__.py").is_file():
             yield path.stem
 
 
 def _imported(folder: Path) -> Iterator[str]:
-    """The modules that its modules import."""
     for path in folder.glob("*.py"):
         yield from _IMPORTED.findall(path.read_text(encoding="utf-8", errors="replace"))

@@ -97,7 +97,6 @@ def _looks(value: Any) -> bool:
 
 
 def _default(param: Any) -> Any:
-    """The value of a declared param."""
     return param.get("default") if isinstance(param, dict) else param
 
 

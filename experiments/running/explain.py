@@ -237,7 +237,6 @@ def _updates(train: Plan, memory: Memory, num_envs: int, schedule: UpdateSchedul
 
 
 def _trackers(experiment: ExperimentFile) -> list[dict[str, Any]]:
-    """Trackers that will be pushed to."""
     return [{"kind": one.kind, **one.settings} for one in choices(experiment) if one.settings is not None]
 
 

@@ -154,14 +154,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Followed:
-    """The runs, seen from the companion.
-
-    Args:
-        folder: the folder of all runs.
-        experiment: the experiment of all runs.
-        noun: with which the names of run folders begin.
-        tell: gets messages about a run.
-    """
+    """The runs, seen from the companion. Names of their folders begin with ``noun``; ``tell`` gets messages."""
 
     def __init__(
         self, folder: Path, experiment: ExperimentFile, noun: str, tell: Callable[[int | None, Message], None]

@@ -131,7 +131,6 @@ class Pool:
         self._view.started(number)
 
     def _take(self, one: _Worker) -> None:
-        """Take the messages of a process."""
         while data := one.read():
             for value in one.values(data):
                 number = one.number

@@ -150,7 +150,6 @@ class Inbox:
 
 
 def _listen(inbox: Inbox) -> None:
-    """Read standard input, in a thread."""
     with open(0, "rb", buffering=0, closefd=False) as lines:
         inbox.take(lines)
 

@@ -155,13 +155,9 @@ def follow(
 
 
 def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell) -> None:
-    """Wait for pushers to end; longer, with a message, if one makes something that must not be left unfinished.
+    """Wait for pushers to end, until a deadline.
 
-    Args:
-        pushers: they have been told to end.
-        deadline: when they should have.
-        seconds: that they have once that is made.
-        tell: gets what is waited for.
+    If one makes something that must not be left unfinished, say so and wait longer: ``seconds`` from then on.
     """
     last = 0.0
     while (left := [pusher for pusher in pushers if pusher.is_alive()]) and (now := time.monotonic()) < deadline:
@@ -175,13 +171,7 @@ def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell
 
 
 class _Files:
-    """The files that trackers keep in the run folder.
-
-    Args:
-        run: what they hold.
-        writers: each writes its own.
-        tell: gets a warning when one begins to fail, and another when it works again.
-    """
+    """The files that trackers keep in the run folder. Warns when a writer begins to fail, and when it works again."""
 
     def __init__(self, run: TrackedRun, writers: Sequence[Writer], tell: Tell) -> None:
         self._run, self._writers, self._tell = run, writers, tell
@@ -305,11 +295,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Relay(logging.Handler):
-    """Tells what is logged: nobody reads the standard error of this process.
-
-    Args:
-        tell: gets the warnings.
-    """
+    """Tells warnings that are logged: nobody reads the standard error of this process."""
 
     def __init__(self, tell: Tell) -> None:
         super().__init__(logging.WARNING)

@@ -191,11 +191,7 @@ class MLflowTracker(TrackerKind):
 
 
 class _Remote:
-    """A run as MLflow has it, as far as known.
-
-    Args:
-        found: MLflow's ``Run``.
-    """
+    """A run as MLflow has it, as far as known; made of MLflow's ``Run``."""
 
     def __init__(self, found: Any) -> None:
         self.id = str(found.info.run_id)
@@ -213,11 +209,7 @@ class _Remote:
 
 @dataclasses.dataclass
 class _Held:
-    """Values of a metric in MLflow that have not been compared with the run's points yet.
-
-    Args:
-        steps: how many values it holds at each step.
-    """
+    """Values of a metric in MLflow that have not been compared with the run's points yet: their number at each step."""
 
     steps: Counter[int]
     last: tuple[int, int] = (-1, -1)

@@ -85,7 +85,6 @@ def _only_maker(path: Path) -> Iterator[None]:
 
 
 def _kept(path: Path) -> Path:
-    """A copy of a store, beside it."""
     copy, number = path.with_name(path.name + INCOMPLETE), 1
     while copy.exists():
         number += 1

@@ -140,10 +140,7 @@ def _before(folder: Path) -> TrackedRun:
 class _Follower:
     """The process that follows the journal, seen from the one that trains.
 
-    Args:
-        folder: the run folder.
-        chosen: the trackers.
-        stop: called, from another thread, with the reason, when a tracker asks to stop the run.
+    ``stop`` is called in another thread, with the reason, when a tracker asks to stop the run.
     """
 
     def __init__(self, folder: Path, chosen: Sequence[Choice], stop: Callable[[str], None]) -> None:

@@ -144,12 +144,7 @@ class WandbTracker(TrackerKind):
 
 
 class _Open:
-    """A run that W&B takes data of.
-
-    Args:
-        run: W&B's.
-        tracked: the run, as far as it is known.
-    """
+    """A run that W&B takes data of: W&B's, and ours."""
 
     def __init__(self, run: Any, tracked: TrackedRun) -> None:
         self.run = run
@@ -201,7 +196,6 @@ def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, flo
 
 
 def _explained(error: Exception) -> str:
-    """Explain an error in one line."""
     if isinstance(error, ModuleNotFoundError):
         return f"Weights & Biases needs the module {error.name!r}, not installed here: pip install 'axonrl[wandb]'"
     address, text = os.environ.get("WANDB_BASE_URL", "wandb.ai"), " ".join(str(error).split())
