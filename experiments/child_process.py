@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -80,6 +81,18 @@ class Parent:
         with self._lock, contextlib.suppress(OSError):
             while data:
                 data = data[os.write(self._file, data) :]
+
+
+class WarningRelay(logging.Handler):
+    """Tells the warnings of the log: nobody reads the standard error of this process, or what a run printed."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell the warning."""
+        self._tell(self.format(record))
 
 
 def parse(line: str) -> Message:

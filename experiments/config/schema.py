@@ -173,10 +173,13 @@ def load(
     secrets.refuse(document, raw, findings, {})
     if isinstance(train := raw.get("train"), dict):
         raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
-    given = {key: raw[key] for key in _OWNERS if isinstance(raw.get(key), dict)}
-    made = {key: _owned(key, one, document, findings) for key, one in given.items()}
-    if "train" in made:
-        raw["train"] = made["train"] or Plan()
+    for key, (owner, names) in _OWNERS.items():
+        if isinstance(given := raw.get(key), dict):
+            made = None
+            with findings.collecting():
+                made = attempt(owner, (key,), given, document, names)
+            if key == "train":
+                raw[key] = made or Plan()
     trackers = trackers_of(raw.get("tracker"), document, findings)
     with findings.collecting():
         experiment = _with_defaults(validate(ExperimentFile, raw, (), document))
@@ -257,16 +260,6 @@ def _keeps_best(experiment: ExperimentFile) -> bool:
     return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
 
 
-def _owned(key: str, given: Mapping[str, Any], document: Document, findings: Findings) -> Any:
-    """Make the object of which a section has the arguments; None if it is invalid."""
-    owner, names = _OWNERS[key]
-    try:
-        return attempt(owner, (key,), given, document, names)
-    except ExperimentError as error:
-        findings.add(error)
-        return None
-
-
 def attempt(
     make: Callable[..., Any],
     at: Keys,
@@ -285,11 +278,9 @@ def attempt(
         document: for the lines of errors.
         names: the names of the arguments that there are; None where they have been checked.
     """
-    findings, made = Findings(), None
-    left = {name: value for name, value in arguments.items() if names is None or name in names}
-    for name in arguments:
-        if name not in left:
-            findings.add(document.error((*at, name), "unknown key", name=name, choices=names or ()))
+    known, made = arguments if names is None else names, None
+    findings = Findings(document.unknown(at, arguments, known))
+    left = {name: value for name, value in arguments.items() if name in known}
     while True:
         try:
             made = make(**left)

@@ -18,7 +18,7 @@ from ...estimators.limits import Plan, UpdateSchedule
 from ...estimators.run_summary import RunSummary
 from ...run_dir.provenance import processors
 from ..config.schema import ExperimentFile
-from ..config.sections import Named, whole
+from ..config.sections import whole
 from ..config.seeds import listed, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
@@ -47,7 +47,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
             "id": experiment.environment.id,
             "num_envs": num_envs,
             "vectorization": experiment.environment.vectorization,
-            "wrappers": [_plain(wrapper) for wrapper in experiment.environment.wrappers],
+            "wrappers": [wrapper.model_dump() for wrapper in experiment.environment.wrappers],
             "observation_space": described(summary.observation_space),
             "action_space": described(summary.action_space),
         },
@@ -64,7 +64,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
         "train": None if train is None else {**limits, **_updates(train, memory, num_envs, summary.schedule)},
         "warnings": _warnings(experiment, memory),
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
-        "hooks": [_plain(hook) for hook in experiment.hooks],
+        "hooks": [hook.model_dump() for hook in experiment.hooks],
         "tracker": None if disabled_by() else _trackers(experiment),
         "folder": str(folder),
     }
@@ -264,10 +264,6 @@ def _seeds_told(found: Mapping[str, Any] | None) -> str:
 def _up_to(timestep: int, num_envs: int) -> int:
     """The first timestep at or after this one: all copies take theirs together."""
     return -(-timestep // num_envs) * num_envs
-
-
-def _plain(named: Named) -> dict[str, Any]:
-    return {"kind": named.kind, **named.kwargs}
 
 
 def _short(named: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ from ...hooks.events import BeginFacts, EndFacts, Session
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
 from ...policies import compiled
-from ..child_process import Parent, StopOnRequest
+from ..child_process import Parent, StopOnRequest, WarningRelay
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..errors import ExperimentError, RunFolderError
@@ -259,20 +259,8 @@ def _parent() -> Parent:
     parent = Parent()
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(_Warnings(parent))
+    logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: parent.tell(warning=text)))
     return parent
-
-
-class _Warnings(logging.Handler):
-    """Tells warnings, which nobody would see in the log of a run."""
-
-    def __init__(self, parent: Parent) -> None:
-        super().__init__(logging.WARNING)
-        self._parent = parent
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Send the warning."""
-        self._parent.tell(warning=self.format(record))
 
 
 class _Progress(ProgressHook):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ...core.errors import message_of, place_of
-from ..child_process import STOP, WAIT, WARNING, Message, Parent, Tell
+from ..child_process import STOP, WAIT, WARNING, Message, Parent, Tell, WarningRelay
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
 from .trackers import Choice, StopRequestedError, Tracker, Writer, make_trackers, make_writers
@@ -135,11 +135,11 @@ def follow(
     pushers = _pushers(chosen, run, tell)
     for pusher in pushers:
         pusher.start()
-    message_of = len(run.statuses)
+    told = len(run.statuses)
     while not ended.wait(LOCAL_SECS):
         files.update()
-        if len(run.statuses) > message_of:
-            message_of = len(run.statuses)
+        if len(run.statuses) > told:
+            told = len(run.statuses)
             for pusher in pushers:
                 pusher.wake()
     seconds = EXIT_SECS if seconds is None else seconds
@@ -288,21 +288,10 @@ def main(arguments: Sequence[str]) -> None:
     def tell(message: Message) -> None:
         parent.tell(**message._asdict())
 
-    logging.getLogger("axonrl").addHandler(_Relay(tell))
+    logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: tell(Message(WARNING, text))))
     with FileLock(str(folder / LOCK)):  # the follower of a run that was just killed may still be busy
         follow(folder, chosen, ended, tell, seconds)
     os._exit(0)  # without waiting for the thread of a tracker that hangs
-
-
-class _Relay(logging.Handler):
-    """Tells warnings that are logged: nobody reads the standard error of this process."""
-
-    def __init__(self, tell: Tell) -> None:
-        super().__init__(logging.WARNING)
-        self._tell = tell
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._tell(Message(WARNING, self.format(record)))
 
 
 def _wait_for_end(ended: threading.Event) -> None:

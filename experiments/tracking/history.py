@@ -7,7 +7,7 @@ import datetime
 import json
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -40,13 +40,7 @@ class _Entries:
 
 def is_from_history(folder: Path) -> bool:
     """Is there no journal yet, or one that was made from the history?"""
-    try:
-        with (folder / JOURNAL).open("rb") as file:
-            return _MADE in json.loads(file.readline())
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError, TypeError):
-        return False
+    return not (folder / JOURNAL).exists() or _MADE in _first_entry(folder)
 
 
 def write_journal(folder: Path, experiment: ExperimentFile) -> None:
@@ -64,7 +58,8 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
     entries = _Entries(0.0)
     with contextlib.suppress(KeyError, TypeError, ValueError):
         entries.time = datetime.datetime.fromisoformat(started["started"]).timestamp()
-    run = {"uuid": _uuid_of(folder), "name": experiment.name, "description": experiment.description}
+    known = _first_entry(folder).get("run", {}).get("uuid") or uuid.uuid4().hex
+    run = {"uuid": str(known), "name": experiment.name, "description": experiment.description}
     entries.write(run={**run, "inputs": inputs(experiment)}, **{_MADE: True})
     entries.status(CREATED)
     hook = JournalHook(entries, 1)
@@ -90,10 +85,11 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         write_file(temporary, entries.lines)
 
 
-def _uuid_of(folder: Path) -> str:
-    """The identity in the existing journal, or a new one."""
+def _first_entry(folder: Path) -> Mapping[str, Any]:
+    """The first entry of the journal; empty where there is none."""
     try:
         with (folder / JOURNAL).open("rb") as file:
-            return str(json.loads(file.readline())["run"]["uuid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return uuid.uuid4().hex
+            entry = json.loads(file.readline())
+    except (OSError, ValueError):
+        return {}
+    return entry if isinstance(entry, dict) else {}
