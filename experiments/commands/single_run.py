@@ -126,10 +126,9 @@ def evaluate(arguments: argparse.Namespace) -> int:
     folder, checkpoint, number = arguments.model_dir, arguments.checkpoint, arguments.episodes
     title, found, more = str(folder), {}, {}
     if checkpoint is None:
-        experiment, agent = trained_agent.trained(folder)
+        experiment, agent, policy = trained_agent.trained(folder, arguments.policy)
         usual = trained_agent.evaluation_of(experiment)
         explore = usual.explore if arguments.explore is None else arguments.explore
-        policy = arguments.policy or usual.policy
         results = trained_agent.evaluated(agent, experiment, number or usual.episodes, policy, explore)
     else:
         results, recorded, repeated = trained_agent.evaluate_checkpoint(folder, checkpoint, number)
@@ -166,9 +165,8 @@ def enjoy(arguments: argparse.Namespace) -> int:
 @where_the_run_began
 def record(arguments: argparse.Namespace) -> int:
     """Write episodes of the agent in a run folder to a file."""
-    experiment, agent = trained_agent.trained(arguments.model_dir)
+    experiment, agent, policy = trained_agent.trained(arguments.model_dir, arguments.policy)
     given = {name: getattr(arguments, name) for name in ("timesteps", "epsilon", "seed")}
-    policy = arguments.policy or trained_agent.evaluation_of(experiment).policy
     with environment_of(experiment.environment, 1) as env:
         results = agent.record(arguments.output, env, arguments.episodes, policy=policy, **given)
     if arguments.json:
@@ -207,8 +205,7 @@ def export(arguments: argparse.Namespace) -> int:
     run_record.read(folder)  # what is damaged shows first
     target = arguments.output or folder / "exported"
     check_target(target)
-    experiment, agent = trained_agent.trained(folder)
-    policy = arguments.policy or trained_agent.evaluation_of(experiment).policy
+    _, agent, policy = trained_agent.trained(folder, arguments.policy)
     print(agent.export(target, policy=policy, formats=arguments.formats))
     return DONE
 

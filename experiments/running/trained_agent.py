@@ -27,8 +27,11 @@ _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 """Environment variables, of which one is set where a window can be opened on Linux."""
 
 
-def trained(folder: Path) -> tuple[ExperimentFile, Any]:
-    """The experiment and the Agent of a run folder, whose modules become importable."""
+def trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFile, Any, str]:
+    """The experiment and the Agent of a run folder, whose modules become importable.
+
+    The last value is the policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+    """
     experiment = records.read_experiment(folder)
     if CheckpointStore(folder).newest() is None:
         message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
@@ -36,7 +39,7 @@ def trained(folder: Path) -> tuple[ExperimentFile, Any]:
     make_importable_for(folder)
     from ...estimators.agent import Agent
 
-    return experiment, Agent(None, model_dir=folder)
+    return experiment, Agent(None, model_dir=folder), policy or evaluation_of(experiment).policy
 
 
 def evaluation_of(experiment: ExperimentFile) -> Evaluate:
@@ -70,7 +73,7 @@ def evaluate_checkpoint(
         The results of ``Agent.evaluate``; the training's own evaluation of that policy, or None; and whether it was
         repeated. It is not where it used an environment that a Python program made.
     """
-    experiment, agent = trained(folder)
+    experiment, agent, _ = trained(folder)
     _need_checkpoint(folder, checkpoint)
     recorded: Evaluation | None = agent.recorded_evaluation(checkpoint)
     if episodes is None and recorded is not None and recorded.environment != GIVEN:
@@ -120,8 +123,7 @@ def enjoy(
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would be part of the output
     if videos is not None and not _has_display():
         os.environ["SDL_VIDEODRIVER"] = "dummy"  # else it prints that there is none
-    experiment, agent = trained(folder)
-    policy = policy or evaluation_of(experiment).policy
+    experiment, agent, policy = trained(folder, policy)
     with contextlib.ExitStack() as closing:
         source = closing.enter_context(environment_of(experiment.environment, 1))
         env: Any
