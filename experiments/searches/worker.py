@@ -6,7 +6,7 @@ compiled programs that may serve the run; ``{"stop": "why", "run": 3}``, which s
 as with SIGTERM.
 
 It writes lines of JSON to its standard output: ``{"line": ..., "share": ...}``, the status and the finished share of
-the run (null where that is unknown), ``{"began": true}``, ``{"warning": ...}``, and at the end of a run
+the run (null where that is unknown), ``{"began": true}``, ``{"type": "warning", "text": ...}``, and at the end of a run
 ``{"outcome": {...}}``. Everything else that is printed goes to the output of the run.
 """
 
@@ -36,7 +36,7 @@ from ...hooks.events import BeginFacts, EndFacts, Session
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
 from ...policies import compiled
-from ..child_process import Parent, StopOnRequest, WarningRelay
+from ..child_process import WARNING, Parent, StopOnRequest, WarningRelay
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..errors import ExperimentError, RunFolderError
@@ -259,7 +259,7 @@ def _parent() -> Parent:
     parent = Parent()
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: parent.tell(warning=text)))
+    logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: parent.tell(type=WARNING, text=text)))
     return parent
 
 
