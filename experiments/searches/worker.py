@@ -281,7 +281,3 @@ class _Progress(ProgressHook):
 
     def _show(self, session: Session, line: str) -> None:
         self._parent.tell(line=line, share=self._done(session))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
