@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from ..distributed.planner import Rules
+from ..distributed import Cluster
 from ..distributed.simulation import Outcome, Simulation
 from ..distributed.simulation_plan import Costs, Plan
 from .machine import load, machine
@@ -88,13 +88,11 @@ def costs_of(algorithm: str, every: Runs) -> Costs:
     )
 
 
-def local(algorithm: str, actors: int, speed: float) -> Plan:
+def local(algorithm: str, actors: int, speed: float, shards: int = 1) -> Plan:
     """The plan of a measured run."""
     length, width = SIZES[algorithm]
     return Plan(
-        rules=Rules(actors=actors),
-        unroll=length,
-        envs_per_actor=width,
+        cluster=Cluster(actors=actors, unroll=length, envs_per_actor=width, replay_shards=shards),
         batch=None if algorithm == "apex" else 1,
         update_frequency=UPDATE_FREQUENCY,
         cores=CORES,
@@ -138,18 +136,15 @@ def _microseconds(seconds: float) -> str:
 
 def large(algorithm: str, actors: int, *, atari: bool) -> Plan:
     """A plan for several nodes."""
-    nodes = min(NODES, actors)
+    nodes, shards = min(NODES, actors), min(8, actors)
     if not atari:
-        plan = dataclasses.replace(local(algorithm, actors, 1.0), nodes=nodes, cores=NODE_CORES, together=False)
-        return dataclasses.replace(plan, shards=min(8, actors))
+        plan = local(algorithm, actors, 1.0, shards)
+        return dataclasses.replace(plan, nodes=nodes, cores=NODE_CORES, together=False)
     return Plan(
-        rules=Rules(actors=actors),
-        unroll=20,
-        envs_per_actor=16,
+        cluster=Cluster(actors=actors, unroll=20, envs_per_actor=16, replay_shards=shards),
         batch=None if algorithm == "apex" else 2,
         update_frequency=10 * actors,  # 100 updates per second where actors are never held up
         batch_size=512,
-        shards=min(8, actors),
         nodes=nodes,
         cores=NODE_CORES,
     )

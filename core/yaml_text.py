@@ -178,6 +178,11 @@ def nested(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
         yield from nested(one, (*at, key))
 
 
+def texts(value: Any) -> Iterator[tuple[Keys, str]]:
+    """The texts in a value, with their keys."""
+    return ((at, one) for at, one in nested(value, ()) if isinstance(one, str))
+
+
 def flat(value: Any, path: str = "", *, whole_lists: bool = False) -> Iterator[tuple[str, Any]]:
     """Dotted paths and the scalars (and empty collections) that they lead to.
 

@@ -71,9 +71,7 @@ class Driver:
         self._stepper = state.stepper
         self._transition: Mapping[str, SpecTree] = trainer.parts().transition
         self._program = _program(model, state.snapshot(), cluster.actor_runtime)
-        self.planner = Planner(
-            cluster.rules(), time.monotonic(), tuple(map(int, state.cluster.get("incarnations", ())))
-        )
+        self.planner = Planner(cluster, time.monotonic(), tuple(map(int, state.cluster.get("incarnations", ()))))
         self._round: list[Collected] = []
         self._saves = session.saves
         self._measured_at = time.perf_counter()
@@ -88,14 +86,8 @@ class Driver:
         self._measures = Measures(self.planner, self._wide, shards, self._epsilons)
         episodes = Episodes(session, cluster.envs_per_actor)
         self.backend: Backend
-        self.learning: LearnerInput
-        if shards is not None:
-            most = cluster.actors * cluster.in_flight
-            self.learning = FromReplay(session, self._stepper, shards, most, self._wide, episodes, self._measures)
-        else:
-            batch = memory.size // self._wide
-            counts = self.planner.counts
-            self.learning = FromRollouts(session, self._stepper, cluster, batch, counts, episodes, self._measures)
+        kind, batch = (FromReplay, 1) if shards is not None else (FromRollouts, memory.size // self._wide)
+        self.learning: LearnerInput = kind(session, self._stepper, cluster, batch, episodes, self._measures)
 
     def run(self) -> None:
         """Connect, and train until a limit is reached or a hook stops; always disconnect."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import functools
 import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -18,44 +19,19 @@ from ..hooks.events import EpisodeStats, TimestepFacts
 from .events import Collected
 from .measurements import Measures
 from .planner import Window
-from .replay import NoBatchError, ShardedReplay
+from .replay import NoBatchError
 from .settings import Settings
 from .unrolls import Head, Unroll, side_by_side
 
 
-class LearnerInput(Protocol):
-    """How a kind of memory learns from unrolls."""
-
-    most: int
-    """Maximum number of unrolls in flight, over all actors."""
-    least: int
-    """Timesteps that are counted together."""
-
-    def room(self, in_flight: int) -> int:
-        """Number of unrolls that may be requested now."""
-
-    def waiting(self) -> int:
-        """Timesteps that have arrived and are not counted yet."""
-
-    def take(self, collected: Collected) -> None:
-        """Accept an unroll."""
-
-    def due(self) -> Iterator[Callable[[], None]]:
-        """Yield the work that is due, in steps that must not be interrupted."""
-
-    def forget(self) -> None:
-        """Drop pending unrolls."""
-
-
-class FromRollouts:
-    """Joins K unrolls to a rollout [T, K * N], which a rollout memory learns from once.
+class LearnerInput(abc.ABC):
+    """How a kind of memory learns from unrolls.
 
     Args:
         session: receives events.
-        stepper: stores and learns.
+        stepper: counts and learns.
         cluster: the settings.
-        batch: K.
-        counts: the planner's counts; ``stale`` is counted here.
+        batch: K, unrolls that are counted together.
         episodes: reports finished episodes.
         measures: records each unroll.
     """
@@ -66,29 +42,48 @@ class FromRollouts:
         stepper: Stepper,
         cluster: Settings,
         batch: int,
-        counts: Counter[str],
         episodes: Episodes,
         measures: Measures,
     ) -> None:
-        self._session, self._stepper, self._cluster = session, stepper, cluster
-        self._batch, self._counts, self._episodes, self._measures = batch, counts, episodes, measures
-        self._window = Window(batch, cluster.queue)
+        self._session, self._stepper, self._cluster, self._batch = session, stepper, cluster, batch
+        self._episodes, self._measures = episodes, measures
         self.most = cluster.actors * cluster.in_flight
+        """Maximum number of unrolls in flight, over all actors."""
         self.least = batch * cluster.unroll * cluster.envs_per_actor
-        self._waiting: list[Unroll] = []
+        """Timesteps that are counted together."""
+        self._held: list[Collected] = []
+
+    @abc.abstractmethod
+    def room(self, in_flight: int) -> int:
+        """Number of unrolls that may be requested now."""
+
+    @abc.abstractmethod
+    def due(self) -> Iterator[Callable[[], None]]:
+        """Yield the work that is due, in steps that must not be interrupted."""
+
+    def waiting(self) -> int:
+        """Timesteps that have arrived and are not counted yet."""
+        return sum(one.head.timesteps for one in self._held)
+
+    def take(self, collected: Collected) -> None:
+        """Accept an unroll."""
+        self._held.append(collected)
+
+    def forget(self) -> None:
+        """Drop pending unrolls; transitions in shards stay there."""
+        self._held.clear()
+
+
+class FromRollouts(LearnerInput):
+    """Joins K unrolls to a rollout [T, K * N], which a rollout memory learns from once."""
+
+    @functools.cached_property
+    def _window(self) -> Window:
+        return Window(self._batch, self._cluster.queue)
 
     def room(self, in_flight: int) -> int:
         """Number of unrolls that the window has place for: enough to keep the learner busy, and no more."""
-        return self._window.room(len(self._waiting), in_flight, self.most)
-
-    def waiting(self) -> int:
-        """Timesteps of unrolls that wait for their batch to fill."""
-        return sum(one.head.timesteps for one in self._waiting)
-
-    def take(self, collected: Collected) -> None:
-        """Add an unroll to the next batch."""
-        if collected.unroll is not None:
-            self._waiting.append(collected.unroll)
+        return self._window.room(len(self._held), in_flight, self.most)
 
     def due(self) -> Iterator[Callable[[], None]]:
         """Yield a batch while there are enough unrolls that are not stale."""
@@ -96,21 +91,17 @@ class FromRollouts:
             yield self._session.loop.learn
         while True:
             self._drop_stale()
-            if len(self._waiting) < self._batch:
+            if len(self._held) < self._batch:
                 return
-            taken, self._waiting = self._waiting[: self._batch], self._waiting[self._batch :]
-            yield lambda taken=taken: self._learn(taken)  # type: ignore[misc]
-
-    def forget(self) -> None:
-        """Drop unrolls that wait for their batch to fill."""
-        self._waiting.clear()
+            taken, self._held = self._held[: self._batch], self._held[self._batch :]
+            yield functools.partial(self._learn, [one.unroll for one in taken if one.unroll is not None])
 
     def _drop_stale(self) -> None:
         if self._cluster.max_lag is not None:
             step = self._stepper.counters.global_step
-            fresh = [one for one in self._waiting if step - one.head.version <= self._cluster.max_lag]
-            self._counts["stale"] += len(self._waiting) - len(fresh)
-            self._waiting = fresh
+            fresh = [one for one in self._held if step - one.head.version <= self._cluster.max_lag]
+            self._measures.dropped(len(self._held) - len(fresh))
+            self._held = fresh
 
     def _learn(self, unrolls: list[Unroll]) -> None:
         stepper, loop = self._stepper, self._session.loop
@@ -126,57 +117,19 @@ class FromRollouts:
             self._episodes.report(unroll.head)
 
 
-class FromReplay:
-    """Counts the timesteps stored in shards, and makes the updates they require.
-
-    Args:
-        session: receives events.
-        stepper: counts and learns.
-        memory: the view of all shards.
-        most: maximum number of unrolls in flight.
-        least: timesteps of an unroll.
-        episodes: reports finished episodes.
-        measures: records each unroll.
-    """
-
-    def __init__(
-        self,
-        session: MonitoredSession,
-        stepper: Stepper,
-        memory: ShardedReplay,
-        most: int,
-        least: int,
-        episodes: Episodes,
-        measures: Measures,
-    ) -> None:
-        self._session, self._stepper, self._memory, self._episodes = session, stepper, memory, episodes
-        self.most, self.least, self._measures = most, least, measures
-        self._heads: list[Head] = []
+class FromReplay(LearnerInput):
+    """Counts the timesteps stored in shards, and makes the updates they require."""
 
     def room(self, in_flight: int) -> int:
         """Number of unrolls that may be requested. Due updates come first, so the learner holds up fast actors."""
-        return 0 if self._heads else self.most - in_flight
-
-    def waiting(self) -> int:
-        """Timesteps in shards that are not counted yet."""
-        return sum(head.timesteps for head in self._heads)
-
-    def take(self, collected: Collected) -> None:
-        """Note an unroll stored in a shard."""
-        if collected.inserted is not None:
-            self._heads.append(collected.inserted.head)
+        return 0 if self._held else self.most - in_flight
 
     def due(self) -> Iterator[Callable[[], None]]:
         """Yield the updates that each unroll requires."""
         if self._stepper.pending_updates:
             yield self._learn_pending
-        while self._heads:
-            head = self._heads.pop(0)
-            yield lambda head=head: self._learn(head)  # type: ignore[misc]
-
-    def forget(self) -> None:
-        """Drop uncounted unrolls; their transitions stay in the shards."""
-        self._heads.clear()
+        while self._held:
+            yield functools.partial(self._learn, self._held.pop(0).head)
 
     def _learn(self, head: Head) -> None:
         self._measures.used(head, self._stepper.counters.global_step - head.version)

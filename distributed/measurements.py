@@ -80,6 +80,10 @@ class Measures:
             low = (head.exploration == rungs) & (rungs <= self._least)  # excludes environments without the ladder
             self._returns += [one.episode_return for one in head.episodes if low[one.environment]]
 
+    def dropped(self, number: int) -> None:
+        """Record unrolls that were too old."""
+        self._planner.counts["stale"] += number
+
     def passed(self, waited: float, worked: float) -> None:
         """Record seconds the learner waited and worked."""
         self._waited += waited

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ..core.chunked_arrays import Stream
 from ..core.protocols import Array, State
+from ..core.trees import map_tree
 
 PART_BYTES: Final = 64 * 2**20
 """Size of a message."""
@@ -32,26 +33,22 @@ class Rows(NamedTuple):
 
 def outline_of(state: State) -> tuple[State, list[Any]]:
     """Replace each array [n, ...] and chunked array of a state by a :class:`Leaf`; return outline and arrays."""
-    leaves: list[Any] = []
+    arrays: list[Any] = []
 
-    def walk(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: walk(one) for key, one in value.items()}
+    def leaf(value: Any) -> Any:
         if isinstance(value, Stream) or (isinstance(value, np.ndarray) and value.ndim):
-            leaves.append(value)
-            return Leaf(len(leaves) - 1, tuple(value.shape), value.dtype)
+            arrays.append(value)
+            return Leaf(len(arrays) - 1, tuple(value.shape), value.dtype)
         return value
 
-    return walk(state), leaves
+    return map_tree(leaf, state), arrays
 
 
-def leaves_of(outline: Any) -> list[Leaf]:
+def leaves_of(outline: State) -> list[Leaf]:
     """Leaves of an outline, by index."""
-    if isinstance(outline, Leaf):
-        return [outline]
-    if not isinstance(outline, Mapping):
-        return []
-    return sorted(leaf for value in outline.values() for leaf in leaves_of(value))
+    found: list[Leaf] = []
+    map_tree(lambda value: found.append(value) if isinstance(value, Leaf) else None, outline)
+    return found
 
 
 def messages(leaves: Sequence[Leaf], most: int) -> Iterator[list[Rows]]:
@@ -95,11 +92,7 @@ class StateAssembler:
 
     def state(self) -> State:
         """The complete state."""
-
-        def walk(value: Any) -> Any:
-            if isinstance(value, Leaf):
-                return self._arrays[value.number]
-            return {key: walk(one) for key, one in value.items()} if isinstance(value, Mapping) else value
-
-        whole: State = walk(self._outline)
+        whole: State = map_tree(
+            lambda value: self._arrays[value.number] if isinstance(value, Leaf) else value, self._outline
+        )
         return whole

@@ -76,7 +76,7 @@ class OnRay:
         every, prefetch = (0.0, 0) if settings.lockstep else (PUBLISH_S, settings.prefetch)
         timeout = settings.unroll_timeout_s
         try:
-            self._weights = RayWeights(self._launch_store, every)
+            self._weights = RayWeights(lambda: self._remote(WeightStore, "weights", num_cpus=0).remote(), every)
             launch, await_created = self._launch_shard, self._await_shards
             self.shards = RayShards(plans, launch, await_created, prefetch, timeout) if plans else None
             """Replay shards; None if unrolls go to the driver."""
@@ -94,9 +94,6 @@ class OnRay:
         once = {"max_restarts": 0, "max_task_retries": 0}
         unique = f"axonrl-{self._run}-{name}-{secrets.token_hex(2)}"
         return ray.remote(role).options(name=unique, **once, **options)
-
-    def _launch_store(self) -> Any:
-        return self._remote(WeightStore, "weights", num_cpus=0).remote()
 
     def _launch_shard(self, plan: ShardPlan, incarnation: int) -> Any:
         options = {"num_cpus": self._settings.shard_cpus, "scheduling_strategy": "SPREAD"}

@@ -119,7 +119,7 @@ class RayShards:
         """Request several batches per message, which takes longer than a small batch; two messages alternate."""
         messages = max(min(2, self._prefetch), at_least)
         while len(shard.samples) < messages:
-            shard.samples.append(shard.handle.sample.remote(max(-(-self._prefetch // messages), 1)))
+            shard.samples.append(shard.handle.draw.remote(max(-(-self._prefetch // messages), 1)))
 
     def update(self, index: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """Queue new priorities; they are sent when the received batches are used up."""
@@ -184,7 +184,7 @@ class RayShards:
         ray.get(handle.expect.remote(outline), timeout=self._timeout)
         for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
             ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
-        stored: Stored = ray.get(handle.load.remote(), timeout=self._timeout)
+        stored: Stored = ray.get(handle.load_received.remote(), timeout=self._timeout)
         return stored
 
     def close(self, *, saves: bool) -> None:

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Final
 
+from .settings import Settings
 from .unrolls import UnrollId
 
 ABSENT, STARTING, READY, FAILED, LEFT = "absent", "starting", "ready", "failed", "left"
@@ -21,20 +22,8 @@ DIED, RAISED, SILENT, DAMAGED = "died", "raised", "silent", "damaged"
 _IN_A_ROW: Final = 3
 """Limit of consecutive environment errors or damaged answers, without an intact unroll in between."""
 _MEDIAN_OF: Final = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Rules:
-    """Settings of the planner; fields of the same names in :class:`~axonrl.distributed.Cluster`."""
-
-    actors: int
-    in_flight: int = 2
-    min_actors: int = 1
-    unroll_timeout_s: float = 60.0
-    stall_timeout_s: float = 300.0
-    restart_delay_s: float = 1.0
-    longest_delay_s: float = 60.0
-    max_restarts: int = 100
+_LONGEST_DELAY_S: Final = 60.0
+"""The longest delay before an actor restarts."""
 
 
 @dataclasses.dataclass
@@ -110,15 +99,16 @@ class Planner:
     """The state of all actors.
 
     Args:
-        rules: see :class:`Rules`.
+        cluster: the settings.
         now: seconds.
         incarnations: newest incarnation of each actor before a resume.
     """
 
-    def __init__(self, rules: Rules, now: float, incarnations: Sequence[int] = ()) -> None:
-        self.rules = rules
-        self._before = incarnations
-        self.actors = [self._new(index) for index in range(rules.actors)]
+    def __init__(self, cluster: Settings, now: float, incarnations: Sequence[int] = ()) -> None:
+        self._cluster, self._before = cluster, incarnations
+        self.wanted = cluster.actors
+        """The number of actors without those that leave."""
+        self.actors = [self._new(index) for index in range(cluster.actors)]
         self.counts: Counter[str] = Counter()
         """Counts ``asked``, ``accepted``, ``dead`` (answers of a replaced incarnation), ``lost`` (never received),
         ``restarts``."""
@@ -165,7 +155,7 @@ class Planner:
                 actor.raised = actor.damaged = 0
                 actor.last = None
                 self._become(actor, ABSENT, now)
-        self.rules = dataclasses.replace(self.rules, actors=actors)
+        self.wanted = actors
 
     def incarnations(self) -> list[int]:
         """Newest incarnation of every actor the run has had, including former ones."""
@@ -189,7 +179,7 @@ class Planner:
         """Return the unrolls to request now, at most ``room``, from the actors with the fewest in flight first."""
         found: list[UnrollId] = []
         ready = [actor for actor in self.actors if actor.status == READY and not actor.leaving]
-        for depth in range(self.rules.in_flight):
+        for depth in range(self._cluster.in_flight):
             for actor in ready:
                 if len(found) < room and len(actor.asked) == depth:
                     unroll = UnrollId(actor.index, actor.incarnation, actor.next_sequence)
@@ -240,16 +230,16 @@ class Planner:
         self.counts["lost"] += len(actor.asked)
         actor.asked.clear()
         actor.last = death
-        rules = self.rules
+        cluster = self._cluster
         actor.raised += death.kind == RAISED
         actor.damaged += death.kind == DAMAGED
         actor.patience *= 2 if death.kind == SILENT else 1
-        if max(actor.raised, actor.damaged) >= _IN_A_ROW or actor.restarts >= rules.max_restarts:
+        if max(actor.raised, actor.damaged) >= _IN_A_ROW or actor.restarts >= cluster.max_restarts:
             self._become(actor, FAILED, death.at)
             return True
         actor.restarts += 1
         self.counts["restarts"] += 1
-        actor.delay = min(max(2 * actor.delay, rules.restart_delay_s), rules.longest_delay_s)
+        actor.delay = min(max(2 * actor.delay, cluster.restart_delay_s), _LONGEST_DELAY_S)
         actor.start_at = death.at + actor.delay
         self._become(actor, ABSENT, death.at)
         return True
@@ -258,7 +248,7 @@ class Planner:
         """Return actors, and their incarnations, whose answer is overdue; they must be killed and given up."""
         found = []
         for actor in self.actors:
-            limit = self.rules.unroll_timeout_s
+            limit = self._cluster.unroll_timeout_s
             if actor.status == STARTING and now - actor.since > actor.patience * max(limit, 60.0):
                 found.append((actor.index, actor.incarnation))
             elif actor.asked:
@@ -276,7 +266,7 @@ class Planner:
 
     def may_begin(self) -> bool:
         """Are enough actors ready to begin?"""
-        return self.alive() >= self.rules.min_actors
+        return self.alive() >= self._cluster.min_actors
 
     def hopeless(self, now: float) -> str | None:
         """Explain why the run must end; None if it need not.
@@ -289,10 +279,10 @@ class Planner:
         if not self.counts["accepted"] and all(end is not None and end.kind == RAISED for end in ends):
             return ends[0].message if ends[0] is not None else None
         left = sum(actor.status != FAILED for actor in staying)
-        if left < self.rules.min_actors:
-            why = f"only {left} of {len(staying)} actors are left; min_actors is {self.rules.min_actors}"
+        if left < self._cluster.min_actors:
+            why = f"only {left} of {len(staying)} actors are left; min_actors is {self._cluster.min_actors}"
             return f"{why}:\n{self.table(now)}"
-        if now - self.moved_at > self.rules.stall_timeout_s:
+        if now - self.moved_at > self._cluster.stall_timeout_s:
             return f"no progress for {now - self.moved_at:.0f} s:\n{self.table(now)}"
         return None
 

@@ -21,7 +21,7 @@ from ..policies.actor import ActorProgram
 from ..version import __version__
 from .actor import ActorSpec, Collector
 from .message_chunks import Rows, StateAssembler, outline_of, read
-from .replay import Drawn, Inserted, Refused, Shard, ShardPlan, Stored
+from .replay import Drawn, Shard, ShardPlan, Stored
 from .unrolls import Head, Request, Unroll
 
 _T = TypeVar("_T")
@@ -120,34 +120,26 @@ class WeightStore:
         return self._held[-1] if self._held and self._held[-1][0] > known else None
 
 
-class ShardProcess:
+class ShardProcess(Shard):
     """A replay shard in its own process."""
 
     def __init__(self, plan: ShardPlan, incarnation: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._shard = Shard(plan, incarnation)
+        super().__init__(plan, incarnation)
         self._leaves: Sequence[Any] = ()
 
     def pid(self) -> int:
         """Id of this process."""
         return os.getpid()
 
-    def insert(self, unroll: Unroll) -> Inserted | Refused:
-        """See :meth:`Shard.insert`."""
-        return self._shard.insert(unroll)
-
-    def sample(self, number: int) -> list[Drawn]:
+    def draw(self, number: int) -> list[Drawn]:
         """Draw this many batches."""
-        return [self._shard.sample() for _ in range(number)]
-
-    def update(self, tickets: Array, td_error: Array) -> int:
-        """See :meth:`Shard.update`."""
-        return self._shard.update(tickets, td_error)
+        return [self.sample() for _ in range(number)]
 
     def outline(self) -> State:
         """State of the shard without its arrays, which :meth:`rows` returns until the next insert."""
         with as_views():
-            outline, self._leaves = outline_of(self._shard.state())
+            outline, self._leaves = outline_of(self.state())
         return outline
 
     def rows(self, message: Sequence[Rows]) -> list[Array]:
@@ -162,8 +154,8 @@ class ShardProcess:
         """Receive rows of the state."""
         self._coming.put(message, rows)
 
-    def load(self) -> Stored:
+    def load_received(self) -> Stored:
         """Restore the received state."""
         state = self._coming.state()
         del self._coming
-        return self._shard.load(state)
+        return self.load(state)

@@ -10,11 +10,11 @@ from typing import Any, Final
 from ..core.checks import choice, count, flag, integer, number, plain
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES
-from .planner import Rules
 
 BACKENDS: Final = ("ray", "inline")
 PLACEMENTS: Final = ("spread", "pack", "strict_spread")
 ACTOR_RUNTIMES: Final = ("litert", "tensorflow")
+_COUNTS: Final = ("actors", "envs_per_actor", "unroll", "replay_shards", "in_flight", "queue", "prefetch", "min_actors")
 RUNNING: Final = "_running"
 """Key, beside the fields, of the running training."""
 
@@ -77,17 +77,7 @@ class Settings:
     save_replay: bool = True
 
     def __post_init__(self) -> None:
-        counts = (
-            "actors",
-            "envs_per_actor",
-            "unroll",
-            "replay_shards",
-            "in_flight",
-            "queue",
-            "prefetch",
-            "min_actors",
-        )
-        for name in counts:
+        for name in _COUNTS:
             object.__setattr__(self, name, count(f"Cluster.{name}", getattr(self, name), at_most=MOST_LANES))
         if self.max_lag is not None:
             object.__setattr__(self, "max_lag", integer("Cluster.max_lag", self.max_lag, at_least=1))
@@ -132,11 +122,6 @@ class Settings:
         if self.backend != "ray" or self.address is not None or wanted <= there:
             return None
         return f"actors and shards want {wanted} processors but share {there}"
-
-    def rules(self) -> Rules:
-        """Settings of the planner."""
-        names = {field.name for field in dataclasses.fields(Rules)} & {field.name for field in dataclasses.fields(self)}
-        return Rules(**{name: getattr(self, name) for name in names})
 
     def shape(self) -> Mapping[str, int]:
         """Settings that determine a run in lockstep."""

@@ -75,7 +75,7 @@ class Simulation:
     ) -> None:
         self._plan, self._costs, self._end = plan, costs, seconds
         self._rng = np.random.default_rng(seed)
-        self._planner = Planner(plan.rules, 0.0)
+        self._planner = Planner(plan.cluster, 0.0)
         self._clock = clock = Clock()
         self._from = seconds / 10
         self._nodes = [Machine(clock, plan.cores, plan.shared) for _ in range(plan.nodes)]
@@ -83,18 +83,18 @@ class Simulation:
         self._driver = Thread(self._own, clock, self._from)
         self._shards = [
             Thread(self._own if plan.together else Machine(clock, plan.cores, plan.shared), clock)
-            for _ in range(plan.shards)
+            for _ in range(plan.cluster.replay_shards)
         ]
-        self._actors = [self._actor(index) for index in range(plan.rules.actors)]
+        self._actors = [self._actor(index) for index in range(plan.cluster.actors)]
         self._acted = 0.0
         """Seconds used by actors that have ended."""
         self._link = [0.0] * plan.nodes
         self._version = self._published = 0
         self._publish_at = 0.0
-        self._held, self._taken = [0] * plan.nodes, [0] * plan.rules.actors
+        self._held, self._taken = [0] * plan.nodes, [0] * plan.cluster.actors
         self._versions: dict[UnrollId, int] = {}
         self._waiting: list[UnrollId] = []
-        self._window = Window(plan.batch or 1, plan.queue)
+        self._window = Window(plan.batch or 1, plan.cluster.queue)
         self._due = 0.0
         self._lags: list[int] = []
         self._learned = self._updated = self._waiting_most = self._deaths = 0
@@ -114,7 +114,7 @@ class Simulation:
         """Run the simulation to its end."""
         self._clock.at(0.0, self._tick)
         self._clock.run(self._end)
-        measured, actors = self._end - self._from, self._plan.rules.actors
+        measured, actors = self._end - self._from, self._plan.cluster.actors
         lags = self._lags or [0]
         recovery = None
         if self._lost_at is not None:
@@ -168,7 +168,7 @@ class Simulation:
             return
         plan = self._plan
         in_flight = self._planner.in_flight()
-        most = plan.rules.actors * plan.rules.in_flight
+        most = plan.cluster.actors * plan.cluster.in_flight
         room = 0 if self._waiting or self._at_work else most - in_flight
         if plan.batch is not None:
             room = self._window.room(len(self._waiting), in_flight, most)
@@ -205,7 +205,7 @@ class Simulation:
             self._receive(unroll)
         else:
             shard = self._shards[unroll.actor % len(self._shards)]
-            lanes = -(-self._plan.rules.actors // len(self._shards)) * self._plan.envs_per_actor
+            lanes = -(-self._plan.cluster.actors // len(self._shards)) * self._plan.cluster.envs_per_actor
             seconds = self._costs.insert_s + self._costs.insert_lane_s * lanes
             shard.work(lambda: (0.0, seconds), lambda: self._receive(unroll))
 

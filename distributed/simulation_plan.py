@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from .planner import Rules
+from .settings import Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,28 +54,20 @@ class Plan:
     """A training to simulate.
 
     Args:
-        rules: the planner's settings.
-        unroll: T, timesteps of an environment in an unroll.
-        envs_per_actor: N.
+        cluster: its settings.
         batch: K, unrolls of a rollout; None for replay.
-        queue: batches that may wait.
         update_frequency: timesteps per update, with replay.
         batch_size: transitions of an update, with replay.
-        shards: number of replay shards.
         nodes: number of nodes, to which actors are assigned in turn.
         cores: processors of each node; infinite: no job waits for a processor.
         shared: a processor's relative speed while others of its node are busy.
         together: learner and shards on the first of these nodes? Otherwise on nodes of their own.
     """
 
-    rules: Rules
-    unroll: int
-    envs_per_actor: int
+    cluster: Settings
     batch: int | None = 1
-    queue: int = 4
     update_frequency: int = 4
     batch_size: int = 64
-    shards: int = 1
     nodes: int = 1
     cores: float = math.inf
     shared: float = 1.0
@@ -84,4 +76,4 @@ class Plan:
     @property
     def timesteps(self) -> int:
         """Timesteps of an unroll."""
-        return self.unroll * self.envs_per_actor
+        return self.cluster.unroll * self.cluster.envs_per_actor

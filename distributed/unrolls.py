@@ -159,9 +159,7 @@ def nbytes_of(specs: Mapping[str, SpecTree], length: int, width: int) -> int:
 
 def side_by_side(unrolls: Sequence[Unroll]) -> dict[str, Any]:
     """Join the rows of several unrolls of equal length along the environments."""
-    rows: dict[str, Any] = map_tree(lambda *columns: _joined(columns), *(unroll.rows() for unroll in unrolls))
+    if len(unrolls) == 1:
+        return dict(unrolls[0].rows())
+    rows: dict[str, Any] = map_tree(lambda *one: np.concatenate(one, axis=1), *(unroll.rows() for unroll in unrolls))
     return rows
-
-
-def _joined(columns: Sequence[Array]) -> Array:
-    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)

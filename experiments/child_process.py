@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -58,14 +59,6 @@ def started(main: Callable[..., object], arguments: Sequence[str], **options: An
     )
 
 
-def send(process: subprocess.Popen[bytes], **values: Any) -> None:
-    """Write a line of JSON to the standard input of a process; that it has ended is no error."""
-    stdin = cast("IO[bytes]", process.stdin)
-    with contextlib.suppress(OSError, ValueError):
-        stdin.write(json.dumps(values).encode() + b"\n")
-        stdin.flush()
-
-
 class Parent:
     """The process that started this one and reads its standard output. All else that is printed goes to errors."""
 
@@ -82,12 +75,83 @@ class Parent:
                 data = data[os.write(self._file, data) :]
 
 
-def parse(line: str) -> Message:
-    """The message of a line. Anything else, from a library for example, is a warning in its own words."""
-    try:
-        return Message(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
-        return Message(WARNING, line)
+class WarningRelay(logging.Handler):
+    """Tells the warnings of the log: nobody reads the standard error of this process, or what a run printed."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell the warning."""
+        self._tell(self.format(record))
+
+
+class Child:
+    """A process beside this one that is told lines of JSON, and tells some.
+
+    Args:
+        main: what it calls: see :func:`started`.
+        arguments: text.
+        take: gets the values of each line from it, in another thread. What is no JSON, from a library for example, is a
+            warning in its own words.
+        **options: of ``subprocess.Popen``; by default nobody reads its standard error.
+
+    Raises:
+        OSError: it could not be started.
+    """
+
+    def __init__(
+        self,
+        main: Callable[..., object],
+        arguments: Sequence[str],
+        take: Callable[[dict[str, Any]], object],
+        **options: Any,
+    ) -> None:
+        usual = {"stderr": subprocess.DEVNULL, "env": {**os.environ, "PYTHONWARNINGS": "ignore"}}
+        self.process, self._take = started(main, arguments, **{**usual, **options}), take
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+
+    def tell(self, **values: Any) -> None:
+        """Write a line; that it has ended is no error."""
+        stdin = cast("IO[bytes]", self.process.stdin)
+        with contextlib.suppress(OSError, ValueError):
+            stdin.write(json.dumps(values).encode() + b"\n")
+            stdin.flush()
+
+    def end(self, seconds: float | None = None, reading: float | None = None) -> int:
+        """Close its input, and wait for its end.
+
+        Args:
+            seconds: how long; None: forever.
+            reading: how long, at most, to read on when it has ended: a child of it may hold its output open.
+
+        Returns:
+            The exit code.
+
+        Raises:
+            TimeoutExpired: it still runs.
+        """
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self.process.stdin).close()
+        code = self.process.wait(seconds)
+        self._reader.join(reading)
+        return code
+
+    def _listen(self) -> None:
+        with cast("IO[bytes]", self.process.stdout) as output:
+            for line in output:
+                self._take(parse(line.decode(errors="replace").strip()))
+        self.process.wait()  # so that it does not stay a zombie where nobody waits for it
+
+
+def parse(line: str) -> dict[str, Any]:
+    """The values of a line; of one that is no mapping in JSON, a warning."""
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(value := json.loads(line), dict):
+            return value
+    return Message(WARNING, line)._asdict()
 
 
 class StopOnRequest(Hook):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -63,9 +63,11 @@ class Findings:
     What is already known to be wrong is not judged again: errors at the same key, or within it, are dropped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, errors: Iterable[ExperimentError] = ()) -> None:
         self._errors: list[ExperimentError] = []
         self._known: set[str] = set()
+        for error in errors:
+            self.add(error)
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:

@@ -205,7 +205,7 @@ class Experiment:
         folder = Path(self.agent.model_dir)
         seen, looked = _noted(folder), time.monotonic()
         while True:
-            for checkpoint in _new(folder, seen):
+            for checkpoint in (one for one in CheckpointStore(folder).kept() if one not in seen):
                 seen.add(checkpoint)
                 evaluated = self._evaluated(folder, checkpoint)
                 if evaluated is None:
@@ -292,11 +292,6 @@ def _counters(folder: Path, checkpoint: int) -> Mapping[str, int]:
     """The counters of a checkpoint; CheckpointError if it is missing."""
     found: Mapping[str, int] = CheckpointStore(folder).read(checkpoint)["counters"]
     return found
-
-
-def _new(folder: Path, seen: set[int]) -> list[int]:
-    """The checkpoints that are there and have not been evaluated, the oldest first."""
-    return [checkpoint for checkpoint in CheckpointStore(folder).kept() if checkpoint not in seen]
 
 
 def _noted(folder: Path) -> set[int]:

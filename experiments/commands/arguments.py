@@ -1,14 +1,14 @@
-"""Parsers and options that the commands of ``axonrl`` share."""
+"""Commands of ``axonrl`` and their arguments, as data; those that several share."""
 
 from __future__ import annotations
 
 import argparse
-import functools
 import math
+import operator
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 RUNS: Final = Path("runs")
 """The default folder of new run folders, in the current directory."""
@@ -40,22 +40,44 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {what} {value!r}{suggestion(value, action.choices)}")
 
 
+Declared: TypeAlias = "Callable[[Any], object]"
+"""A declared argument, or several: adds itself to a parser or a group."""
+
+
+def argument(*names: str, **options: Any) -> Declared:
+    """Declare an argument, as ``add_argument`` takes it."""
+    return operator.methodcaller("add_argument", *names, **options)
+
+
+def group(title: str, *members: Declared) -> Declared:
+    """Declare arguments below a title."""
+    return lambda parser: _add_all(members, parser.add_argument_group(title))
+
+
+def exclusive(*members: Declared, required: bool = False) -> Declared:
+    """Declare arguments of which one may be given."""
+    return lambda parser: _add_all(members, parser.add_mutually_exclusive_group(required=required))
+
+
+def _add_all(members: Iterable[Declared], parser: Any) -> None:
+    for add in members:
+        add(parser)
+
+
 class Command(NamedTuple):
     """A command of ``axonrl``, which a function of its name carries out: it returns the exit code.
 
     Args:
         name: the word.
         about: what it does, in one line that begins with a verb.
-        takes: make parsers whose options it takes too.
+        takes: its arguments.
         examples: printed below its options.
-        add: adds its own arguments.
     """
 
     name: str
     about: str
-    takes: Sequence[Callable[[], argparse.ArgumentParser]]
+    takes: Sequence[Declared]
     examples: str = ""
-    add: Callable[[argparse.ArgumentParser], None] | None = None
 
     def parser(self, commands: Any, module: str) -> argparse.ArgumentParser:
         """Its parser, added to what ``add_subparsers`` returned; the module of its function is imported when called."""
@@ -64,83 +86,11 @@ class Command(NamedTuple):
             help=self.about,
             description=f"{self.about[0].upper()}{self.about[1:]}.",
             epilog=self.examples,
-            parents=[make() for make in self.takes],
             formatter_class=HelpFormatter,
         )
         parser.set_defaults(module=module)
-        if self.add is not None:
-            self.add(parser)
+        _add_all(self.takes, parser)
         return parser
-
-
-def experiment_options() -> argparse.ArgumentParser:
-    """The options of every command that takes an experiment file."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("file", metavar="FILE", help="a YAML file or a shipped experiment (see axonrl list)")
-    values = parser.add_argument_group("values that replace the file's (repeatable)")
-    for option, metavar, destination, text in (
-        ("-P", "NAME=VALUE", "params", "set a param that the file declares"),
-        ("--set", "PATH=VALUE", "sets", "set any other value, in YAML: train.max_timesteps=1e4"),
-    ):
-        values.add_argument(
-            option, metavar=metavar, dest=destination, action=_UniquePairs, default=[], type=_pair, help=text
-        )
-    for option, path in (("--seed", "seed"), ("--timesteps", "train.max_timesteps")):
-        pairs = functools.partial(_pair_of, path)
-        values.add_argument(
-            option,
-            metavar="N",
-            dest="sets",
-            action=_UniquePairs,
-            default=[],
-            type=pairs,
-            help=f"short for --set {path}=N",
-        )
-    values.add_argument(
-        "--seeds",
-        metavar="SEEDS",
-        dest="sets",
-        action=_UniquePairs,
-        default=[],
-        type=_seeds,
-        help="many seeds: 8 of them, from the file's seed on, or 100-109, or 3,5,9; short for --set seeds=",
-    )
-    return parser
-
-
-def json_option() -> argparse.ArgumentParser:
-    """``--json``."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    return parser
-
-
-def debug_option() -> argparse.ArgumentParser:
-    """``--debug``."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
-    return parser
-
-
-ALONE: Final = (debug_option,)
-WITH_JSON: Final = (json_option, debug_option)
-WITH_FILE: Final = (experiment_options, json_option, debug_option)
-
-
-def run_folder(parser: argparse.ArgumentParser, about: str = "a run folder") -> None:
-    """The run folder of a command about an existing run."""
-    parser.add_argument("model_dir", type=Path, metavar="RUN", help=about)
-
-
-def policy_choice(parser: Any) -> None:
-    """``--policy``, to a parser or a group."""
-    parser.add_argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
-
-
-def formats_choice(parser: argparse.ArgumentParser) -> None:
-    """``--formats`` of an export."""
-    about = "what to write, separated by commas: litert, onnx; default: litert"
-    parser.add_argument("--formats", type=_formats, default=FORMATS[:1], metavar="FORMATS", help=about)
 
 
 def positive(text: str) -> int:
@@ -203,10 +153,6 @@ class _UniquePairs(argparse.Action):
         setattr(namespace, self.dest, [*pairs, values])
 
 
-def _pair_of(path: str, text: str) -> tuple[str, str]:
-    return path, text
-
-
 def _seeds(text: str) -> tuple[str, str]:
     from ..config.seeds import as_yaml
 
@@ -221,3 +167,46 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
     return name, value
+
+
+def _replacing(option: str, dest: str, kind: Callable[[str], tuple[str, str]], metavar: str, about: str) -> Declared:
+    """Declare an option that gives pairs, each name once."""
+    return argument(option, metavar=metavar, dest=dest, action=_UniquePairs, default=[], type=kind, help=about)
+
+
+def _short_for(option: str, path: str) -> Declared:
+    return _replacing(option, "sets", lambda text: (path, text), "N", f"short for --set {path}=N")
+
+
+JSON: Final = argument("--json", action="store_true", help="print JSON instead of a table")
+DEBUG: Final = argument("--debug", action="store_true", help="print the traceback of an error")
+EXPERIMENT: Final = (
+    argument("file", metavar="FILE", help="a YAML file or a shipped experiment (see axonrl list)"),
+    group(
+        "values that replace the file's (repeatable)",
+        _replacing("-P", "params", _pair, "NAME=VALUE", "set a param that the file declares"),
+        _replacing("--set", "sets", _pair, "PATH=VALUE", "set any other value, in YAML: train.max_timesteps=1e4"),
+        _short_for("--seed", "seed"),
+        _short_for("--timesteps", "train.max_timesteps"),
+        _replacing(
+            "--seeds",
+            "sets",
+            _seeds,
+            "SEEDS",
+            "many seeds: 8 of them, from the file's seed on, or 100-109, or 3,5,9; short for --set seeds=",
+        ),
+    ),
+)
+"""Arguments of every command that takes an experiment file."""
+ALONE: Final = (DEBUG,)
+WITH_JSON: Final = (JSON, DEBUG)
+WITH_FILE: Final = (*EXPERIMENT, JSON, DEBUG)
+RUN: Final = argument("model_dir", type=Path, metavar="RUN", help="a run folder")
+POLICY: Final = argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+FORMATS_OF_EXPORT: Final = argument(
+    "--formats",
+    type=_formats,
+    default=FORMATS[:1],
+    metavar="FORMATS",
+    help="what to write, separated by commas: litert, onnx; default: litert",
+)

@@ -21,17 +21,20 @@ from ..console import DONE
 from . import compare, completion, servers, services
 from .arguments import (
     ALONE,
+    FORMATS_OF_EXPORT,
+    POLICY,
+    RUN,
     RUNS,
     WITH_FILE,
     WITH_JSON,
     Command,
     HelpFormatter,
     Parser,
-    formats_choice,
+    argument,
+    exclusive,
+    group,
     natural,
-    policy_choice,
     positive,
-    run_folder,
     share,
 )
 
@@ -158,7 +161,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    """Call the function of a command."""
     module = importlib.import_module(arguments.module, __package__)
     code: int = getattr(module, arguments.command.replace("-", "_"))(arguments)
     return code
@@ -193,147 +195,144 @@ def command_line() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     return parser, parsers | services.add_commands(commands)
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    folder = parser.add_argument_group("run folder")
-    folder.add_argument(
-        "--model-dir",
-        type=Path,
-        metavar="DIR",
-        help=f"the run folder; default: {RUNS}/NAME, then {RUNS}/NAME-2, ...; with --resume the newest of these",
-    )
-    existing = folder.add_mutually_exclusive_group()
-    existing.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue the existing run; in the file, only train.max_*, learn.max_steps, distributed, evaluate, tracker"
-        " and submit may have changed",
-    )
-    existing.add_argument(
-        "--auto-resume",
-        action="store_true",
-        help="continue the existing run, or start a new one if there is none: for jobs that a scheduler may restart",
-    )
-    about = "of many seeds or trials, how many run at the same time; default: the number of processors"
-    parser.add_argument("--jobs", type=positive, metavar="N", help=about)
-
-
-def _add_reproduce(parser: argparse.ArgumentParser) -> None:
-    about = "how many run at the same time; default: the number of processors"
-    parser.add_argument("--jobs", type=positive, metavar="N", help=about)
-    about = "the folder of results, in which NAME/seed_N.json and .csv are written; default: docs/results"
-    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("docs", "results"), help=about)
-
-
-def _add_compile(parser: argparse.ArgumentParser) -> None:
-    about = "the folder to write; default: the cache, where runs of built-in models look for it"
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help=about)
-
-
-def _add_check_env(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="an id of Gymnasium, or module:Class")
-    parser.add_argument("--episodes", type=positive, metavar="N", default=5, help="random episodes; default: 5")
-    parser.add_argument("--seed", type=natural, metavar="N", default=0, help="of episodes and actions; default: 0")
-
-
-def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    run_folder(parser)
-    parser.add_argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment")
-    about = "act as in training instead of greedily, or not; default: as in the experiment"
-    parser.add_argument("--explore", action=argparse.BooleanOptionalAction, default=None, help=about)
-    which = parser.add_mutually_exclusive_group()
-    policy_choice(which)
-    which.add_argument(
-        "--checkpoint",
-        type=_checkpoint,
-        metavar="N|best",
-        help="the policy of this checkpoint, or the best one, in the episodes in which the training evaluated it: the"
-        " numbers are the recorded ones",
-    )
-
-
 def _checkpoint(text: str) -> int | str:
     return text if text == "best" else positive(text)
 
 
-def _add_enjoy(parser: argparse.ArgumentParser) -> None:
-    run_folder(parser)
-    parser.add_argument("--episodes", type=positive, metavar="N", default=3, help="how many; default: 3")
-    policy_choice(parser)
-    parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
-    parser.add_argument(
-        "--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"
-    )
-
-
-def _add_record(parser: argparse.ArgumentParser) -> None:
-    run_folder(parser)
-    parser.add_argument(
-        "output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced"
-    )
-    many = parser.add_mutually_exclusive_group(required=True)
-    many.add_argument("--episodes", type=positive, metavar="N", help="how many")
-    many.add_argument("--timesteps", type=positive, metavar="N", help="how many; the last episode is cut")
-    about = "probability of a random action, in 0 .. 1; default: 0, the greedy policy"
-    parser.add_argument("--epsilon", type=share, metavar="P", default=0.0, help=about)
-    policy_choice(parser)
-    parser.add_argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
-
-
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    run_folder(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported")
-    policy_choice(parser)
-    formats_choice(parser)
-
-
-def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (see axonrl list)")
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create; default: NAME.yml")
-
-
-def _add_clear(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--clear", action="store_true", help="remove all")
-
-
-def _add_shell(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=completion.SHELLS, help="the shell")
-
+_JOBS: Final = "how many run at the same time; default: the number of processors"
+_RUN_ARGUMENTS: Final = (
+    *WITH_FILE,
+    group(
+        "run folder",
+        argument(
+            "--model-dir",
+            type=Path,
+            metavar="DIR",
+            help=f"the run folder; default: {RUNS}/NAME, then {RUNS}/NAME-2, ...; with --resume the newest of these",
+        ),
+        exclusive(
+            argument(
+                "--resume",
+                action="store_true",
+                help="continue the existing run; in the file, only train.max_*, learn.max_steps, distributed, evaluate,"
+                " tracker and submit may have changed",
+            ),
+            argument(
+                "--auto-resume",
+                action="store_true",
+                help="continue the existing run, or start a new one if there is none: for jobs that a scheduler may"
+                " restart",
+            ),
+        ),
+    ),
+    argument("--jobs", type=positive, metavar="N", help=f"of many seeds or trials, {_JOBS}"),
+)
+_REPRODUCE_ARGUMENTS: Final = (
+    *WITH_FILE,
+    argument("--jobs", type=positive, metavar="N", help=_JOBS),
+    argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        default=Path("docs", "results"),
+        help="the folder of results, in which NAME/seed_N.json and .csv are written; default: docs/results",
+    ),
+)
+_OUTPUT: Final = "the folder to write; default: the cache, where runs of built-in models look for it"
+_COMPILE_ARGUMENTS: Final = (*WITH_FILE, argument("-o", "--output", type=Path, metavar="DIR", help=_OUTPUT))
+_CHECK_ENV_ARGUMENTS: Final = (
+    *WITH_JSON,
+    argument("id", metavar="ID", help="an id of Gymnasium, or module:Class"),
+    argument("--episodes", type=positive, metavar="N", default=5, help="random episodes; default: 5"),
+    argument("--seed", type=natural, metavar="N", default=0, help="of episodes and actions; default: 0"),
+)
+_SEED: Final = argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
+_EVALUATE_ARGUMENTS: Final = (
+    *(*WITH_JSON, RUN),
+    argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment"),
+    argument(
+        "--explore",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="act as in training instead of greedily, or not; default: as in the experiment",
+    ),
+    exclusive(
+        POLICY,
+        argument(
+            "--checkpoint",
+            type=_checkpoint,
+            metavar="N|best",
+            help="the policy of this checkpoint, or the best one, in the episodes in which the training evaluated it:"
+            " the numbers are the recorded ones",
+        ),
+    ),
+)
+_ENJOY_ARGUMENTS: Final = (
+    *(*ALONE, RUN),
+    argument("--episodes", type=positive, metavar="N", default=3, help="how many; default: 3"),
+    *(POLICY, _SEED),
+    argument("--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"),
+)
+_RECORD_ARGUMENTS: Final = (
+    *(*WITH_JSON, RUN),
+    argument("output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced"),
+    exclusive(
+        argument("--episodes", type=positive, metavar="N", help="how many"),
+        argument("--timesteps", type=positive, metavar="N", help="how many; the last episode is cut"),
+        required=True,
+    ),
+    argument(
+        "--epsilon",
+        type=share,
+        metavar="P",
+        default=0.0,
+        help="probability of a random action, in 0 .. 1; default: 0, the greedy policy",
+    ),
+    *(POLICY, _SEED),
+)
+_EXPORT_ARGUMENTS: Final = (
+    *(*ALONE, RUN),
+    argument("-o", "--output", type=Path, metavar="DIR", help="the folder to write; default: RUN/exported"),
+    *(POLICY, FORMATS_OF_EXPORT),
+)
+_NEW_ARGUMENTS: Final = (
+    *ALONE,
+    argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (see axonrl list)"),
+    argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create; default: NAME.yml"),
+)
+_CACHE_ARGUMENTS: Final = (*WITH_JSON, argument("--clear", action="store_true", help="remove all"))
+_COMPLETION_ARGUMENTS: Final = (*ALONE, argument("shell", choices=completion.SHELLS, help="the shell"))
 
 COMMANDS: Final = {
     ".single_run": (
-        Command("run", "train, evaluate and report", WITH_FILE, _RUN, _add_run),
+        Command("run", "train, evaluate and report", _RUN_ARGUMENTS, _RUN),
         Command("check", "check an experiment file and explain what it does", WITH_FILE, _CHECK),
-        Command("evaluate", "evaluate the agent in a run folder", WITH_JSON, _EVALUATE, _add_evaluate),
-        Command("enjoy", "watch the agent in a run folder, in a window or as videos", ALONE, _ENJOY, _add_enjoy),
+        Command("evaluate", "evaluate the agent in a run folder", _EVALUATE_ARGUMENTS, _EVALUATE),
+        Command("enjoy", "watch the agent in a run folder, in a window or as videos", _ENJOY_ARGUMENTS, _ENJOY),
         Command(
-            "record",
-            "write episodes of the agent in a run folder to a file, to learn from",
-            WITH_JSON,
-            _RECORD,
-            _add_record,
+            "record", "write episodes of the agent in a run folder to a file, to learn from", _RECORD_ARGUMENTS, _RECORD
         ),
-        Command("export", "export a trained policy, which acts without TensorFlow", ALONE, _EXPORT, _add_export),
+        Command("export", "export a trained policy, which acts without TensorFlow", _EXPORT_ARGUMENTS, _EXPORT),
         Command(
             "compile",
             "write an experiment's training program, which trains without TensorFlow",
-            WITH_FILE,
+            _COMPILE_ARGUMENTS,
             _COMPILE,
-            _add_compile,
         ),
     ),
     ".environment": (
-        Command("check-env", "check an environment with random actions", WITH_JSON, _CHECK_ENV, _add_check_env),
+        Command("check-env", "check an environment with random actions", _CHECK_ENV_ARGUMENTS, _CHECK_ENV),
     ),
     ".reproduce": (
-        Command("reproduce", "run ten seeds, and keep their results in files", WITH_FILE, _REPRODUCE, _add_reproduce),
+        Command("reproduce", "run ten seeds, and keep their results in files", _REPRODUCE_ARGUMENTS, _REPRODUCE),
     ),
     ".compare": compare.COMMANDS,
     ".choices": (
         Command("list", "list experiments, models, memories, hooks, wrappers and trackers", WITH_JSON),
-        Command("new", "copy a shipped experiment to a file of your own", ALONE, _NEW, _add_new),
+        Command("new", "copy a shipped experiment to a file of your own", _NEW_ARGUMENTS, _NEW),
         Command("schema", "print the JSON schema of experiment files", ALONE, _SCHEMA),
-        Command("cache", "list the programs in the cache, or remove them", WITH_JSON, "", _add_clear),
-        Command("completion", "print a shell-completion script", ALONE, _COMPLETION, _add_shell),
+        Command("cache", "list the programs in the cache, or remove them", _CACHE_ARGUMENTS),
+        Command("completion", "print a shell-completion script", _COMPLETION_ARGUMENTS, _COMPLETION),
     ),
     **servers.COMMANDS,
 }

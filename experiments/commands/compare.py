@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..console import DONE, print_json, print_table, say
 from ..errors import RunFolderError
-from .arguments import RUNS, WITH_JSON, Command, finite
+from .arguments import RUNS, WITH_JSON, Command, argument, finite
 
 if TYPE_CHECKING:
     from ..comparison.run_digest import Curve, RunDigest
@@ -33,36 +33,45 @@ examples:
 """
 
 
-def _add_folders(parser: argparse.ArgumentParser) -> None:
-    about = "a run folder, or a folder that holds some; default: runs"
-    parser.add_argument("runs", metavar="FOLDER", nargs="*", type=Path, help=about)
-
-
-def _add_columns(parser: argparse.ArgumentParser) -> None:
-    about = "a run folder, or a folder that holds some: those that differ only in the seed are one column"
-    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help=about)
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    about = "a run folder, or a folder that holds some"
-    parser.add_argument("runs", metavar="FOLDER", nargs="+", type=Path, help=about)
-    about = "the page to write; default: report.html; one that exists is replaced"
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help=about)
-    about = "returns for which to tell how soon they were reached; default: four between the lowest and the highest"
-    parser.add_argument("--reach", metavar="R,R", type=_returns, default=[], help=about)
-
-
-COMMANDS: Final = (
-    Command("ls", "list runs, with their results", WITH_JSON, _LS, _add_folders),
-    Command("compare", "compare runs: their results, and the settings that differ", WITH_JSON, _COMPARE, _add_columns),
-    Command(
-        "report", "write a report about runs: a web page, with its pictures beside it", WITH_JSON, _REPORT, _add_report
-    ),
-)
-
-
 def _returns(text: str) -> list[float]:
     return [finite(part) for part in text.split(",")]
+
+
+_HOLDER: Final = "a run folder, or a folder that holds some"
+_ABOUT_COLUMNS: Final = f"{_HOLDER}: those that differ only in the seed are one column"
+_REPORT_ARGUMENTS: Final = (
+    *WITH_JSON,
+    argument("runs", metavar="FOLDER", nargs="+", type=Path, help=_HOLDER),
+    argument(
+        *("-o", "--output"),
+        metavar="FILE",
+        type=Path,
+        default=Path("report.html"),
+        help="the page to write; default: report.html; one that exists is replaced",
+    ),
+    argument(
+        "--reach",
+        metavar="R,R",
+        type=_returns,
+        default=[],
+        help="returns for which to tell how soon they were reached; default: four between the lowest and the highest",
+    ),
+)
+COMMANDS: Final = (
+    Command(
+        "ls",
+        "list runs, with their results",
+        (*WITH_JSON, argument("runs", metavar="FOLDER", nargs="*", type=Path, help=f"{_HOLDER}; default: runs")),
+        _LS,
+    ),
+    Command(
+        "compare",
+        "compare runs: their results, and the settings that differ",
+        (*WITH_JSON, argument("runs", metavar="RUN", nargs="+", type=Path, help=_ABOUT_COLUMNS)),
+        _COMPARE,
+    ),
+    Command("report", "write a report about runs: a web page, with its pictures beside it", _REPORT_ARGUMENTS, _REPORT),
+)
 
 
 def ls(arguments: argparse.Namespace) -> int:
@@ -100,7 +109,6 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _columns(folder: Path) -> list[Compared]:
-    """The groups of a folder."""
     from ..comparison.groups import grouped
     from ..comparison.tables import Compared
 

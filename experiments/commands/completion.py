@@ -55,7 +55,6 @@ def _folders(prefix: str, **_: Any) -> list[str]:
 
 
 def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The params declared by the file on the command line."""
     from ..config.files import read
     from ..config.includes import with_includes
 
@@ -83,15 +82,11 @@ def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     return [f"{key}=" for key in keys]
 
 
-def _nothing(**_: Any) -> list[str]:
-    return []
-
-
 _COMPLETERS: Final = {
     "file": _experiments,
     "model_dir": _folders,
     "runs": _folders,
     "params": _params,
     "--set": _keys,
-    "N": _nothing,
+    "N": lambda **_: [],
 }

@@ -12,11 +12,9 @@ from ...policies import description
 from ...run_dir import published
 from ...run_dir import record as run_record
 from ...run_dir.model_card import HERE
-from ..config.modules import make_importable_for
 from ..console import DONE
 from ..errors import ExperimentError
-from ..running import folder as records
-from ..running import trained_agent
+from ..running.trained_agent import trained
 from .arguments import FORMATS
 from .single_run import where_the_run_began
 
@@ -37,10 +35,9 @@ def push(arguments: argparse.Namespace) -> int:
         files = _exported(folder, repository)
         print(hub.upload(repository, files, _OURS, "A policy of axonrl", private=arguments.private))
         return DONE
-    records.read_experiment(folder)
-    make_importable_for(folder)
+    _, agent, policy = trained(folder, arguments.policy)
     with tempfile.TemporaryDirectory() as temporary:
-        exported = trained_agent.export(folder, Path(temporary, "exported"), arguments.policy, arguments.formats)
+        exported = agent.export(Path(temporary, "exported"), policy=policy, formats=arguments.formats)
         files = {**published.files_of(folder, Path(temporary)), **_exported(exported, repository, run=True)}
         print(hub.upload(repository, files, _OURS, "A run of axonrl", private=arguments.private))
     return DONE

@@ -85,8 +85,6 @@ def _open(document: Document, arguments: argparse.Namespace, point: Point) -> No
 
 
 class _Searching:
-    """A start of a search."""
-
     def __init__(self, start: multi_run.Start, search: Search, space: Space) -> None:
         self._start, self._search, self._space = start, search, space
         self._metric, self._minimize = space.objectives[0].name, space.minimizes
@@ -138,7 +136,8 @@ class _Searching:
                 if not search.batches:
                     attempt = functools.partial(_load, start.document, start.arguments)
                     preflight.check_first(space, wanted.points, start.document, attempt)
-                    self._tell_fewer(len(wanted.points))
+                    if space.kind == RANDOM and (number := len(wanted.points)) < space.config.num_runs:
+                        say(f"{number} of {space.config.num_runs} points: there are only {number}")
                 search.add(wanted)
                 todo = search.trials(search.batches[-1].points)
         self._took = report.Took(time.monotonic() - begin, jobs, pool.trained)
@@ -176,10 +175,6 @@ class _Searching:
         given = named(self._space.experiment.matrix or {})
         at = next((at for at, name in given if name == unknown.name), ("matrix", "pruner"))
         return self._start.document.error(at, f"{unknown}. Correct the name, and continue with: {self._command()}")
-
-    def _tell_fewer(self, number: int) -> None:
-        if self._space.kind == RANDOM and number < self._space.config.num_runs:
-            say(f"{number} of {self._space.config.num_runs} points: there are only {number}")
 
     def _command(self) -> str:
         return multi_run.resume_command(self._search.folder, self._start.arguments)

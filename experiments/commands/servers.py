@@ -5,20 +5,10 @@ Help loads nothing but this; what they do is in polyaxon/runs.py, sync.py and pu
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Final
 
-from .arguments import (
-    ALONE,
-    WITH_JSON,
-    Command,
-    debug_option,
-    experiment_options,
-    formats_choice,
-    policy_choice,
-    run_folder,
-)
+from .arguments import ALONE, DEBUG, EXPERIMENT, FORMATS_OF_EXPORT, POLICY, WITH_JSON, Command, argument, group
 
 _SUBMIT = """\
 examples:
@@ -50,42 +40,41 @@ A token is read from HF_TOKEN, or from hf auth login.
 """
 
 
-def _add_submit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="OWNER/NAME", help="the project; default: that of the file's tracker")
-    parser.add_argument("--dry-run", action="store_true", help="print the Polyaxon operation instead of submitting it")
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="OWNER/PROJECT/UUID, or the address that axonrl submit printed")
-
-
-def _add_sync(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a run folder")
-    server = parser.add_argument_group("Polyaxon server; default: the host of the run's tracker, or POLYAXON_HOST")
-    server.add_argument("--host", metavar="URL", help="its address")
-    server.add_argument("--project", metavar="OWNER/NAME", help="the project; created if it is missing")
-
-
-def _add_push(parser: argparse.ArgumentParser) -> None:
-    run_folder(parser, "a run folder, or the folder of an exported policy")
-    parser.add_argument("repository", metavar="USER/NAME", help="the repository; created if it is missing")
-    policy_choice(parser)
-    formats_choice(parser)
-    parser.add_argument("--private", action="store_true", help="make a new repository private")
-
+_RUN_ON_SERVER: Final = argument(
+    "run", metavar="RUN", help="OWNER/PROJECT/UUID, or the address that axonrl submit printed"
+)
+_SUBMIT_ARGUMENTS: Final = (
+    *(*EXPERIMENT, DEBUG),
+    argument("--project", metavar="OWNER/NAME", help="the project; default: that of the file's tracker"),
+    argument("--dry-run", action="store_true", help="print the Polyaxon operation instead of submitting it"),
+)
+_SYNC_ARGUMENTS: Final = (
+    *ALONE,
+    argument("runs", metavar="RUN", nargs="+", type=Path, help="a run folder"),
+    group(
+        "Polyaxon server; default: the host of the run's tracker, or POLYAXON_HOST",
+        argument("--host", metavar="URL", help="its address"),
+        argument("--project", metavar="OWNER/NAME", help="the project; created if it is missing"),
+    ),
+)
+_PUSH_ARGUMENTS: Final = (
+    *ALONE,
+    argument("model_dir", type=Path, metavar="RUN", help="a run folder, or the folder of an exported policy"),
+    argument("repository", metavar="USER/NAME", help="the repository; created if it is missing"),
+    *(POLICY, FORMATS_OF_EXPORT),
+    argument("--private", action="store_true", help="make a new repository private"),
+)
 
 COMMANDS: Final = {
     "..polyaxon.runs": (
-        Command(
-            "submit", "run an experiment on a Polyaxon server", (experiment_options, debug_option), _SUBMIT, _add_submit
-        ),
-        Command("status", "show the status of a run on a server", WITH_JSON, _RUN, _add_run),
-        Command("logs", "print the log of a run on a server", ALONE, _RUN, _add_run),
-        Command("stop", "stop a run on a server", ALONE, _RUN, _add_run),
+        Command("submit", "run an experiment on a Polyaxon server", _SUBMIT_ARGUMENTS, _SUBMIT),
+        Command("status", "show the status of a run on a server", (*WITH_JSON, _RUN_ON_SERVER), _RUN),
+        Command("logs", "print the log of a run on a server", (*ALONE, _RUN_ON_SERVER), _RUN),
+        Command("stop", "stop a run on a server", (*ALONE, _RUN_ON_SERVER), _RUN),
     ),
     ".sync": (
-        Command("sync", "upload finished or interrupted runs to their tracking servers", ALONE, _SYNC, _add_sync),
+        Command("sync", "upload finished or interrupted runs to their tracking servers", _SYNC_ARGUMENTS, _SYNC),
     ),
-    ".push": (Command("push", "publish a run or an exported policy on the Hugging Face Hub", ALONE, _PUSH, _add_push),),
+    ".push": (Command("push", "publish a run or an exported policy on the Hugging Face Hub", _PUSH_ARGUMENTS, _PUSH),),
 }
 """By the modules whose functions carry them out."""

@@ -9,11 +9,12 @@ import argparse
 import importlib
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ..console import USAGE, say
-from .arguments import Command, debug_option, json_option, positive
+from .arguments import DEBUG, JSON, Command, Declared, argument, group, positive
 
 DATA: Final = "AXONRL_DATA"
 DATABASE: Final = "AXONRL_DATABASE"
@@ -37,129 +38,6 @@ _MODULE: Final = ".services"
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
-    """Add ``axonrl service`` and ``serve`` to what ``add_subparsers`` returned; returns the parsers of all commands."""
-    service = Command("service", "manage the accounts and agents of an HTTP service", (), _EXAMPLES)
-    parser = service.parser(commands, _MODULE)
-    inner = parser.add_subparsers(dest="service_command", required=True, metavar="COMMAND", title="commands")
-
-    def add(name: str, about: str) -> argparse.ArgumentParser:
-        return Command(name, about, (data_options, json_option, debug_option)).parser(inner, _MODULE)
-
-    _add_users(add)
-    _add_tokens(add)
-    about = "list agents, of all users or of one"
-    add("list-agents", about).add_argument("user", metavar="USER", nargs="?", help="an account; default: all")
-    remove = add("remove-agent", "remove an agent and all that it learned")
-    remove.add_argument("agent", metavar="USER/NAME", help="the agent")
-    _add_yes(remove)
-    add("migrate", "bring the database of an older version up to date")
-    audit = add("audit", "show who did what")
-    audit.add_argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
-    _add_folders(add)
-    about = "host agents for environments that ask over HTTP"
-    serve = Command("serve", about, (data_options, debug_option), _SERVE_EXAMPLES, _add_serve)
-    found = {"service": parser, **{f"service {name}": one for name, one in inner.choices.items()}}
-    return {**found, "serve": serve.parser(commands, _MODULE)}
-
-
-def _add_serve(serve: argparse.ArgumentParser) -> None:
-    where = serve.add_argument_group("where it listens")
-    where.add_argument("--host", metavar="HOST", help="default: 127.0.0.1; others need TLS or a proxy")
-    where.add_argument("--port", type=int, metavar="PORT", help="default: 8000; 0: a free one")
-    where.add_argument("--tls-cert", metavar="FILE", help="certificate, with those that signed it")
-    where.add_argument("--tls-key", metavar="FILE", help="its key")
-    about = "a proxy that speaks TLS, and whose X-Forwarded-For is believed; may be given again"
-    where.add_argument("--behind-proxy", metavar="CIDR", action="append", help=about)
-    about = "other servers use the same data folder and PostgreSQL database; each agent is in one of them at a time"
-    serve.add_argument("--shared", action="store_true", help=about)
-    serve.add_argument("--workers", type=positive, metavar="N", help="default: processors less one")
-    about = "an answer to a step means that it is on the disk (default), or only outside of the process that has it"
-    serve.add_argument("--durability", choices=("disk", "process"), default="disk", help=about)
-    serve.add_argument("--config", type=Path, metavar="FILE", help="configuration, as YAML")
-    about = "set one value of the configuration; may be given again"
-    serve.add_argument("--set", metavar="PATH=VALUE", action="append", help=about)
-    serve.add_argument("--migrate", action="store_true", help="bring an older PostgreSQL database up to date")
-    serve.add_argument("--grace", type=float, metavar="SECONDS", help="to save everything after a signal; default: 30")
-
-
-def data_options() -> argparse.ArgumentParser:
-    """``--data`` and ``--database``, which all commands of a service take."""
-    parser = argparse.ArgumentParser(add_help=False)
-    group = parser.add_argument_group("where the service keeps its data")
-    about = f"the data folder; default: {DATA}, or ./axonrl-data"
-    folder = Path(os.environ.get(DATA) or "axonrl-data")
-    group.add_argument("--data", type=Path, metavar="DIR", default=folder, help=about)
-    about = f"postgresql://USER@HOST/NAME; default: {DATABASE}, or service.db in the data folder"
-    group.add_argument("--database", metavar="URL", default=os.environ.get(DATABASE) or None, help=about)
-    return parser
-
-
-def _add_users(add: Any) -> None:
-    for name, about in (
-        ("add-user", "create an account; asks for its password twice"),
-        ("set-password", "give an account another password, and end its logins"),
-        ("disable-user", "refuse an account's logins, and revoke its tokens"),
-        ("enable-user", "allow an account's logins again"),
-        ("remove-user", "remove an account with its tokens and agents"),
-    ):
-        parser = add(name, about)
-        parser.add_argument("user", metavar="NAME", help="the account")
-        if name == "add-user":
-            parser.add_argument("--admin", action="store_true", help="an administrator of the service")
-        if name in ("add-user", "set-password"):
-            _add_password_stdin(parser)
-        if name == "remove-user":
-            _add_yes(parser)
-    add("list-users", "list accounts")
-    quota = add("set-quota", "change what an account may have and do")
-    quota.add_argument("user", metavar="USER", help="the account")
-    about = "agents=200, bytes=4294967296, ...; 0 is no limit, and KEY=default the service's own"
-    quota.add_argument("quotas", metavar="KEY=VALUE", nargs="+", type=_quota, help=about)
-
-
-def _add_tokens(add: Any) -> None:
-    create = add("create-token", "create a token; it is printed once")
-    create.add_argument("user", metavar="USER", help="the account")
-    create.add_argument("--name", required=True, metavar="N", help="what it is for")
-    about = "read, act, learn, manage, metrics, admin; default: the first four"
-    create.add_argument("--scopes", type=_names, metavar="A,B", help=about)
-    create.add_argument("--agents", type=_names, metavar="A,B", help="the agents that it is for; default: all")
-    about = "how long it is good for: 90d, 12h, 30m; default: 90d, at most 365d"
-    create.add_argument("--expires", type=_duration, metavar="TIME", help=about)
-    about = "list tokens, of all users or of one"
-    add("list-tokens", about).add_argument("user", metavar="USER", nargs="?", help="an account; default: all")
-    add("revoke-token", "revoke a token").add_argument("token", metavar="ID", help="its id, from list-tokens")
-
-
-def _add_folders(add: Any) -> None:
-    take = add("import-run", "make a run that axonrl trained an agent, which goes on acting and learning")
-    take.add_argument("run", metavar="DIR", type=Path, help="the run folder, trained with one environment")
-    take.add_argument("--user", required=True, metavar="U", help="whose agent it is to be")
-    take.add_argument("--name", required=True, metavar="N", help="the agent's name")
-    take.add_argument("--description", metavar="TEXT", help="what it is for; default: where it came from")
-    for option in ("--first-update", "--update-frequency"):
-        about = "as of train(); default: as the run recorded it"
-        take.add_argument(option, type=positive, metavar="N", help=about)
-    export = add("export-policy", "write an agent's policy, which acts without a service and without TensorFlow")
-    export.add_argument("agent", metavar="USER/NAME", help="the agent")
-    export.add_argument("directory", metavar="DIR", type=Path, help="a new folder, or an export, which is replaced")
-    backup = add("backup", "copy database and agents, also while a server runs; then verify the copy")
-    backup.add_argument("directory", metavar="DIR", type=Path, help="a new folder, to be used with --data")
-    about = "leave the database out: of PostgreSQL, make its dump before (pg_dump)"
-    backup.add_argument("--without-database", action="store_true", help=about)
-    add("verify", "read every checkpoint and journal, and say which are damaged")
-
-
-def _add_password_stdin(parser: argparse.ArgumentParser) -> None:
-    about = "read the password from the first line of standard input"
-    parser.add_argument("--password-stdin", action="store_true", help=about)
-
-
-def _add_yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", required=True, help="do it; there is no way back")
-
-
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -179,6 +57,139 @@ def _quota(text: str) -> tuple[str, int | None]:
         return key, int(value)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be KEY=INTEGER or KEY=default, got {text!r}") from None
+
+
+def _data(parser: Any) -> None:
+    """``--data`` and ``--database``, which all commands of a service take."""
+    group = parser.add_argument_group("where the service keeps its data")
+    about = f"the data folder; default: {DATA}, or ./axonrl-data"
+    folder = Path(os.environ.get(DATA) or "axonrl-data")
+    group.add_argument("--data", type=Path, metavar="DIR", default=folder, help=about)
+    about = f"postgresql://USER@HOST/NAME; default: {DATABASE}, or service.db in the data folder"
+    group.add_argument("--database", metavar="URL", default=os.environ.get(DATABASE) or None, help=about)
+
+
+_SERVE: Final = (
+    *(_data, DEBUG),
+    group(
+        "where it listens",
+        argument("--host", metavar="HOST", help="default: 127.0.0.1; others need TLS or a proxy"),
+        argument("--port", type=int, metavar="PORT", help="default: 8000; 0: a free one"),
+        argument("--tls-cert", metavar="FILE", help="certificate, with those that signed it"),
+        argument("--tls-key", metavar="FILE", help="its key"),
+        argument(
+            "--behind-proxy",
+            metavar="CIDR",
+            action="append",
+            help="a proxy that speaks TLS, and whose X-Forwarded-For is believed; may be given again",
+        ),
+    ),
+    argument(
+        "--shared",
+        action="store_true",
+        help="other servers use the same data folder and PostgreSQL database; each agent is in one of them at a time",
+    ),
+    argument("--workers", type=positive, metavar="N", help="default: processors less one"),
+    argument(
+        "--durability",
+        choices=("disk", "process"),
+        default="disk",
+        help="an answer to a step means that it is on the disk (default), or only outside of the process that has it",
+    ),
+    argument("--config", type=Path, metavar="FILE", help="configuration, as YAML"),
+    argument(
+        "--set", metavar="PATH=VALUE", action="append", help="set one value of the configuration; may be given again"
+    ),
+    argument("--migrate", action="store_true", help="bring an older PostgreSQL database up to date"),
+    argument("--grace", type=float, metavar="SECONDS", help="to save everything after a signal; default: 30"),
+)
+_ACCOUNT: Final = argument("user", metavar="NAME", help="the account")
+_USER: Final = argument("user", metavar="USER", help="the account")
+_ANY_USER: Final = argument("user", metavar="USER", nargs="?", help="an account; default: all")
+_AGENT: Final = argument("agent", metavar="USER/NAME", help="the agent")
+_YES: Final = argument("--yes", action="store_true", required=True, help="do it; there is no way back")
+_PASSWORD: Final = argument(
+    "--password-stdin", action="store_true", help="read the password from the first line of standard input"
+)
+_QUOTAS: Final = argument(
+    "quotas",
+    metavar="KEY=VALUE",
+    nargs="+",
+    type=_quota,
+    help="agents=200, bytes=4294967296, ...; 0 is no limit, and KEY=default the service's own",
+)
+_TOKEN: Final = (
+    _USER,
+    argument("--name", required=True, metavar="N", help="what it is for"),
+    argument(
+        "--scopes", type=_names, metavar="A,B", help="read, act, learn, manage, metrics, admin; default: the first four"
+    ),
+    argument("--agents", type=_names, metavar="A,B", help="the agents that it is for; default: all"),
+    argument(
+        "--expires",
+        type=_duration,
+        metavar="TIME",
+        help="how long it is good for: 90d, 12h, 30m; default: 90d, at most 365d",
+    ),
+)
+_IMPORT: Final = (
+    argument("run", metavar="DIR", type=Path, help="the run folder, trained with one environment"),
+    argument("--user", required=True, metavar="U", help="whose agent it is to be"),
+    argument("--name", required=True, metavar="N", help="the agent's name"),
+    argument("--description", metavar="TEXT", help="what it is for; default: where it came from"),
+    *(
+        argument(option, type=positive, metavar="N", help="as of train(); default: as the run recorded it")
+        for option in ("--first-update", "--update-frequency")
+    ),
+)
+_BACKUP: Final = (
+    argument("directory", metavar="DIR", type=Path, help="a new folder, to be used with --data"),
+    argument(
+        "--without-database",
+        action="store_true",
+        help="leave the database out: of PostgreSQL, make its dump before (pg_dump)",
+    ),
+)
+_EXPORT: Final = argument("directory", metavar="DIR", type=Path, help="a new folder, or an export, which is replaced")
+_ADMIN: Final = argument("--admin", action="store_true", help="an administrator of the service")
+_LAST: Final = argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
+_REVOKED: Final = argument("token", metavar="ID", help="its id, from list-tokens")
+SERVICE: Final[Mapping[str, tuple[str, Sequence[Declared]]]] = {
+    "add-user": ("create an account; asks for its password twice", (_ACCOUNT, _ADMIN, _PASSWORD)),
+    "set-password": ("give an account another password, and end its logins", (_ACCOUNT, _PASSWORD)),
+    "disable-user": ("refuse an account's logins, and revoke its tokens", (_ACCOUNT,)),
+    "enable-user": ("allow an account's logins again", (_ACCOUNT,)),
+    "remove-user": ("remove an account with its tokens and agents", (_ACCOUNT, _YES)),
+    "list-users": ("list accounts", ()),
+    "set-quota": ("change what an account may have and do", (_USER, _QUOTAS)),
+    "create-token": ("create a token; it is printed once", _TOKEN),
+    "list-tokens": ("list tokens, of all users or of one", (_ANY_USER,)),
+    "revoke-token": ("revoke a token", (_REVOKED,)),
+    "list-agents": ("list agents, of all users or of one", (_ANY_USER,)),
+    "remove-agent": ("remove an agent and all that it learned", (_AGENT, _YES)),
+    "migrate": ("bring the database of an older version up to date", ()),
+    "audit": ("show who did what", (_LAST,)),
+    "import-run": ("make a run that axonrl trained an agent, which goes on acting and learning", _IMPORT),
+    "export-policy": (
+        "write an agent's policy, which acts without a service and without TensorFlow",
+        (_AGENT, _EXPORT),
+    ),
+    "backup": ("copy database and agents, also while a server runs; then verify the copy", _BACKUP),
+    "verify": ("read every checkpoint and journal, and say which are damaged", ()),
+}
+"""Commands of ``axonrl service``: what each does, and its own arguments."""
+
+
+def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
+    """Add ``axonrl service`` and ``serve`` to what ``add_subparsers`` returned; returns the parsers of all commands."""
+    service = Command("service", "manage the accounts and agents of an HTTP service", (), _EXAMPLES)
+    parser = service.parser(commands, _MODULE)
+    inner = parser.add_subparsers(dest="service_command", required=True, metavar="COMMAND", title="commands")
+    found = {"service": parser}
+    for name, (about, own) in SERVICE.items():
+        found[f"service {name}"] = Command(name, about, (_data, JSON, DEBUG, *own)).parser(inner, _MODULE)
+    serve = Command("serve", "host agents for environments that ask over HTTP", _SERVE, _SERVE_EXAMPLES)
+    return {**found, "serve": serve.parser(commands, _MODULE)}
 
 
 def service(arguments: argparse.Namespace) -> int:

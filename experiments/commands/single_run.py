@@ -12,13 +12,13 @@ from typing import Any
 from ...hooks.events import EpisodeStats, Session
 from ...run_dir import record as run_record
 from ...run_dir.learning_curve import CURVE
-from ..config.modules import make_importable_for
 from ..config.seeds import listed
 from ..config.shipped import experiment_file
 from ..console import DONE, TERMINATED, print_json, print_rows, say
 from ..errors import ExperimentError
 from ..running import folder as records
 from ..running import runner, trained_agent
+from ..running.components import environment_of
 from ..running.explain import rows as explained_rows
 from ..running.report import Result, evaluation_rows
 from ..running.report import rows as result_rows
@@ -123,35 +123,26 @@ def check(arguments: argparse.Namespace) -> int:
 @where_the_run_began
 def evaluate(arguments: argparse.Namespace) -> int:
     """Evaluate the agent in a run folder."""
-    records.read_experiment(arguments.model_dir)
-    make_importable_for(arguments.model_dir)
-    if arguments.checkpoint is not None:
-        return _evaluate_checkpoint(arguments)
-    results = trained_agent.evaluate(arguments.model_dir, arguments.episodes, arguments.policy, arguments.explore)
+    folder, checkpoint, number = arguments.model_dir, arguments.checkpoint, arguments.episodes
+    title, found, more = str(folder), {}, {}
+    if checkpoint is None:
+        experiment, agent, policy = trained_agent.trained(folder, arguments.policy)
+        usual = trained_agent.evaluation_of(experiment)
+        explore = usual.explore if arguments.explore is None else arguments.explore
+        results = trained_agent.evaluated(agent, experiment, number or usual.episodes, policy, explore)
+    else:
+        results, recorded, repeated = trained_agent.evaluate_checkpoint(folder, checkpoint, number)
+        if not repeated and number is None:
+            how = "evaluated this policy in an environment that a Python program made"
+            how = "did not evaluate this policy" if recorded is None else how
+            say(f"The training {how}. These are other episodes.")
+        then = None if recorded is None else recorded.results
+        title, found = f"{folder}, checkpoint {checkpoint}", {"checkpoint": checkpoint, "recorded": then}
+        more = {"recorded by the training": "-" if then is None else next(iter(evaluation_rows(then).values()))}
     if arguments.json:
-        print_json(results)
+        print_json({**results, **found})
         return DONE
-    lines = evaluation_rows(results)
-    lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
-    print_rows(str(arguments.model_dir), lines)
-    return DONE
-
-
-def _evaluate_checkpoint(arguments: argparse.Namespace) -> int:
-    checkpoint, number = arguments.checkpoint, arguments.episodes
-    trained_agent.need_checkpoint(arguments.model_dir, checkpoint)
-    results, recorded, repeated = trained_agent.evaluate_checkpoint(arguments.model_dir, checkpoint, number)
-    if not repeated and number is None:
-        made = "The training evaluated this policy in an environment that a Python program made."
-        say(f"{'The training did not evaluate this policy.' if recorded is None else made} These are other episodes.")
-    then = None if recorded is None else recorded.results
-    if arguments.json:
-        print_json({**results, "checkpoint": checkpoint, "recorded": then})
-        return DONE
-    lines = evaluation_rows(results)
-    lines["episode length"] = f"{results['episode_length_mean']:,.1f}"
-    lines["recorded by the training"] = "-" if then is None else next(iter(evaluation_rows(then).values()))
-    print_rows(f"{arguments.model_dir}, checkpoint {checkpoint}", lines)
+    print_rows(title, {**evaluation_rows(results), "episode length": f"{results['episode_length_mean']:,.1f}", **more})
     return DONE
 
 
@@ -163,7 +154,6 @@ def enjoy(arguments: argparse.Namespace) -> int:
     paths = None if video is None else trained_agent.video_paths(video, arguments.episodes)
     if paths is None:
         trained_agent.need_display()
-    make_importable_for(folder)
     results = trained_agent.enjoy(folder, arguments.episodes, arguments.policy, arguments.seed, paths, _tell_episode)
     for path in paths or ():
         print(f"video: {path}")
@@ -175,10 +165,10 @@ def enjoy(arguments: argparse.Namespace) -> int:
 @where_the_run_began
 def record(arguments: argparse.Namespace) -> int:
     """Write episodes of the agent in a run folder to a file."""
-    records.read_experiment(arguments.model_dir)
-    make_importable_for(arguments.model_dir)
-    given = {name: getattr(arguments, name) for name in ("episodes", "timesteps", "epsilon", "seed", "policy")}
-    results = trained_agent.record(arguments.model_dir, arguments.output, **given)
+    experiment, agent, policy = trained_agent.trained(arguments.model_dir, arguments.policy)
+    given = {name: getattr(arguments, name) for name in ("timesteps", "epsilon", "seed")}
+    with environment_of(experiment.environment, 1) as env:
+        results = agent.record(arguments.output, env, arguments.episodes, policy=policy, **given)
     if arguments.json:
         print_json(results)
         return DONE
@@ -215,8 +205,8 @@ def export(arguments: argparse.Namespace) -> int:
     run_record.read(folder)  # what is damaged shows first
     target = arguments.output or folder / "exported"
     check_target(target)
-    make_importable_for(folder)
-    print(trained_agent.export(folder, target, arguments.policy, arguments.formats))
+    _, agent, policy = trained_agent.trained(folder, arguments.policy)
+    print(agent.export(target, policy=policy, formats=arguments.formats))
     return DONE
 
 

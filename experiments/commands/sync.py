@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,8 @@ def _what_to_do() -> str:
 def _push(name: str, tracker: Tracker, run: TrackedRun) -> str:
     """Push once; returns what went wrong, if anything."""
     try:
-        tracker.push(run)
-    except StopRequestedError:
-        pass
+        with contextlib.suppress(StopRequestedError):
+            tracker.push(run)
     except Exception as error:
         return explained(name, error)
     return ""

@@ -131,7 +131,6 @@ def _text(value: Any) -> str:
 
 
 def _rounded(value: Any, digits: int) -> Any:
-    """Round a number, or those in a list; anything else is unchanged."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
     return [_rounded(one, digits) for one in value] if isinstance(value, list) else value
@@ -199,7 +198,6 @@ def _folder_names(runs: Sequence[RunDigest]) -> list[str]:
 
 
 def _unique(labels: Sequence[str]) -> list[str]:
-    """Number equal labels."""
     count, number, unique = Counter(labels), Counter[str](), []
     for label in labels:
         number[label] += 1

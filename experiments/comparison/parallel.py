@@ -108,12 +108,8 @@ def _numbers(name: str, values: Sequence[float], *, logarithmic: bool = True) ->
     if len(known) > _MAX_TICKS:
         shares = np.linspace(0, 1, 5)
         known = [low * (high / low) ** at if logarithmic else low + (high - low) * at for at in shares]
-    ticks = [(place(value), _tick(value)) for value in known]
+    ticks = [(place(value), in_thousands(float(f"{value:.3g}"))) for value in known]
     return Axis(f"{name} (log)" if logarithmic else name, [place(value) for value in values], ticks)
-
-
-def _tick(value: float) -> str:
-    return in_thousands(float(f"{value:.3g}"))
 
 
 def _texts(name: str, texts: Sequence[str]) -> Axis:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -103,8 +104,11 @@ NO_CURVE: Final = Curve(np.zeros(0), np.zeros(0), {})
 def read_run(folder: Path) -> tuple[RunDigest, Curve]:
     """Read a run and its curve; the curve of a damaged folder is empty."""
     problems: list[str] = []
-    described = _described(folder, problems)
-    history = _history(folder, problems)
+    described, history = Described(), History()
+    with _collecting(problems, CheckpointError, ExperimentError, OSError):
+        described = described_by(folder, record.read(folder))
+    with _collecting(problems, ValueError, OSError):
+        history = History(read_columns(folder), read_evaluations(folder), final_evaluation(folder))
     episodes, timesteps = history.episodes, _timesteps(folder, history)
     started = _started(folder, problems)
     if not problems and not described.is_recorded:
@@ -140,20 +144,12 @@ def _told(problems: Sequence[str], status: str) -> str:
     return f"{said}. {record.REMEDY}" if status == DAMAGED else said
 
 
-def _described(folder: Path, problems: list[str]) -> Described:
+@contextlib.contextmanager
+def _collecting(problems: list[str], *kinds: type[Exception]) -> Iterator[None]:
     try:
-        return described_by(folder, record.read(folder))
-    except (CheckpointError, ExperimentError, OSError) as error:
+        yield
+    except kinds as error:
         problems.append(str(error))
-        return Described()
-
-
-def _history(folder: Path, problems: list[str]) -> History:
-    try:
-        return History(read_columns(folder), read_evaluations(folder), final_evaluation(folder))
-    except (ValueError, OSError) as error:
-        problems.append(str(error))
-        return History()
 
 
 def _need_columns(folder: Path, problems: list[str]) -> None:

@@ -62,18 +62,13 @@ def _within(folder: Path) -> list[Path]:
     if not entries:
         return [folder]
     # Links may be circular, so only those to runs are followed.
-    inner = [
-        path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path)) and not _is_other(path)
-    ]
-    return [run for path in inner for run in _within(path)]
+    inner = [path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path))]
+    others = (COMPILED, OUTPUT, "__pycache__")
+    return [run for path in inner if path.name not in others and path.name[0] != "." for run in _within(path)]
 
 
 def _is_run(folder: Path) -> bool:
     return any((folder / name).exists() for name in _OF_A_RUN)
-
-
-def _is_other(folder: Path) -> bool:
-    return folder.name.startswith(".") or folder.name in (COMPILED, OUTPUT, "__pycache__")
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -105,7 +105,7 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
         groups: at least one.
         reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
     """
-    finals = {group.label: [_final(entry, group.is_evaluated) for entry in group.counted] for group in groups}
+    finals = {group.label: _finals(group) for group in groups}
     middle = {label: interval(found, interquartile_mean) if found else None for label, found in finals.items()}
     ordered = sorted(groups, key=lambda group: (not group.is_evaluated, -_value(middle[group.label])))
     smooth = {group.label: _smoothed(group) for group in groups}
@@ -144,7 +144,8 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
         for result in one.comparable:
             if result.finals:
                 scaled = [(value - low) / span for value in result.finals]
-                found.setdefault(_method(result), []).append((result.group.label, scaled))
+                settings = {k: v for k, v in result.group.settings.items() if not k.startswith("environment.")}
+                found.setdefault(frozen(settings), []).append((result.group.label, scaled))
     common = [tasks for tasks in found.values() if len(tasks) == len(studies)]
     if len(studies) < 2 or len(common) < 2:
         return {}
@@ -160,14 +161,11 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
     }
 
 
-def _method(result: GroupResult) -> str:
-    settings = result.group.settings
-    return frozen({key: value for key, value in settings.items() if not key.startswith("environment.")})
-
-
-def _final(entry: Entry, is_evaluated: bool) -> float:
-    found = entry.run.final_return if is_evaluated else entry.run.training_return
-    return float("nan") if found is None else found
+def _finals(group: Group) -> list[float]:
+    """The final returns of its runs: of evaluations, or of training."""
+    runs = [entry.run for entry in group.counted]
+    found = [run.final_return if group.is_evaluated else run.training_return for run in runs]
+    return [math.nan if value is None else value for value in found]
 
 
 def _value(found: Interval | None) -> float:

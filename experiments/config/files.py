@@ -54,6 +54,13 @@ class Document:
         close = meant or (nearest(name[:_MAX_COMPARED], choices) if not hint else None)
         return ExperimentError(place.source, message + hint, line=place.line, key=dotted(path), nearest=close)
 
+    def unknown(
+        self, at: Keys, names: Iterable[str], known: Iterable[str], message: str = "unknown key"
+    ) -> list[ExperimentError]:
+        """The errors about those of the names, in the section at these keys, that are not known."""
+        known = list(known)
+        return [self.error((*at, name), message, name=name, choices=known) for name in names if name not in known]
+
     def _as_written(self, path: Keys) -> Keys:
         """The keys as written in the file: a single item may be without its list."""
         value: Any = self.values

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...core.errors import CheckpointError
-from ...core.yaml_text import Keys, nested
+from ...core.yaml_text import Keys, texts
 from ...run_dir.starts import read_starts
 from ..errors import Findings, RunFolderError
 from .files import Document
@@ -68,19 +68,17 @@ def _refuse_ambiguous(document: Document, found: list[Path]) -> None:
 
 
 def _named(document: Document) -> Iterator[tuple[Keys, str]]:
-    for at, text in nested(document.values, ()):
-        if isinstance(text, str) and (match := _NAMED.fullmatch(text)):
+    for at, text in texts(document.values):
+        if match := _NAMED.fullmatch(text):
             yield at, match[1]
 
 
 def _modules(folder: Path) -> Iterator[str]:
-    """The names by which modules of a folder are imported."""
     for path in folder.glob("*"):
         if path.suffix == ".py" or (path / "__init__.py").is_file():
             yield path.stem
 
 
 def _imported(folder: Path) -> Iterator[str]:
-    """The modules that its modules import."""
     for path in folder.glob("*.py"):
         yield from _IMPORTED.findall(path.read_text(encoding="utf-8", errors="replace"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from .sections import Count, Named, Section
+from .sections import Count, Named, Section, as_list
 
 OPTUNA: Final = "optuna"
 """The kind of matrix."""
@@ -49,22 +49,14 @@ class Objective(Section):
     """Which values are better."""
 
 
-def _kind(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-def _list(value: Any) -> Any:
-    return [value] if isinstance(value, dict) else value
-
-
 class OptunaKeys(Section):
     """The keys; the others are those of the kind ``random``."""
 
-    sampler: Annotated[Sampler, BeforeValidator(_kind)] = Sampler(kind="tpe")
+    sampler: Sampler = Sampler(kind="tpe")
     """A name, or a mapping with arguments."""
-    pruner: Annotated[Pruner | None, BeforeValidator(_kind)] = None
+    pruner: Pruner | None = None
     """A name, or a mapping with arguments; default: none."""
-    metric: Annotated[list[Objective], BeforeValidator(_list), Field(min_length=1)]
+    metric: Annotated[list[Objective], BeforeValidator(as_list), Field(min_length=1)]
     """One objective, or a list of them."""
     batchSize: Count = 1  # noqa: N815 - as the other keys of a matrix
     """The number of points that are chosen together, without results of each other."""

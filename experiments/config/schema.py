@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 from ...core import registry
 from ...core.errors import ArgumentError
 from ...core.protocols import RunConfig
-from ...core.yaml_text import Keys, nested
+from ...core.yaml_text import Keys, texts
 from ...distributed.settings import Settings
 from ...estimators.limits import Plan
 from ..errors import ExperimentError, Findings
@@ -26,7 +26,7 @@ from .declared import Param, declared_params
 from .files import Document, read
 from .includes import KEY as INCLUDE
 from .includes import with_includes
-from .sections import Count, Named, Section, number_of, validate
+from .sections import Count, Named, Section, Short, as_list, number_of, validate
 from .seeds import Seeds, seed_ranges
 from .submission import Submit
 from .trackers import Tracker, trackers_of
@@ -62,7 +62,7 @@ class Environment(Section):
     """Wrappers of each copy, innermost first."""
 
 
-class WarmStart(Section):
+class WarmStart(Short):
     """The source of the initial weights of a new run; the short form is the run alone."""
 
     run: str
@@ -106,11 +106,6 @@ class Evaluate(Section):
     """The best policy, kept by an evaluation hook (the default with such a hook), or the last one."""
 
 
-def _plan(value: Any) -> Any:
-    """The plan with these arguments, as ``model_dump`` gives them."""
-    return Plan(**value) if isinstance(value, dict) else value
-
-
 class ExperimentFile(Section):
     """A whole experiment file, with every ``${name}`` replaced."""
 
@@ -130,14 +125,14 @@ class ExperimentFile(Section):
     """The arguments of ``RunConfig`` except the seed."""
     learn: Learn | None = None
     """Learning from stored episodes; then nothing is trained in the environment without a section ``train``."""
-    train: Annotated[Plan | None, BeforeValidator(_plan)] = Plan()
+    train: Annotated[Plan | None, BeforeValidator(lambda one: Plan(**one) if isinstance(one, dict) else one)] = Plan()
     """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
     distributed: dict[str, Any] | None = None
     """The arguments of ``Cluster``: training by several processes or machines; default: by this process alone."""
     evaluate: Evaluate | None = Evaluate()
     hooks: list[Named] = Field(default_factory=list)
     """Hooks: names, or names with arguments."""
-    tracker: list[Tracker] = Field(default_factory=list)
+    tracker: Annotated[list[Tracker], BeforeValidator(as_list)] = Field(default_factory=list)
     """Trackers that show the run: a name, a mapping, or a list of these."""
     submit: Submit | None = None
     matrix: dict[str, Any] | None = None
@@ -175,15 +170,19 @@ def load(
         message = "cannot be set on the command line; write a file that includes both"
         findings.add(document.error((INCLUDE,), message))
     raw = {"name": path.stem, **_resolved(document, params, findings)}
-    _expand(raw)
     secrets.refuse(document, raw, findings, {})
-    given = {key: raw[key] for key in _OWNERS if isinstance(raw.get(key), dict)}
-    made = {key: _owned(key, one, document, findings) for key, one in given.items()}
-    if "train" in made:
-        raw["train"] = made["train"] or Plan()
+    if isinstance(train := raw.get("train"), dict):
+        raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
+    for key, (owner, names) in _OWNERS.items():
+        if isinstance(given := raw.get(key), dict):
+            made = None
+            with findings.collecting():
+                made = attempt(owner, (key,), given, document, names)
+            if key == "train":
+                raw[key] = made or Plan()
     trackers = trackers_of(raw.get("tracker"), document, findings)
     with findings.collecting():
-        experiment = validate(ExperimentFile, raw, (), document)
+        experiment = _with_defaults(validate(ExperimentFile, raw, (), document))
         experiment = experiment.model_copy(update={"tracker": trackers})
         _check_together(experiment, document, sets or {})
     if findings and check_parts is not None:
@@ -212,16 +211,13 @@ def _resolved(document: Document, params: Mapping[str, str], findings: Findings)
     values = dict.fromkeys(section) if isinstance(section, dict) else {}
     values |= {name: param.default for name, param in declared.items()}
     found = {
-        key: replace(value, (key,), values, document, findings) if _refers(value) else value
+        key: replace(value, (key,), values, document, findings)
+        if any("${" in one for _, one in texts(value))
+        else value
         for key, value in document.values.items()
         if key not in ("params", INCLUDE)
     }
     return {**found, "params": {name: param.model_dump() for name, param in declared.items()}}
-
-
-def _refers(value: Any) -> bool:
-    """Is there a ``${name}`` in it?"""
-    return any(isinstance(one, str) and "${" in one for _, one in nested(value, ()))
 
 
 def _check_together(experiment: ExperimentFile, document: Document, sets: Mapping[str, str]) -> None:
@@ -241,35 +237,16 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
         raise document.error(("seed",), message)
 
 
-def _expand(raw: dict[str, Any]) -> None:
-    """Expand the short forms of hooks, wrappers, trackers and memory; set the evaluated policy, and what is trained."""
-    if raw.get("learn") is not None:
-        raw.setdefault("train", None)
-    if isinstance(train := raw.get("train"), dict):
-        raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
-    hooks, agent, evaluate = raw.get("hooks", []), raw.get("agent"), raw.get("evaluate", {})
-    if isinstance(hooks, list):
-        hooks = raw["hooks"] = _by_kind(hooks)
-    environment = raw.get("environment")
-    if isinstance(environment, dict) and isinstance(environment.get("wrappers"), list):
-        raw["environment"] = {**environment, "wrappers": _by_kind(environment["wrappers"])}
-    if isinstance(agent, dict):
-        short = {key: {name: agent[key]} for key, name in _SHORT.items() if isinstance(agent.get(key), str)}
-        raw["agent"] = {**agent, **short}
-    if "tracker" in raw:
-        given = raw["tracker"]
-        raw["tracker"] = _by_kind(given if isinstance(given, list) else [given])
-    if isinstance(evaluate, dict) and isinstance(hooks, list):
-        kept = any(isinstance(hook, dict) and _keeps(hook) for hook in hooks)
-        raw["evaluate"] = {"policy": "best" if kept else "last", **evaluate}
-
-
-_SHORT: Final = {"memory": "kind", "warm_start": "run"}
-"""Keys of the agent that may be text, and the key that is meant."""
-
-
-def _by_kind(items: list[Any]) -> list[Any]:
-    return [{"kind": item} if isinstance(item, str) else item for item in items]
+def _with_defaults(experiment: ExperimentFile) -> ExperimentFile:
+    """The experiment with defaults that follow from other keys: what is trained, and the evaluated policy."""
+    update: dict[str, Any] = {}
+    if experiment.learn is not None and "train" not in experiment.model_fields_set:
+        update["train"] = None
+    evaluate = experiment.evaluate
+    if evaluate is not None and "policy" not in evaluate.model_fields_set:
+        kept = any(_keeps(hook.model_dump()) for hook in experiment.hooks)
+        update["evaluate"] = evaluate.model_copy(update={"policy": "best" if kept else "last"})
+    return experiment.model_copy(update=update)
 
 
 def _keeps(hook: Mapping[str, Any]) -> bool:
@@ -281,16 +258,6 @@ def _keeps_best(experiment: ExperimentFile) -> bool:
     """Does a hook keep the policy ``best``? A user's hook may."""
     own = registry.BUILT_IN["hook"]
     return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
-
-
-def _owned(key: str, given: Mapping[str, Any], document: Document, findings: Findings) -> Any:
-    """Make the object of which a section has the arguments; None if it is invalid."""
-    owner, names = _OWNERS[key]
-    try:
-        return attempt(owner, (key,), given, document, names)
-    except ExperimentError as error:
-        findings.add(error)
-        return None
 
 
 def attempt(
@@ -311,11 +278,9 @@ def attempt(
         document: for the lines of errors.
         names: the names of the arguments that there are; None where they have been checked.
     """
-    findings, made = Findings(), None
-    left = {name: value for name, value in arguments.items() if names is None or name in names}
-    for name in arguments:
-        if name not in left:
-            findings.add(document.error((*at, name), "unknown key", name=name, choices=names or ()))
+    known, made = arguments if names is None else names, None
+    findings = Findings(document.unknown(at, arguments, known))
+    left = {name: value for name, value in arguments.items() if name in known}
     while True:
         try:
             made = make(**left)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ...core.yaml_text import Keys, Place, nested, scalar
+from ...core.yaml_text import Keys, Place, nested, scalar, texts
 from ..errors import Findings
 from .files import Document
 
@@ -26,6 +26,8 @@ _LOOKS: Final = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.)|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 """Tokens of GitHub, GitLab, Hugging Face, npm, OpenAI, Anthropic, Slack, AWS and Google, web tokens and keys."""
+_BY_NAME: Final = ("params", "tracker", "submit")
+"""Sections whose secrets are known by their keys, too."""
 _FILE: Final = re.compile(r"(/[\w.-]+)+")
 _WHY: Final = "secrets do not belong in an experiment file"
 _TRACKER: Final = f"{_WHY}: set the environment variable that the tracker reads"
@@ -62,7 +64,7 @@ def is_hidden(path: str, text: str) -> bool:
 
 def _secrets(values: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
     """The keys of secrets, and what to do about each."""
-    for at, value in nested(values, ()):
+    for at, value in nested({key: one for key, one in values.items() if key in _BY_NAME}, ()):
         key = str(at[-1]) if at else ""
         if at[:1] == ("tracker",):
             if KEY.search(key) or _looks(value):
@@ -71,6 +73,9 @@ def _secrets(values: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
             if _is_called_so(key, value) or (_VARIABLE.search(key) and _is_text(value)) or _looks(value):
                 yield at, _CONTAINER.format(at[2])
         elif _looks(value) or (at[:-1] == ("params",) and _is_called_so(key, _default(value))):
+            yield at, _OTHERS
+    for at, text in texts({key: one for key, one in values.items() if key not in _BY_NAME}):
+        if _looks(text):
             yield at, _OTHERS
 
 
@@ -92,7 +97,6 @@ def _looks(value: Any) -> bool:
 
 
 def _default(param: Any) -> Any:
-    """The value of a declared param."""
     return param.get("default") if isinstance(param, dict) else param
 
 

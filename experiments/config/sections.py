@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from ...core.yaml_text import Keys, show
@@ -39,7 +39,16 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
-class Named(Section):
+class Short(Section):
+    """A section that text may stand for: the value of its first key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expanded(cls, value: Any) -> Any:
+        return {next(iter(cls.model_fields)): value} if isinstance(value, str) else value
+
+
+class Named(Short):
     """Something found by name: its kind, and keyword arguments beside it."""
 
     model_config = ConfigDict(extra="allow")
@@ -51,6 +60,11 @@ class Named(Section):
     def kwargs(self) -> dict[str, Any]:
         """The keyword arguments."""
         return dict(self.model_extra or {})
+
+
+def as_list(value: Any) -> Any:
+    """A list; a single section may be without it."""
+    return [value] if isinstance(value, dict | str) else value
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ...core import registry
 from ..errors import Findings
 from .files import Document
-from .sections import Named, Section, validate
+from .sections import Named, Section, as_list, validate
 
 DEFAULT_TRACKER: Final = "polyaxon"
 """The kind of a tracker that names none. Every run has exactly one tracker of this kind."""
@@ -31,7 +31,8 @@ class Tracker(Named):
 def trackers_of(given: Any, document: Document, findings: Findings) -> list[Tracker]:
     """Read the trackers; the settings of built-in ones are checked."""
     trackers: list[Tracker] = []
-    for index, one in enumerate(given or ()):
+    given = as_list(given)
+    for index, one in enumerate(given if isinstance(given, list) else ()):
         at = ("tracker", index)
         with findings.collecting():
             tracker = validate(Tracker, one, at, document)

@@ -175,7 +175,6 @@ _FAILURES: Final = {
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and its causes."""
     while error is not None:
         yield error
         reason = getattr(error, "reason", None)

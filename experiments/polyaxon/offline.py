@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 
 from ...run_dir.files import replacing
 from ..tracking.journal import ENDED, RUNNING, Point, TrackedRun
-from ..tracking.trackers import FILES
+from ..tracking.trackers import files_of
 from .client import silenced
 from .metrics import output_key
 
@@ -154,19 +154,18 @@ class OfflineRun:
         Hard links where possible: files of the run folder are replaced, never changed in place.
         """
         kept = []
-        for pattern in FILES:
-            for source in sorted(folder.glob(pattern)):
-                name = source.relative_to(folder)
-                copy = self._path / "outputs" / name
-                kept.append((Path("outputs") / name, KINDS[name.suffix]))
-                if not copy.exists() or copy.stat().st_mtime_ns != source.stat().st_mtime_ns:
-                    copy.parent.mkdir(parents=True, exist_ok=True)
-                    with replacing(copy) as temporary:
-                        temporary.unlink(missing_ok=True)
-                        try:
-                            os.link(source, temporary)
-                        except OSError:
-                            shutil.copy2(source, temporary)
+        for source, (_, changed) in files_of(folder).items():
+            name = source.relative_to(folder)
+            copy = self._path / "outputs" / name
+            kept.append((Path("outputs") / name, KINDS[name.suffix]))
+            if not copy.exists() or copy.stat().st_mtime_ns != changed:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(copy) as temporary:
+                    temporary.unlink(missing_ok=True)
+                    try:
+                        os.link(source, temporary)
+                    except OSError:
+                        shutil.copy2(source, temporary)
         return kept
 
     def _write_run(self, run: TrackedRun, files: Iterable[tuple[Path, str]]) -> None:

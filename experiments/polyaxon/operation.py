@@ -11,7 +11,7 @@ from ..config.declared import declared_params
 from ..config.files import Document
 from ..config.optuna import OPTUNA
 from ..config.schema import ExperimentFile
-from ..config.submission import Resources, Submit
+from ..config.submission import Submit
 from ..errors import Findings
 from .matrix import check_matrix
 from .metrics import AT, on_server
@@ -93,7 +93,9 @@ def _job(submit: Submit, experiment: ExperimentFile, document: Document) -> dict
         container["env"] = [{"name": name, "value": value} for name, value in submit.environment.items()]
     if submit.secrets:
         container["envFrom"] = [{"secretRef": {"name": name}} for name in submit.secrets]
-    if limits := _limits(submit.resources):
+    wanted = submit.resources
+    named = {"cpu": wanted.cpu, "memory": wanted.memory, "nvidia.com/gpu": wanted.gpu}
+    if limits := {name: value for name, value in named.items() if value is not None}:
         container["resources"] = {"requests": limits, "limits": limits}
     # In the container the file has another name, which must not become the experiment's.
     # Each job is one point of the matrix, which the server draws.
@@ -102,11 +104,6 @@ def _job(submit: Submit, experiment: ExperimentFile, document: Document) -> dict
     # Text like a template would be replaced. In block style such braces occur only in quoted text.
     content = content.replace("{{", r"\x7B\x7B").replace("{%", r"\x7B%")
     return {"kind": "job", "init": [{"file": {"filename": FILE, "content": content}}], "container": container}
-
-
-def _limits(resources: Resources) -> dict[str, str | int]:
-    named = {"cpu": resources.cpu, "memory": resources.memory, "nvidia.com/gpu": resources.gpu}
-    return {name: value for name, value in named.items() if value is not None}
 
 
 def _check_param(name: str, values: tuple[Any, ...], document: Document) -> None:

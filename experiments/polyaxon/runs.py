@@ -96,7 +96,6 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def _facts(data: Any, conditions: Sequence[Any]) -> dict[str, Any]:
-    """A run as plain data."""
     times = {key: getattr(data, f"{key}_at") for key in ("created", "started", "finished")}
     return {
         "name": data.name,

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ...hooks.progress import ProgressHook
 from ...serving.catalogue import parameters
 from ..config.files import Document
 from ..config.schema import AgentSection, Environment, ExperimentFile, attempt
-from ..config.sections import Named, Section, validate
+from ..config.sections import Named, Section, as_list, validate
 from ..config.trackers import Tracker
 from ..errors import Findings
 from ..tracking.journal import RunGroup
@@ -157,7 +157,7 @@ def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
         ("tracker", Tracker, ("tracker",)),
     )
     for kind, section, at in lists:
-        given = functools.reduce(item, at, raw)
+        given = as_list(functools.reduce(item, at, raw))
         for index, one in enumerate(given if isinstance(given, list) else ()):
             yield kind, section, (*at, index), one, ()
 
@@ -178,7 +178,7 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
                 with environment_of(part, 1, document):
                     pass
         case "agent" if part.model_fn in registry.BUILT_IN["model_fn"]:
-            _check_names(part.params, parameters.of(part.model_fn), document)
+            Findings(document.unknown(_PARAMS, part.params, parameters.of(part.model_fn))).raise_all()
         case "agent":
             model_fn = _find("model_fn", part.model_fn, ("agent", "model_fn"), document)
             _check_params(model_fn, part.params, document, sound)
@@ -252,12 +252,9 @@ def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
     signature = inspect.signature(factory).parameters.values()
     takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
-    findings, misspelt = Findings(), []
-    for name in named.kwargs:
-        if name not in takes and not takes_any:
-            error = document.error((*at, name), f"{named.kind} has no such argument", name=name, choices=takes)
-            findings.add(error)
-            misspelt.append(error.nearest)
+    given = () if takes_any else named.kwargs
+    unknown = document.unknown(at, given, takes, f"{named.kind} has no such argument")
+    findings, misspelt = Findings(unknown), [error.nearest for error in unknown]
     for name, parameter in takes.items():
         if parameter.default is inspect.Parameter.empty and name not in [*named.kwargs, *misspelt]:
             findings.add(document.error(at, f"{named.kind} requires the argument {name!r}"))
@@ -281,13 +278,5 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
             if sound:
                 attempt(kind, _PARAMS, params, document, known)
             else:
-                _check_names(params, known, document)
+                Findings(document.unknown(_PARAMS, params, known)).raise_all()
             return
-
-
-def _check_names(params: Mapping[str, Any], known: Collection[str], document: Document) -> None:
-    findings = Findings()
-    for name in params:
-        if name not in known:
-            findings.add(document.error((*_PARAMS, name), "unknown key", name=name, choices=known))
-    findings.raise_all()

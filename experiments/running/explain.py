@@ -18,7 +18,7 @@ from ...estimators.limits import Plan, UpdateSchedule
 from ...estimators.run_summary import RunSummary
 from ...run_dir.provenance import processors
 from ..config.schema import ExperimentFile
-from ..config.sections import Named, whole
+from ..config.sections import whole
 from ..config.seeds import listed, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
@@ -47,7 +47,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
             "id": experiment.environment.id,
             "num_envs": num_envs,
             "vectorization": experiment.environment.vectorization,
-            "wrappers": [_plain(wrapper) for wrapper in experiment.environment.wrappers],
+            "wrappers": [wrapper.model_dump() for wrapper in experiment.environment.wrappers],
             "observation_space": described(summary.observation_space),
             "action_space": described(summary.action_space),
         },
@@ -64,7 +64,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
         "train": None if train is None else {**limits, **_updates(train, memory, num_envs, summary.schedule)},
         "warnings": _warnings(experiment, memory),
         "evaluate": None if experiment.evaluate is None else experiment.evaluate.model_dump(),
-        "hooks": [_plain(hook) for hook in experiment.hooks],
+        "hooks": [hook.model_dump() for hook in experiment.hooks],
         "tracker": None if disabled_by() else _trackers(experiment),
         "folder": str(folder),
     }
@@ -73,6 +73,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
 def rows(found: Mapping[str, Any]) -> dict[str, str]:
     """An explanation as labels and texts, for a table."""
     environment, learn, train, parts = found["environment"], found["learn"], found["train"], found["model"]["parts"]
+    folder, evaluate = found["folder"], found["evaluate"]
     kind = "" if environment["vectorization"] == "sync" else f", {environment['vectorization']}"
     copies = kind if environment["num_envs"] == 1 else f", {environment['num_envs']} copies{kind}"
     lines = {
@@ -89,11 +90,13 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "cluster": _cluster_told(found["distributed"]),
         **({} if train is None else _training(train)),
         "warning": "\n".join(one["message"] for one in found["warnings"]),
-        "evaluation": _evaluate(found["evaluate"]),
+        "evaluation": ""
+        if evaluate is None
+        else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy, after training",
         "hooks": ", ".join(map(_short, found["hooks"])),
         "tracked": _tracked(found["tracker"]),
         "seeds": _seeds_told(found["seeds"]),
-        "run folder" if found["seeds"] is None else "run folders": _folders(found["folder"], found["seeds"]),
+        **({"run folder": folder} if found["seeds"] is None else {"run folders": f"{folder}/seed-*"}),
     }
     return {label: text for label, text in lines.items() if text}
 
@@ -209,8 +212,9 @@ def described(space: gymnasium.Space[Any]) -> str:
 
 def _training(train: Mapping[str, Any]) -> dict[str, str]:
     """The updates and the end of training, in words."""
+    first = train["first_update_at"]
     return {
-        "first update": _timestep(train["first_update_at"]),
+        "first update": "when the memory is full" if first is None else f"at timestep {first:,}",
         "updates": _updates_told(train),
         "ends after": ", or ".join(_limits(train)) or "no limit: a hook or Ctrl-C stops it",
     }
@@ -233,7 +237,6 @@ def _updates(train: Plan, memory: Memory, num_envs: int, schedule: UpdateSchedul
 
 
 def _trackers(experiment: ExperimentFile) -> list[dict[str, Any]]:
-    """Trackers that will be pushed to."""
     return [{"kind": one.kind, **one.settings} for one in choices(experiment) if one.settings is not None]
 
 
@@ -258,17 +261,9 @@ def _seeds_told(found: Mapping[str, Any] | None) -> str:
     return f"{seed_ranges(found['seeds'])}: {count} run{'s' if count > 1 else ''}, {found['jobs']} at the same time"
 
 
-def _folders(folder: str, found: Mapping[str, Any] | None) -> str:
-    return folder if found is None else f"{folder}/seed-*"
-
-
 def _up_to(timestep: int, num_envs: int) -> int:
     """The first timestep at or after this one: all copies take theirs together."""
     return -(-timestep // num_envs) * num_envs
-
-
-def _plain(named: Named) -> dict[str, Any]:
-    return {"kind": named.kind, **named.kwargs}
 
 
 def _short(named: Mapping[str, Any]) -> str:
@@ -293,10 +288,6 @@ def _bytes(count: int | None) -> str:
     return f"{count:,} bytes" if unit == 0 else f"{count:,} bytes ({size:.1f} {_UNITS[unit]})"
 
 
-def _timestep(at: int | None) -> str:
-    return "when the memory is full" if at is None else f"at timestep {at:,}"
-
-
 def _updates_told(train: Mapping[str, Any]) -> str:
     count, every = train["updates"], train["timesteps_per_update"]
     many = "" if count is None else f"{count:,}, "
@@ -309,11 +300,3 @@ def _limits(train: Mapping[str, Any]) -> Iterator[str]:
     for key, word in (("max_timesteps", "timesteps"), ("max_steps", "updates"), ("max_episodes", "episodes")):
         if train[key] is not None:
             yield f"{train[key]:,} {word}"
-
-
-def _evaluate(evaluate: Mapping[str, Any] | None) -> str:
-    return (
-        ""
-        if evaluate is None
-        else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy, after training"
-    )

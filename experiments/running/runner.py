@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,9 @@ def run(
         ValueError, RuntimeError, ArithmeticError, OSError: from ``Agent.train``.
     """
     with opened(experiment, document, member) as (parts, env):
-        with _only_writer(folder) if resume else contextlib.nullcontext():
+        there = resume and (folder / records.EXPERIMENT).is_file()  # prepare() refuses a missing run
+        refusal = f"Run folder {folder} cannot be resumed now"
+        with records.only_writer(folder, refusal) if there else contextlib.nullcontext():
             experiment = records.prepare(folder, experiment, resume=resume)
             add_start(folder, experiment.seed, command, Path(document.file), document.files[1:])
         history = HistoryHook()
@@ -137,16 +139,6 @@ def _holds_training(folder: Path) -> bool:
         return (CheckpointStore(folder).newest() or 0) > BEGINNING
     except CheckpointError:
         return True
-
-
-@contextlib.contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """Refuse to resume a run that another process trains, before anything is written."""
-    if not (folder / records.EXPERIMENT).is_file():
-        yield  # prepare() refuses a missing run
-        return
-    with records.only_writer(folder, f"Run folder {folder} cannot be resumed now"):
-        yield
 
 
 def _run(

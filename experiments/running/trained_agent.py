@@ -1,4 +1,4 @@
-"""The agent of a run folder: evaluated, watched, recorded and exported, in its experiment's environment.
+"""The agent of a run folder, and its episodes in its experiment's environment.
 
 All of it raises ``ExperimentError`` where the folder is not a run folder or has no checkpoint, and otherwise the errors
 of the methods of ``Agent``.
@@ -16,6 +16,7 @@ from typing import Any, Final
 from ...hooks.events import EpisodeStats, Session
 from ...run_dir.checkpoints import CheckpointStore
 from ...run_dir.history import GIVEN, REPEAT, Evaluation
+from ..config.modules import make_importable_for
 from ..config.schema import Evaluate, ExperimentFile
 from ..errors import ExperimentError, RunFolderError
 from . import folder as records
@@ -26,40 +27,24 @@ _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 """Environment variables, of which one is set where a window can be opened on Linux."""
 
 
-def trained(folder: Path) -> tuple[ExperimentFile, Any]:
-    """The experiment and the Agent of a run folder."""
-    from ...estimators.agent import Agent
+def trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFile, Any, str]:
+    """The experiment and the Agent of a run folder, whose modules become importable.
 
+    The last value is the policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+    """
     experiment = records.read_experiment(folder)
     if CheckpointStore(folder).newest() is None:
         message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
         raise RunFolderError(folder, message)
-    return experiment, Agent(None, model_dir=folder)
+    make_importable_for(folder)
+    from ...estimators.agent import Agent
+
+    return experiment, Agent(None, model_dir=folder), policy or evaluation_of(experiment).policy
 
 
-def _evaluation_of(experiment: ExperimentFile) -> Evaluate:
+def evaluation_of(experiment: ExperimentFile) -> Evaluate:
     """The evaluation that an experiment asks for, or the default."""
     return experiment.evaluate or Evaluate()
-
-
-def evaluate(
-    folder: Path, episodes: int | None = None, policy: str | None = None, explore: bool | None = None
-) -> dict[str, float]:
-    """Evaluate the agent in a run folder.
-
-    Args:
-        folder: the run folder.
-        episodes: how many; None for the experiment's number.
-        policy: ``"best"`` or ``"last"``; None for the experiment's.
-        explore: whether the behaviour policy acts; None for the experiment's.
-
-    Returns:
-        The results of ``Agent.evaluate``.
-    """
-    experiment, agent = trained(folder)
-    usual = _evaluation_of(experiment)
-    explore = usual.explore if explore is None else explore
-    return evaluated(agent, experiment, episodes or usual.episodes, policy or usual.policy, explore)
 
 
 def evaluated(
@@ -88,18 +73,18 @@ def evaluate_checkpoint(
         The results of ``Agent.evaluate``; the training's own evaluation of that policy, or None; and whether it was
         repeated. It is not where it used an environment that a Python program made.
     """
-    need_checkpoint(folder, checkpoint)
-    experiment, agent = trained(folder)
+    experiment, agent, _ = trained(folder)
+    _need_checkpoint(folder, checkpoint)
     recorded: Evaluation | None = agent.recorded_evaluation(checkpoint)
     if episodes is None and recorded is not None and recorded.environment != GIVEN:
         with contextlib.ExitStack() as closing:
             env: Any = recorded.environment or closing.enter_context(environment_of(experiment.environment, 1))
             return agent.evaluate(env, REPEAT, policy=checkpoint), recorded, True
-    number = episodes or _evaluation_of(experiment).episodes
-    return evaluated(agent, experiment, number, checkpoint, _evaluation_of(experiment).explore), recorded, False
+    usual = evaluation_of(experiment)
+    return evaluated(agent, experiment, episodes or usual.episodes, checkpoint, usual.explore), recorded, False
 
 
-def need_checkpoint(folder: Path, checkpoint: int | str) -> None:
+def _need_checkpoint(folder: Path, checkpoint: int | str) -> None:
     """``RunFolderError`` where a run folder has no checkpoint of this number, or no policy of this name."""
     if isinstance(checkpoint, str):
         if not (folder / f"{checkpoint}.safetensors").is_file():
@@ -108,58 +93,8 @@ def need_checkpoint(folder: Path, checkpoint: int | str) -> None:
         return
     there = CheckpointStore(folder).kept()
     if checkpoint not in there:
-        numbers = f"only {', '.join(map(str, there))}" if there else "none at all"
-        raise RunFolderError(folder, f"Run folder {folder} has no checkpoint {checkpoint}, {numbers}.")
-
-
-def export(folder: Path, directory: Path, policy: str | None = None, formats: Sequence[str] = ("litert",)) -> Path:
-    """Export the agent in a run folder.
-
-    Args:
-        folder: the run folder.
-        directory: the folder to write.
-        policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
-        formats: ``"litert"``, ``"onnx"``, or both.
-
-    Returns:
-        The directory.
-    """
-    experiment, agent = trained(folder)
-    exported: Path = agent.export(directory, policy=policy or _evaluation_of(experiment).policy, formats=formats)
-    return exported
-
-
-def record(
-    folder: Path,
-    file: Path,
-    *,
-    episodes: int | None = None,
-    timesteps: int | None = None,
-    epsilon: float = 0.0,
-    seed: int | None = None,
-    policy: str | None = None,
-) -> dict[str, float]:
-    """Write episodes of the agent in a run folder to a file, in one copy of its experiment's environment.
-
-    Args:
-        folder: the run folder.
-        file: the file to write.
-        episodes: how many; or ``timesteps``.
-        timesteps: how many in all.
-        epsilon: the probability of a random action.
-        seed: the seed of the episodes; None for the run's.
-        policy: ``"best"`` or ``"last"``; None for the experiment's.
-
-    Returns:
-        The results of ``Agent.record``.
-    """
-    experiment, agent = trained(folder)
-    policy = policy or _evaluation_of(experiment).policy
-    with environment_of(experiment.environment, 1) as env:
-        results: dict[str, float] = agent.record(
-            file, env, episodes, timesteps=timesteps, epsilon=epsilon, seed=seed, policy=policy
-        )
-    return results
+        numbers = ", ".join(map(str, there))
+        raise RunFolderError(folder, f"Run folder {folder} has no checkpoint {checkpoint}, only {numbers}.")
 
 
 def enjoy(
@@ -188,8 +123,7 @@ def enjoy(
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would be part of the output
     if videos is not None and not _has_display():
         os.environ["SDL_VIDEODRIVER"] = "dummy"  # else it prints that there is none
-    experiment, agent = trained(folder)
-    policy = policy or _evaluation_of(experiment).policy
+    experiment, agent, policy = trained(folder, policy)
     with contextlib.ExitStack() as closing:
         source = closing.enter_context(environment_of(experiment.environment, 1))
         env: Any

@@ -18,18 +18,17 @@ import dataclasses
 import functools
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from ...core.errors import message_of
 from ...run_dir.learning_curve import CURVE, caption
 from ...run_dir.learning_curves import CURVES, learning_curves
-from ..child_process import Message, Parent, send, started
+from ..child_process import Child, Message, Parent
 from ..config.schema import ExperimentFile, load
 from ..config.seeds import seed_ranges
 from ..console import say
@@ -57,8 +56,7 @@ class Companion:
 
     def __init__(self, runs: Runs, *, draws: bool) -> None:
         self._runs, self._draws = runs, draws
-        self._process: subprocess.Popen[bytes] | None = None
-        self._reader: threading.Thread | None = None
+        self._child: Child | None = None
         self._ended: set[int] = set()
         self.failed = False
         """Did a picture or a tracker fail?"""
@@ -96,37 +94,26 @@ class Companion:
 
     def wait(self) -> None:
         """Wait until everything is done."""
-        if self._process is None or self._reader is None:
-            return
-        with contextlib.suppress(OSError):
-            cast("IO[bytes]", self._process.stdin).close()
-        self._reader.join()
-        if code := self._process.wait():
+        if self._child is not None and (code := self._child.end()):
             self.failed = True
             what = "the process that draws pictures and keeps trackers up to date"
             say(f"warning: {what} ended with exit code {code}. axonrl sync {self._runs.folder} does the latter.")
 
     def _write(self, **values: Any) -> None:
-        if self._process is None:
-            arguments = [str(self._runs.folder.absolute()), self._runs.file, self._runs.noun]
-            variables = {**os.environ, "PYTHONWARNINGS": "ignore"}
-            self._process = started(main, arguments, stderr=subprocess.DEVNULL, env=variables)
-            self._reader = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
-            self._reader.start()
-        send(self._process, **values)  # its end is reported later
+        if self._child is None:
+            self._child = Child(main, [str(self._runs.folder.absolute()), self._runs.file, self._runs.noun], self._take)
+        self._child.tell(**values)  # its end is reported later
 
-    def _listen(self, output: IO[bytes]) -> None:
-        with output:
-            for value in map(json.loads, output):
-                message = Message(value["type"], value["text"])
-                if message.type == DRAWN:
-                    self.drawn = True
-                elif message.type == TROUBLE:
-                    self.failed = True
-                    about = f"all {self._runs.noun}s" if value["run"] is None else self._runs.label(value["run"])
-                    say(f"warning: {about}: {message.text}")
-                else:
-                    self.listener(value["run"], message)
+    def _take(self, values: Mapping[str, Any]) -> None:
+        message, run = Message(values["type"], values["text"]), values.get("run")
+        if message.type == DRAWN:
+            self.drawn = True
+        elif message.type == TROUBLE or run is None:
+            self.failed = True
+            about = f"all {self._runs.noun}s" if run is None else self._runs.label(run)
+            say(f"warning: {about}: {message.text}")
+        else:
+            self.listener(run, message)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -154,14 +141,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Followed:
-    """The runs, seen from the companion.
-
-    Args:
-        folder: the folder of all runs.
-        experiment: the experiment of all runs.
-        noun: with which the names of run folders begin.
-        tell: gets messages about a run.
-    """
+    """The runs, seen from the companion. Names of their folders begin with ``noun``; ``tell`` gets messages."""
 
     def __init__(
         self, folder: Path, experiment: ExperimentFile, noun: str, tell: Callable[[int | None, Message], None]

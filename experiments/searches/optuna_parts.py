@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from ...core.yaml_text import show
 from ..config.optuna import PRUNERS, SAMPLERS
+from ..errors import Findings
 from ..polyaxon import metrics
 from ..polyaxon.metrics import AT
 from .space import Space
@@ -91,10 +92,8 @@ def made(what: Literal["sampler", "pruner"], space: Space, number: int = 0) -> A
     room, names = (optuna.samplers, SAMPLERS) if what == "sampler" else (optuna.pruners, PRUNERS)
     made_by = getattr(room, names[given.kind])
     known = [name for name in inspect.signature(made_by).parameters if name != "seed"]
-    for name in given.kwargs:
-        if name not in known:
-            message = f"unknown argument of {names[given.kind]}; the seed is the matrix's: {', '.join(known)}"
-            raise space.document.error((*AT, what, name), message, name=name, choices=known)
+    message = f"unknown argument of {names[given.kind]}; the seed is the matrix's: {', '.join(known)}"
+    Findings(space.document.unknown((*AT, what), given.kwargs, known, message)).raise_all()
     # One sequence: its numbers are counted, and their seed is the same for all.
     own = {} if what == "pruner" else {"seed": space.salted(0 if given.kind == "qmc" else number)}
     with warnings.catch_warnings():

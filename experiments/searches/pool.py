@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
-import selectors
+import queue
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Final, cast
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from ...run_dir.provenance import processors
-from ..child_process import STOP, Message, send, started
+from ..child_process import STOP, Child, Message
 from . import worker
 from .companion import Companion
 from .display import RunsView
@@ -57,7 +57,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._early: dict[int, str] = {}
         """Trials that run and that a rule has stopped, with the reasons."""
-        self._selector = selectors.DefaultSelector()
+        self._messages: queue.SimpleQueue[tuple[_Worker, dict[str, Any]]] = queue.SimpleQueue()
         self.trained = 0.0
         """Seconds that runs of this start spent in training."""
         self.stopping = False
@@ -86,9 +86,8 @@ class Pool:
             if self.stopping and not self._signalled:
                 self._signalled = True
                 self._signal(signal.SIGTERM)
-            for key, _ in self._selector.select(TICK_SECS):
-                self._take(key.data)
-            for one in [one for one in self._workers if one.popen.poll() is not None]:
+            self._take_messages(TICK_SECS)
+            for one in [one for one in self._workers if one.process.poll() is not None]:
                 self._remove(one)
             self._judge()
             self._view.refresh()
@@ -101,16 +100,15 @@ class Pool:
                 time.sleep(0.05)
                 self._signal(signal.SIGTERM)
         for one in self._workers:
-            one.write(end=True)
+            one.tell(end=True)
         until = time.monotonic() + GRACE_SECS
         for one in self._workers:
-            one.wait(max(0.0, until - time.monotonic()))
-            if one.popen.poll() is None:
-                one.popen.kill()
-                one.popen.wait()
-            one.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.end(max(0.0, until - time.monotonic()), TICK_SECS)
+                continue
+            one.process.kill()
+            one.end(reading=TICK_SECS)
         self._workers.clear()
-        self._selector.close()
 
     def _ends(self) -> bool:
         return self.stopping or bool(self._runs.ended)
@@ -120,43 +118,43 @@ class Pool:
 
     def _give(self, number: int, programs: Sequence[str]) -> None:
         runs = self._runs
-        idle = next((one for one in self._workers if one.number is None and one.popen.poll() is None), None)
+        alive = (one for one in self._workers if one.process.poll() is None)
+        idle = next((one for one in alive if one.number is None), None)
         if idle is None:
-            idle = _Worker(runs, self._task, self._variables)
+            idle = _Worker(runs.folder / OUTPUT, self._task, self._variables, self._messages)
             self._workers.append(idle)
-            self._selector.register(idle.stdout, selectors.EVENT_READ, idle)
         idle.number = number
-        idle.write(run=number, point=runs.point(number), seed=runs.seed_of(number), programs=list(programs))
+        idle.tell(run=number, point=runs.point(number), seed=runs.seed_of(number), programs=list(programs))
         self.watch.began(number)
         self._view.started(number)
 
-    def _take(self, one: _Worker) -> None:
-        """Take the messages of a process."""
-        while data := one.read():
-            for value in one.values(data):
-                number = one.number
-                if number is None:
-                    continue
-                if "outcome" in value:
-                    one.number = None
-                    self._ended(number, Outcome(**value["outcome"]))
-                elif "warning" in value:
-                    self._view.warning(number, value["warning"])
-                elif "began" in value:
-                    self._companion.began(number)
-                else:
-                    self._view.status(number, value["line"], value["share"])
-        if data is not None:  # the end of its output; that of the process follows
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(one.stdout)
-            one.wait(TICK_SECS)
+    def _take_messages(self, seconds: float) -> None:
+        """Take what processes have told, or tell within a moment."""
+        with contextlib.suppress(queue.Empty):
+            self._take(*self._messages.get(timeout=seconds))
+            while True:
+                self._take(*self._messages.get_nowait())
+
+    def _take(self, one: _Worker, value: Mapping[str, Any]) -> None:
+        number = one.number
+        if number is None:
+            return
+        if "outcome" in value:
+            one.number = None
+            self._ended(number, Outcome(**value["outcome"]))
+        elif "began" in value:
+            self._companion.began(number)
+        elif "line" in value:
+            self._view.status(number, value["line"], value["share"])
+        else:
+            self._view.warning(number, value["text"])
 
     def _remove(self, one: _Worker) -> None:
-        self._take(one)
-        one.close()
+        code = one.end(reading=TICK_SECS)
+        self._take_messages(0.0)
         self._workers.remove(one)
         if one.number is not None:
-            self._ended(one.number, self._without_outcome(one.popen.returncode))
+            self._ended(one.number, self._without_outcome(code))
 
     def _without_outcome(self, code: int) -> Outcome:
         if code >= 0:
@@ -203,7 +201,7 @@ class Pool:
 
     def _ask_to_stop(self, number: int, reason: str) -> None:
         if (one := self._busy().get(number)) is not None:
-            one.write(stop=reason, run=number)  # with its number: its process may run the next one by then
+            one.tell(stop=reason, run=number)  # with its number: its process may run the next one by then
 
     def _take_message(self, number: int, message: Message) -> None:
         """Take a message of the companion, in its thread."""
@@ -215,7 +213,7 @@ class Pool:
     def _signal(self, number: int) -> None:
         for one in self._busy().values():
             with contextlib.suppress(ProcessLookupError):
-                one.popen.send_signal(number)
+                one.process.send_signal(number)
 
 
 def shared_machine(own: Mapping[str, str], jobs: int, *, tensorflow: bool) -> dict[str, str]:
@@ -236,41 +234,11 @@ def shared_machine(own: Mapping[str, str], jobs: int, *, tensorflow: bool) -> di
     return {**limits, **own, **ONE_THREAD}
 
 
-class _Worker:
+class _Worker(Child):
     """A worker, seen from the process that started it; ``number`` is its current run."""
 
-    def __init__(self, runs: Runs, task: str, variables: Mapping[str, str]) -> None:
+    def __init__(self, output: Path, task: str, variables: Mapping[str, str], messages: queue.SimpleQueue[Any]) -> None:
         self.number: int | None = None
-        self._rest = b""
-        with (runs.folder / OUTPUT / "workers.txt").open("ab") as file:
-            self.popen = started(worker.main, [task], stderr=file, env=dict(variables))
-        self.stdout = cast("IO[bytes]", self.popen.stdout)
-        os.set_blocking(self.stdout.fileno(), False)
-
-    def read(self) -> bytes | None:
-        """Read what is there: empty at the end, None if there is nothing now."""
-        try:
-            return os.read(self.stdout.fileno(), 1 << 16)
-        except BlockingIOError:
-            return None
-
-    def values(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Parse the whole lines of what was read."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return map(json.loads, lines)
-
-    def write(self, **values: Any) -> None:
-        """Write a line to it; that it has ended is no error."""
-        send(self.popen, **values)
-
-    def wait(self, seconds: float) -> None:
-        """Wait a moment for its end, which follows that of its output."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(seconds)
-
-    def close(self) -> None:
-        """Close the pipes."""
-        for stream in (self.popen.stdin, self.popen.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        with (output / "workers.txt").open("ab") as file:
+            options = {"stderr": file, "env": dict(variables)}
+            super().__init__(worker.main, [task], lambda values: messages.put((self, values)), **options)

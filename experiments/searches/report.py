@@ -210,8 +210,9 @@ def search_table(search: Search, metric: str, minimize: bool, front: Front | Non
     names = list(dict.fromkeys(name for point in search.points for name in point))
     rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
     params = [Column(name, [_shown(search.points[point].get(name)) for point in order], right=True) for name in names]
-    reached = [(point, search.metric(point)) for point in order]
-    shown = ["-" if value is None else f"{value:,.4g}{_part_of(search, point)}" for point, value in reached]
+    reached = [(search.metric(point), len(search.reached(point))) for point in order]
+    some = [f" (of {count} of {len(search.seeds)} seeds)" * (count < len(search.seeds)) for _, count in reached]
+    shown = ["-" if one[0] is None else f"{one[0]:,.4g}{part}" for one, part in zip(reached, some, strict=True)]
     results = [Column(metric, shown, right=True, whole=True)]
     if front is not None:
         for index, name in enumerate(front.names[1:], start=1):
@@ -255,12 +256,6 @@ def described(found: Mapping[str, Any]) -> dict[str, str]:
         "compares": "; ".join(f"{one['name']}, {one['optimization']}" for one in found["objectives"]),
         "trials": f"{found['trials']:,}{each}, {found['jobs']} at the same time",
     }
-
-
-def _part_of(search: Search, point: int) -> str:
-    """A remark if a mean is of some of its seeds only."""
-    count, seeds = len(search.reached(point)), len(search.seeds)
-    return "" if count == seeds else f" (of {count} of {seeds} seeds)"
 
 
 def _shown(value: Any) -> str:

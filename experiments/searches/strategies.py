@@ -98,7 +98,9 @@ def _hyperband(
     if last.bracket < begun:
         first = next(one for one in batches if (one.iteration, one.bracket) == (last.iteration, 0))
         number = config.get_num_runs_to_keep(num_runs=len(first.points), bracket_iteration=last.bracket)
-        kept = _best(space, last.points, metrics)[: max(1, number)]
+        sign = 1.0 if space.minimizes else -1.0
+        known = sorted((one for one in last.points if one in metrics), key=lambda one: sign * metrics[one])
+        kept = known[: max(1, number)]
         if kept:
             values = _resource(config, last.iteration, last.bracket + 1)
             promoted = [{**points[one], **values} for one in kept]
@@ -124,12 +126,6 @@ def _resource(config: Any, iteration: int, bracket: int) -> Point:
         amount = nearest
     name, kind = config.resource.name, str(getattr(config.resource.type, "value", config.resource.type or "int"))
     return {name: max(1, int(amount)) if kind.lower() == "int" else float(amount)}
-
-
-def _best(space: Space, points: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
-    """Points that have a metric, best first."""
-    sign = 1.0 if space.minimizes else -1.0
-    return sorted((one for one in points if one in metrics), key=lambda one: sign * metrics[one])
 
 
 def most_points(space: Space) -> int:

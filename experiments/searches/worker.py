@@ -6,7 +6,7 @@ compiled programs that may serve the run; ``{"stop": "why", "run": 3}``, which s
 as with SIGTERM.
 
 It writes lines of JSON to its standard output: ``{"line": ..., "share": ...}``, the status and the finished share of
-the run (null where that is unknown), ``{"began": true}``, ``{"warning": ...}``, and at the end of a run
+the run (null where that is unknown), ``{"began": true}``, ``{"type": "warning", "text": ...}``, and at the end of a run
 ``{"outcome": {...}}``. Everything else that is printed goes to the output of the run.
 """
 
@@ -36,7 +36,7 @@ from ...hooks.events import BeginFacts, EndFacts, Session
 from ...hooks.progress import ProgressHook
 from ...hooks.status import StatusHook
 from ...policies import compiled
-from ..child_process import Parent, StopOnRequest
+from ..child_process import WARNING, Parent, StopOnRequest, WarningRelay
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..errors import ExperimentError, RunFolderError
@@ -150,7 +150,6 @@ class Inbox:
 
 
 def _listen(inbox: Inbox) -> None:
-    """Read standard input, in a thread."""
     with open(0, "rb", buffering=0, closefd=False) as lines:
         inbox.take(lines)
 
@@ -260,20 +259,8 @@ def _parent() -> Parent:
     parent = Parent()
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
-    logging.getLogger("axonrl").addHandler(_Warnings(parent))
+    logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: parent.tell(type=WARNING, text=text)))
     return parent
-
-
-class _Warnings(logging.Handler):
-    """Tells warnings, which nobody would see in the log of a run."""
-
-    def __init__(self, parent: Parent) -> None:
-        super().__init__(logging.WARNING)
-        self._parent = parent
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Send the warning."""
-        self._parent.tell(warning=self.format(record))
 
 
 class _Progress(ProgressHook):
@@ -294,7 +281,3 @@ class _Progress(ProgressHook):
 
     def _show(self, session: Session, line: str) -> None:
         self._parent.tell(line=line, share=self._done(session))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ...core.errors import message_of, place_of
-from ..child_process import STOP, WAIT, WARNING, Message, Parent, Tell
+from ..child_process import STOP, WAIT, WARNING, Message, Parent, Tell, WarningRelay
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
 from .trackers import Choice, StopRequestedError, Tracker, Writer, make_trackers, make_writers
@@ -135,11 +135,11 @@ def follow(
     pushers = _pushers(chosen, run, tell)
     for pusher in pushers:
         pusher.start()
-    message_of = len(run.statuses)
+    told = len(run.statuses)
     while not ended.wait(LOCAL_SECS):
         files.update()
-        if len(run.statuses) > message_of:
-            message_of = len(run.statuses)
+        if len(run.statuses) > told:
+            told = len(run.statuses)
             for pusher in pushers:
                 pusher.wake()
     seconds = EXIT_SECS if seconds is None else seconds
@@ -155,13 +155,9 @@ def follow(
 
 
 def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell) -> None:
-    """Wait for pushers to end; longer, with a message, if one makes something that must not be left unfinished.
+    """Wait for pushers to end, until a deadline.
 
-    Args:
-        pushers: they have been told to end.
-        deadline: when they should have.
-        seconds: that they have once that is made.
-        tell: gets what is waited for.
+    If one makes something that must not be left unfinished, say so and wait longer: ``seconds`` from then on.
     """
     last = 0.0
     while (left := [pusher for pusher in pushers if pusher.is_alive()]) and (now := time.monotonic()) < deadline:
@@ -175,13 +171,7 @@ def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell
 
 
 class _Files:
-    """The files that trackers keep in the run folder.
-
-    Args:
-        run: what they hold.
-        writers: each writes its own.
-        tell: gets a warning when one begins to fail, and another when it works again.
-    """
+    """The files that trackers keep in the run folder. Warns when a writer begins to fail, and when it works again."""
 
     def __init__(self, run: TrackedRun, writers: Sequence[Writer], tell: Tell) -> None:
         self._run, self._writers, self._tell = run, writers, tell
@@ -298,25 +288,10 @@ def main(arguments: Sequence[str]) -> None:
     def tell(message: Message) -> None:
         parent.tell(**message._asdict())
 
-    logging.getLogger("axonrl").addHandler(_Relay(tell))
+    logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: tell(Message(WARNING, text))))
     with FileLock(str(folder / LOCK)):  # the follower of a run that was just killed may still be busy
         follow(folder, chosen, ended, tell, seconds)
     os._exit(0)  # without waiting for the thread of a tracker that hangs
-
-
-class _Relay(logging.Handler):
-    """Tells what is logged: nobody reads the standard error of this process.
-
-    Args:
-        tell: gets the warnings.
-    """
-
-    def __init__(self, tell: Tell) -> None:
-        super().__init__(logging.WARNING)
-        self._tell = tell
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._tell(Message(WARNING, self.format(record)))
 
 
 def _wait_for_end(ended: threading.Event) -> None:

@@ -7,14 +7,14 @@ import datetime
 import json
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 from ...hooks.events import BeginFacts, EpisodeStats, EvaluationFacts, Timings
 from ...run_dir.files import replacing, write_file
-from ...run_dir.history import Evaluation, read_episodes, read_evaluations
+from ...run_dir.history import read_episodes, read_evaluations
 from ...run_dir.starts import read_starts
 from ..config.schema import ExperimentFile
 from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
@@ -40,13 +40,7 @@ class _Entries:
 
 def is_from_history(folder: Path) -> bool:
     """Is there no journal yet, or one that was made from the history?"""
-    try:
-        with (folder / JOURNAL).open("rb") as file:
-            return _MADE in json.loads(file.readline())
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError, TypeError):
-        return False
+    return not (folder / JOURNAL).exists() or _MADE in _first_entry(folder)
 
 
 def write_journal(folder: Path, experiment: ExperimentFile) -> None:
@@ -64,7 +58,8 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
     entries = _Entries(0.0)
     with contextlib.suppress(KeyError, TypeError, ValueError):
         entries.time = datetime.datetime.fromisoformat(started["started"]).timestamp()
-    run = {"uuid": _uuid_of(folder), "name": experiment.name, "description": experiment.description}
+    known = _first_entry(folder).get("run", {}).get("uuid") or uuid.uuid4().hex
+    run = {"uuid": str(known), "name": experiment.name, "description": experiment.description}
     entries.write(run={**run, "inputs": inputs(experiment)}, **{_MADE: True})
     entries.status(CREATED)
     hook = JournalHook(entries, 1)
@@ -77,10 +72,9 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         )
         share = row.seconds / experiment.environment.num_envs  # their episodes run side by side
         events.append((row.global_timestep, share, hook.after_episode, stats))
-    events += [
-        (row.position, 0.0, hook.after_evaluation, EvaluationFacts(_results(row), ()))
-        for row in read_evaluations(folder)
-    ]
+    for evaluation in read_evaluations(folder):
+        known = {name: value for name, value in evaluation.results.items() if value is not None}
+        events.append((evaluation.position, 0.0, hook.after_evaluation, EvaluationFacts(known, ())))
     for timestep, seconds, tell, facts in sorted(events, key=lambda event: event[0]):
         session.global_timestep = session.position = timestep
         session.global_episode = getattr(facts, "episode", session.global_episode)
@@ -91,14 +85,11 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         write_file(temporary, entries.lines)
 
 
-def _results(row: Evaluation) -> dict[str, float]:
-    return {name: value for name, value in row.results.items() if value is not None}
-
-
-def _uuid_of(folder: Path) -> str:
-    """The identity in the existing journal, or a new one."""
+def _first_entry(folder: Path) -> Mapping[str, Any]:
+    """The first entry of the journal; empty where there is none."""
     try:
         with (folder / JOURNAL).open("rb") as file:
-            return str(json.loads(file.readline())["run"]["uuid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return uuid.uuid4().hex
+            entry = json.loads(file.readline())
+    except (OSError, ValueError):
+        return {}
+    return entry if isinstance(entry, dict) else {}

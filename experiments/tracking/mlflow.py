@@ -16,14 +16,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ..errors import TrackerError
 from . import mlflow_stores
 from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, Status, TrackedRun
-from .trackers import FILES, TrackerKind
+from .trackers import TrackerKind, Unsent
 
 UUID_TAG, MESSAGE_TAG, DESCRIPTION_TAG = "axonrl.uuid", "axonrl.message", "mlflow.note.content"
 GROUP_TAG: Final = "axonrl.group"
@@ -87,9 +86,7 @@ class MLflowTracker(TrackerKind):
         self._uri, self._experiment = uri, experiment
         self._client: Any = None
         self._remote: _Remote | None = None
-        self._files: dict[Path, tuple[int, int]] = {}
-        """The files that were sent, with size and time of change."""
-        self._lines = 0
+        self._unsent = Unsent()
 
     def push(self, run: TrackedRun) -> None:
         """Bring MLflow up to date with the run.
@@ -185,26 +182,16 @@ class MLflowTracker(TrackerKind):
 
     def _push_files(self, remote: _Remote, run: TrackedRun) -> None:
         """The changed files of the run folder, and the log."""
-        for source in (path for pattern in FILES for path in sorted(run.folder.glob(pattern))):
-            stat = source.stat()
-            state = (stat.st_size, stat.st_mtime_ns)
-            if self._files.get(source) != state:
-                folder = source.relative_to(run.folder).parent.as_posix()
-                self._client.log_artifact(remote.id, str(source), None if folder == "." else folder)
-                self._files[source] = state
-        lines = run.lines[:]
-        if len(lines) > self._lines:
+        for source in self._unsent.files(run.folder):
+            folder = source.relative_to(run.folder).parent.as_posix()
+            self._client.log_artifact(remote.id, str(source), None if folder == "." else folder)
+        for lines in self._unsent.log(run):
             text = "".join(f"{_utc(line.time)} {line.text}\n" for line in lines)
             self._client.log_text(remote.id, text, LOG)
-            self._lines = len(lines)
 
 
 class _Remote:
-    """A run as MLflow has it, as far as known.
-
-    Args:
-        found: MLflow's ``Run``.
-    """
+    """A run as MLflow has it, as far as known; made of MLflow's ``Run``."""
 
     def __init__(self, found: Any) -> None:
         self.id = str(found.info.run_id)
@@ -222,11 +209,7 @@ class _Remote:
 
 @dataclasses.dataclass
 class _Held:
-    """Values of a metric in MLflow that have not been compared with the run's points yet.
-
-    Args:
-        steps: how many values it holds at each step.
-    """
+    """Values of a metric in MLflow that have not been compared with the run's points yet: their number at each step."""
 
     steps: Counter[int]
     last: tuple[int, int] = (-1, -1)

@@ -65,7 +65,10 @@ def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
                 if not is_empty(path):
                     raise
             _log.warning("%s was left half made, without runs: it is made anew, and kept as %s", path, _kept(path))
-        _make(path, connect)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            made = Path(folder) / "store.db"
+            connect(f"sqlite:///{made.as_posix()}")
+            _copy(made, path)
     return connect(uri)
 
 
@@ -81,15 +84,7 @@ def _only_maker(path: Path) -> Iterator[None]:
                 lock.unlink()
 
 
-def _make(path: Path, connect: Callable[[str], Any]) -> None:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        made = Path(folder) / "store.db"
-        connect(f"sqlite:///{made.as_posix()}")
-        _copy(made, path)
-
-
 def _kept(path: Path) -> Path:
-    """A copy of a store, beside it."""
     copy, number = path.with_name(path.name + INCOMPLETE), 1
     while copy.exists():
         number += 1

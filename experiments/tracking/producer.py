@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from ...core.errors import message_of
 from ...core.protocols import RunConfig
 from ...core.yaml_text import flat
 from ...hooks import Hook
-from ..child_process import STOP, WAIT, StopOnRequest, parse, started
+from ..child_process import STOP, WAIT, Child, StopOnRequest
 from ..config.schema import ExperimentFile
 from .follower import EXIT_SECS, PREPARE_SECS, main
 from .journal import (
@@ -140,62 +139,47 @@ def _before(folder: Path) -> TrackedRun:
 class _Follower:
     """The process that follows the journal, seen from the one that trains.
 
-    Args:
-        folder: the run folder.
-        chosen: the trackers.
-        stop: called, from another thread, with the reason, when a tracker asks to stop the run.
+    ``stop`` is called in another thread, with the reason, when a tracker asks to stop the run.
     """
 
     def __init__(self, folder: Path, chosen: Sequence[Choice], stop: Callable[[str], None]) -> None:
         self._folder, self._stop = folder, stop
-        arguments = [str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)]
-        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-        self._process: subprocess.Popen[bytes] | None = None
         self._late = threading.Event()
+        self._child: Child | None = None
         try:
-            self._process = started(main, arguments, stderr=subprocess.DEVNULL, env=environment)
+            self._child = Child(main, [str(folder.absolute()), str(EXIT_SECS), json.dumps(chosen)], self._take)
         except OSError as error:
             self._complain(f"its process could not be started: {error}")
-            return
-        self._reader = threading.Thread(target=self._listen, args=(self._process, self._process.stdout), daemon=True)
-        self._reader.start()
 
     def finish(self) -> None:
         """Tell it that the run has ended, and wait briefly: on a busy machine it finishes by itself."""
-        process = self._process
-        if process is None or process.stdin is None:
+        if self._child is None:
             return
+        self._child.tell(ended=True)  # closing is not enough: a child of this process may hold it open, too
         try:
-            with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-                stdin.write(b"the end\n")  # closing it is not enough: a child of this process may hold it open, too
-            code = self._wait(process)
+            code = self._end(self._child)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what was sent was sent
             self._complain("it has not finished yet")
             return
-        self._reader.join(MARGIN_SECS)  # a child of the process may hold its output open for longer
         if code:
             self._complain(f"its process ended with exit code {code}")
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+    def _end(self, child: Child) -> int:
         """Wait for its exit code; ``TimeoutExpired`` if it is late without having said so."""
         try:
-            return process.wait(EXIT_SECS + MARGIN_SECS)
+            return child.end(EXIT_SECS + MARGIN_SECS, MARGIN_SECS)
         except subprocess.TimeoutExpired:
             if not self._late.is_set():
                 raise
-        return process.wait(PREPARE_SECS + EXIT_SECS)
+        return child.end(PREPARE_SECS + EXIT_SECS, MARGIN_SECS)
 
-    def _listen(self, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
-        with output:
-            for line in (line.decode(errors="replace").strip() for line in output):
-                message = parse(line)
-                if message.type == STOP:
-                    self._stop(message.text)
-                else:
-                    if message.type == WAIT:
-                        self._late.set()
-                    _log.warning("%s", message.text)
-        process.wait()  # so that it does not stay a zombie where finish() gave up
+    def _take(self, values: Mapping[str, Any]) -> None:
+        if values["type"] == STOP:
+            self._stop(values["text"])
+            return
+        if values["type"] == WAIT:
+            self._late.set()
+        _log.warning("%s", values["text"])
 
     def _complain(self, why: str) -> None:
         _log.warning("Tracking is behind: %s. axonrl sync %s sends the rest.", why, self._folder)

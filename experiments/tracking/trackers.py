@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from ...core import registry
 from ..config.schema import ExperimentFile
 from ..config.sections import Section
 from ..config.trackers import DEFAULT_TRACKER
-from .journal import TrackedRun
+from .journal import Line, TrackedRun
 
-FILES: Final = ("experiment.yml", "record.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
+_FILES: Final = ("experiment.yml", "record.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
 """The files of a run folder that trackers show, as patterns."""
+
+
+def files_of(folder: Path) -> dict[Path, tuple[int, int]]:
+    """The files of a run folder that trackers show, each with its size and the time of its last change."""
+    stats = {path: path.stat() for pattern in _FILES for path in sorted(folder.glob(pattern))}
+    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+
+
+class Unsent:
+    """The files and the log of a run, as far as a tracker has not been sent them; what is taken counts as sent."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, tuple[int, int]] = {}
+        self._lines = 0
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """Files that are new or have changed."""
+        for path, state in files_of(folder).items():
+            if self._files.get(path) != state:
+                yield path
+                self._files[path] = state
+
+    def log(self, run: TrackedRun) -> Iterator[list[Line]]:
+        """The whole log, if it has grown."""
+        lines = run.lines[:]
+        if len(lines) > self._lines:
+            yield lines
+            self._lines = len(lines)
 
 
 class Tracker(Protocol):

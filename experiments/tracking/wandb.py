@@ -19,7 +19,7 @@ from ...core.checks import choice
 from ...run_dir.learning_curve import CURVE
 from ..errors import TrackerError
 from .journal import ENDED, FAILED, STOPPED, SUCCEEDED, Point, TrackedRun
-from .trackers import FILES, TrackerKind
+from .trackers import TrackerKind, Unsent, files_of
 
 FOLDER: Final = "wandb"
 """W&B's folder in the run folder."""
@@ -86,7 +86,7 @@ class WandbTracker(TrackerKind):
         Raises:
             WandbError: pushing failed.
         """
-        state = run.starts, len(run.statuses), _files_of(run.folder)
+        state = run.starts, len(run.statuses), files_of(run.folder)
         if state == self._ended:
             return
         try:
@@ -144,20 +144,14 @@ class WandbTracker(TrackerKind):
 
 
 class _Open:
-    """A run that W&B takes data of.
-
-    Args:
-        run: W&B's.
-        tracked: the run, as far as it is known.
-    """
+    """A run that W&B takes data of: W&B's, and ours."""
 
     def __init__(self, run: Any, tracked: TrackedRun) -> None:
         self.run = run
         self._points = tracked.points
         self._at = int(run.starting_step)
         """The number of points that W&B has."""
-        self._files: dict[Path, tuple[int, int]] = {}
-        self._lines = 0
+        self._unsent = Unsent()
         self._summary: dict[str, Any] = {}
 
     def is_void(self, tracked: TrackedRun) -> bool:
@@ -173,31 +167,20 @@ class _Open:
         if summary != self._summary:
             self.run.summary.update(summary)
             self._summary = summary
-        self._push_files(tracked)
-        lines = tracked.lines[:]
-        if len(lines) > self._lines:
+        for source in self._unsent.files(tracked.folder):
+            self._push_file(source, tracked.folder)
+        for lines in self._unsent.log(tracked):
             log = Path(self.run.dir, LOG)
             log.write_text("".join(f"{line.text}\n" for line in lines), encoding="utf-8")
             self.run.save(str(log), base_path=self.run.dir, policy="now")
-            self._lines = len(lines)
 
-    def _push_files(self, tracked: TrackedRun) -> None:
+    def _push_file(self, source: Path, folder: Path) -> None:
         import wandb
 
-        for source, state in _files_of(tracked.folder).items():
-            if self._files.get(source) == state:
-                continue
-            if source.name == CURVE:
-                self.run.summary[Path(CURVE).stem] = wandb.Image(str(source))
-            else:
-                self.run.save(str(source), base_path=str(tracked.folder), policy="now")
-            self._files[source] = state
-
-
-def _files_of(folder: Path) -> dict[Path, tuple[int, int]]:
-    """The run's files to upload, each with its size and the time of its last change."""
-    stats = {path: path.stat() for pattern in FILES for path in sorted(folder.glob(pattern))}
-    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+        if source.name == CURVE:
+            self.run.summary[Path(CURVE).stem] = wandb.Image(str(source))
+        else:
+            self.run.save(str(source), base_path=str(folder), policy="now")
 
 
 def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, float]]]:
@@ -213,7 +196,6 @@ def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, flo
 
 
 def _explained(error: Exception) -> str:
-    """Explain an error in one line."""
     if isinstance(error, ModuleNotFoundError):
         return f"Weights & Biases needs the module {error.name!r}, not installed here: pip install 'axonrl[wandb]'"
     address, text = os.environ.get("WANDB_BASE_URL", "wandb.ai"), " ".join(str(error).split())

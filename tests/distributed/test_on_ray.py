@@ -202,9 +202,9 @@ def test_actors_come_and_go(cluster: Path, seen: list[Any], tmp_path: Path) -> N
 
     def one_left() -> bool:
         planner, backend = seen
-        if len(planner.actors) == 3 and planner.actors[2].answered > 2 and planner.rules.actors == 3:
+        if len(planner.actors) == 3 and planner.actors[2].answered > 2 and planner.wanted == 3:
             settings.resize(1)
-        return planner.rules.actors == 1 and len(backend._actors) == 1 and planner.actors[0].answered > 20
+        return planner.wanted == 1 and len(backend._actors) == 1 and planner.actors[0].answered > 20
 
     agent = rollouts(tmp_path)
     agent.train("CartPole-v1", cluster=settings, hooks=Once(three, one_left), max_timesteps=10**6)

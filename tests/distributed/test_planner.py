@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from axonrl.distributed.planner import DAMAGED, DIED, FAILED, RAISED, READY, SILENT, Death, Planner, Rules, Window
+from axonrl.distributed import Cluster
+from axonrl.distributed.planner import DAMAGED, DIED, FAILED, RAISED, READY, SILENT, Death, Planner, Window
 from axonrl.distributed.unrolls import UnrollId
 
 
-def ready(rules: Rules, now: float = 0.0) -> Planner:
-    planner = Planner(rules, now)
+def ready(cluster: Cluster, now: float = 0.0) -> Planner:
+    planner = Planner(cluster, now)
     for actor in planner.to_start(now):
         assert planner.started(actor.index, actor.incarnation, now)
     return planner
@@ -33,7 +34,7 @@ def test_the_window_grows_while_the_learner_lacks_a_batch_and_shrinks_while_too_
 
 
 def test_requests_go_to_those_with_the_fewest_in_flight() -> None:
-    planner = ready(Rules(actors=2, in_flight=2))
+    planner = ready(Cluster(actors=2, in_flight=2))
     first = planner.requests(3, 0.0)
     assert first == [UnrollId(0, 0, 0), UnrollId(1, 0, 0), UnrollId(0, 0, 1)]
     assert planner.answered(UnrollId(0, 0, 0), 1.0)
@@ -43,7 +44,7 @@ def test_requests_go_to_those_with_the_fewest_in_flight() -> None:
 
 
 def test_an_actor_comes_back_later_and_later_until_it_works_again() -> None:
-    planner = ready(Rules(actors=1, restart_delay_s=1.0, longest_delay_s=4.0))
+    planner = ready(Cluster(actors=1, restart_delay_s=15.0))
     waits, now = [], 0.0
     for incarnation in range(5):
         planner.ended(0, incarnation, Death(DIED, "killed", now))
@@ -53,15 +54,15 @@ def test_an_actor_comes_back_later_and_later_until_it_works_again() -> None:
         (actor,) = planner.to_start(now)
         assert actor.incarnation == incarnation + 1
         planner.started(0, actor.incarnation, now)
-    assert waits == [1, 2, 4, 4, 4]
+    assert waits == [15, 30, 60, 60, 60]
     (unroll,) = planner.requests(1, now)
     planner.answered(unroll, now)
     planner.ended(0, 5, Death(DIED, "killed", now))
-    assert planner.actors[0].start_at - now == 1
+    assert planner.actors[0].start_at - now == 15
 
 
 def test_what_comes_of_an_incarnation_that_was_given_up_is_ignored() -> None:
-    planner = Planner(Rules(actors=1), 0.0)
+    planner = Planner(Cluster(actors=1), 0.0)
     planner.to_start(0.0)
     assert planner.ended(0, 0, Death(SILENT, "late", 61.0))
     assert not planner.started(0, 0, 61.5)
@@ -71,7 +72,7 @@ def test_what_comes_of_an_incarnation_that_was_given_up_is_ignored() -> None:
 
 @pytest.mark.parametrize("kind", [RAISED, DAMAGED])
 def test_three_in_a_row_are_too_many(kind: str) -> None:
-    planner = ready(Rules(actors=2))
+    planner = ready(Cluster(actors=2))
     for n, fine in enumerate((False, False, True, False, False, False)):
         now = float(100 * n)
         for actor in planner.to_start(now):
@@ -86,7 +87,7 @@ def test_three_in_a_row_are_too_many(kind: str) -> None:
 
 
 def test_an_error_that_all_have_before_any_unroll_ends_the_run() -> None:
-    planner = ready(Rules(actors=2))
+    planner = ready(Cluster(actors=2))
     planner.ended(0, 0, Death(RAISED, "CartPole-v1.step raised ValueError: no", 1.0))
     assert planner.hopeless(1.0) is None
     planner.ended(1, 0, Death(RAISED, "CartPole-v1.step raised ValueError: no", 1.0))
@@ -94,7 +95,7 @@ def test_an_error_that_all_have_before_any_unroll_ends_the_run() -> None:
 
 
 def test_a_silent_actor_is_overdue_by_its_own_measure() -> None:
-    planner = ready(Rules(actors=1, in_flight=2, unroll_timeout_s=10.0))
+    planner = ready(Cluster(actors=1, in_flight=2, unroll_timeout_s=10.0))
     now = 0.0
     for _ in range(3):  # each takes 4 s
         asked = planner.requests(2, now)
@@ -107,7 +108,7 @@ def test_a_silent_actor_is_overdue_by_its_own_measure() -> None:
 
 def test_an_actor_that_was_given_up_has_twice_the_time_until_it_answers() -> None:
     """Else none would ever start on a machine where starting takes a minute."""
-    planner, now = Planner(Rules(actors=1, restart_delay_s=1.0), 0.0), 0.0
+    planner, now = Planner(Cluster(actors=1, restart_delay_s=1.0), 0.0), 0.0
     for seconds in (60.0, 120.0, 240.0):
         (actor,) = planner.to_start(now)
         assert planner.overdue(now + seconds) == []
@@ -118,7 +119,7 @@ def test_an_actor_that_was_given_up_has_twice_the_time_until_it_answers() -> Non
 
 
 def test_a_stall_and_too_few_actors_say_who_waits() -> None:
-    planner = ready(Rules(actors=2, min_actors=2, max_restarts=0, stall_timeout_s=30.0))
+    planner = ready(Cluster(actors=2, min_actors=2, max_restarts=0, stall_timeout_s=30.0))
     planner.requests(1, 5.0)
     assert planner.hopeless(30.0) is None
     why = planner.hopeless(31.0)
@@ -137,8 +138,8 @@ def test_a_stall_and_too_few_actors_say_who_waits() -> None:
 def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
     """Answers in any order, deaths, silence: never too many in flight, nothing twice, and what was asked adds up."""
     rng = np.random.default_rng(seed)
-    rules = Rules(actors=3, in_flight=2, max_restarts=10_000, unroll_timeout_s=20.0)
-    planner, now, asked, used = Planner(rules, 0.0), 0.0, 0, set()
+    cluster = Cluster(actors=3, in_flight=2, max_restarts=10_000, unroll_timeout_s=20.0)
+    planner, now, asked, used = Planner(cluster, 0.0), 0.0, 0, set()
     flying: list[UnrollId] = []
     for _ in range(2_000):
         now += float(rng.exponential(0.5))
@@ -156,7 +157,7 @@ def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
         asked += len(new)
         flying += new
         assert all(len(actor.asked) <= 2 for actor in planner.actors)
-        assert all(one.actor < planner.rules.actors for one in new)
+        assert all(one.actor < planner.wanted for one in new)
         if flying and rng.random() < 0.7:
             one = flying.pop(int(rng.integers(len(flying)))) if rng.random() < 0.8 else flying[0]
             if planner.answered(one, now):
@@ -176,7 +177,7 @@ def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
 
 def test_an_actor_that_comes_back_in_a_later_session_begins_with_a_new_incarnation() -> None:
     """Else it would draw what it has drawn before: three actors, then two, and three again."""
-    planner = Planner(Rules(actors=2), 0.0, (0, 4, 1))
+    planner = Planner(Cluster(actors=2), 0.0, (0, 4, 1))
     assert [actor.incarnation for actor in planner.to_start(0.0)] == [1, 5]
     assert planner.incarnations() == [1, 5, 1]
     planner.resize(3, 0.0)

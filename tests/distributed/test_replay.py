@@ -159,9 +159,9 @@ def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypa
         two.put(message, rows)
         number += 1
     assert {300: number > 10, 5_000: 1 < number < 10}[most]
-    assert two.load() == one._shard.stored()
+    assert two.load_received() == one.stored()
     for _ in range(3):
-        [first], [second] = one.sample(1), two.sample(1)
+        first, second = one.sample(), two.sample()
         np.testing.assert_array_equal(first.tickets, second.tickets)
         for key, value in first.batch.items():
             np.testing.assert_array_equal(value, second.batch[key])

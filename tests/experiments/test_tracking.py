@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from axonrl.core.yaml_text import to_yaml
+from axonrl.experiments import child_process
 from axonrl.experiments.child_process import Message
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.polyaxon.offline import OfflineRun, run_path
@@ -363,7 +364,7 @@ def test_a_process_that_says_that_it_will_be_late_is_waited_for(
         return real(process, 120)
 
     monkeypatch.setattr(subprocess.Popen, "wait", late)
-    monkeypatch.setattr(producer, "parse", lambda line: Message("wait", json.loads(line)["text"]))
+    monkeypatch.setattr(child_process, "parse", lambda line: {"type": "wait", "text": json.loads(line)["text"]})
     (folder / "experiment.yml").write_text(f"{EXPERIMENT}tracker: 'nowhere:Tracker'\n")  # of which there is much to say
     with tracked(folder, load(folder / "experiment.yml")[0]):
         pass
