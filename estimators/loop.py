@@ -86,15 +86,17 @@ class Loop:
             stepper.behaviour.begin(~mask)  # after a reset, episodes begin with the current observations
         if listeners := self._monitor.listeners(began, acted, stepped):
             outcome = lanes.outcome(step)
-            self._monitor.tell(listeners, observation, action, outcome, step.observation)
+            self._monitor.tell(listeners, observation, action, outcome, step.observation, mask)
         if self._stepper.pending_updates:
             self._monitor.learn()
         return self._finish_episodes(step) if lanes.ended(step) else ()
 
     def _begin_episodes(self) -> None:
         state, episodes = self._state, self._state.episodes
-        mask = ~episodes.running
-        self._all_running = True
+        mask, waiting = ~episodes.running, self._env.waiting
+        if waiting is not None:
+            mask &= ~waiting
+        self._all_running = waiting is None
         if not mask.any():
             return
         began = time.perf_counter()
@@ -103,6 +105,9 @@ class Loop:
             state.observation = self._env.reset(mask, seeds)
         except FAILURES as error:
             raise self._monitor.located(error) from error
+        if (waiting := self._env.waiting) is not None:
+            episodes.postpone(mask & waiting)
+            mask, self._all_running = mask & ~waiting, False
         self._lanes.begin()
         self._stepper.behaviour.begin(mask)
         self._monitor.timings.environment += time.perf_counter() - began

@@ -75,9 +75,10 @@ class Monitor:
         action: ArrayTree,
         outcome: tuple[Array, Array, Array],
         following: ArrayTree,
+        acted: Array | None = None,
     ) -> None:
         """Report a timestep; ``outcome`` is reward, terminated and truncated, all [N, ...]."""
-        facts = TimestepFacts(observation, action, *outcome, following)
+        facts = TimestepFacts(observation, action, *outcome, following, acted)
         for call in listeners:
             call(self._session, facts)
 

@@ -54,8 +54,9 @@ class Environment(Section):
     """An id of Gymnasium, MinAtar or the Arcade Learning Environment; of your own class, ``package.module:Class``."""
     num_envs: Count = 1
     """Number of parallel copies."""
-    vectorization: Literal["sync", "native", "envpool"] = "sync"
-    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, by threads of EnvPool."""
+    vectorization: Literal["sync", "native", "envpool", "pettingzoo"] = "sync"
+    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, by threads of EnvPool;
+    pettingzoo, worlds with several agents: ``pettingzoo: package.module:parallel_env`` is short for it and the id."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
     wrappers: list[Named] = Field(default_factory=list)
@@ -235,6 +236,9 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
     if experiment.distributed is not None and experiment.environment.num_envs > 1:
         message = f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
         raise document.error(("environment", "num_envs"), message)
+    if experiment.distributed is not None and experiment.environment.vectorization == "pettingzoo":
+        message = "several agents train in one process: leave out the section 'distributed'"
+        raise document.error(("environment", "pettingzoo"), message)
     if "seed" in sets and isinstance(experiment.seeds, list):
         listed = seed_ranges(experiment.seeds)
         message = f"is where a number of seeds begins, and these are listed: {listed}; leave it out"
@@ -251,8 +255,13 @@ def _expand(raw: dict[str, Any]) -> None:
     if isinstance(hooks, list):
         hooks = raw["hooks"] = _by_kind(hooks)
     environment = raw.get("environment")
-    if isinstance(environment, dict) and isinstance(environment.get("wrappers"), list):
-        raw["environment"] = {**environment, "wrappers": _by_kind(environment["wrappers"])}
+    if isinstance(environment, dict):
+        if "pettingzoo" in environment and not {"id", "vectorization"} & environment.keys():
+            environment = {**environment, "vectorization": "pettingzoo"}
+            environment["id"] = environment.pop("pettingzoo")
+        if isinstance(environment.get("wrappers"), list):
+            environment = {**environment, "wrappers": _by_kind(environment["wrappers"])}
+        raw["environment"] = environment
     if isinstance(agent, dict):
         short = {key: {name: agent[key]} for key, name in _SHORT.items() if isinstance(agent.get(key), str)}
         raw["agent"] = {**agent, **short}
