@@ -142,7 +142,7 @@ class BatchedEnvironment(abc.ABC):
 
     @property
     def waiting(self) -> Array | None:
-        """Lanes without an agent in a world that goes on, bool [N]; None if there are none. No episode can begin there."""
+        """Lanes without an agent in a world that goes on, bool [N]; None if there are none. No episode begins there."""
         return None
 
     def state_dict(self) -> State | None:

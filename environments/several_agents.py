@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Dict
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from ..core.checks import count
 from ..core.errors import ArgumentError
@@ -86,6 +91,59 @@ def worlds_like(env: Any, number: int, **kwargs: Any) -> WorldsVectorEnv | Wrapp
     return _wrapped(
         WorldsVectorEnv(functions, inside.limit, inside.given), env.given if isinstance(env, WrappedVector) else ()
     )
+
+
+class JointEnv(gymnasium.Env[Any, Any]):
+    """A world as one environment, for checks: observations and actions of all agents, and the sum of their rewards.
+
+    An agent that is not there keeps its last observation.
+
+    Args:
+        env: made by :func:`from_pettingzoo`, with one world.
+    """
+
+    def __init__(self, env: WorldsVectorEnv) -> None:
+        self.vector, self.metadata = env, {"render_modes": []}
+        self._names = [str(agent) for agent in env.worlds[0].agents]
+        self.observation_space = Dict(dict.fromkeys(self._names, env.single_observation_space))
+        self.action_space = Dict({name: copy.deepcopy(env.single_action_space) for name in self._names})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        return self._by_agent(self.vector.reset(seed=seed)[0]), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Let all agents that are there act."""
+        space, each = self.vector.single_action_space, [action[name] for name in self._names]
+        joined = concatenate(space, each, create_empty_array(space, len(each)))
+        observations, rewards, terminated, _, _ = self.vector.step(joined)
+        over = not self.vector.present.any()
+        terminal = bool(over and terminated.any())
+        return self._by_agent(observations), float(rewards.sum()), terminal, over and not terminal, {}
+
+    def close(self) -> None:
+        """Close the world."""
+        self.vector.close()
+
+    def _by_agent(self, observations: Any) -> dict[str, Any]:
+        return dict(zip(self._names, iterate(self.vector.observation_space, observations), strict=True))
+
+
+def joint(env: Any) -> Callable[[], JointEnv] | None:
+    """A function that makes the joint environment of a parallel one, its name, or worlds; None for others."""
+    if (worlds := worlds_in(env)) is not None:
+        return lambda: JointEnv(WorldsVectorEnv(worlds.functions[:1], worlds.limit))
+    if isinstance(env, str):
+        try:
+            made = _function_of(env)[1]
+        except ArgumentError:
+            return None  # an id, or a mistake in one
+        if isinstance(made, type) and issubclass(made, gymnasium.Env):
+            return None
+    elif not is_parallel(env):
+        return None
+    return lambda: JointEnv(WorldsVectorEnv([lambda: env if is_parallel(env) else made()]))
 
 
 def _wrapped(env: WorldsVectorEnv, wrappers: Sequence[Given]) -> WorldsVectorEnv | WrappedVector:

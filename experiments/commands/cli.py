@@ -66,6 +66,7 @@ _CHECK_ENV = """\
 examples:
   axonrl check-env CartPole-v1
   axonrl check-env my_package.grid:Grid --episodes 20
+  axonrl check-env pettingzoo.sisl.pursuit_v5:parallel_env
 """
 _EVALUATE = """\
 examples:
@@ -230,7 +231,9 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check_env(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="an id of Gymnasium, or module:Class")
+    parser.add_argument(
+        "id", metavar="ID", help="an id of Gymnasium, module:Class, or PettingZoo's module:parallel_env"
+    )
     parser.add_argument("--episodes", type=positive, metavar="N", default=5, help="random episodes; default: 5")
     parser.add_argument("--seed", type=natural, metavar="N", default=0, help="of episodes and actions; default: 0")
 
