@@ -22,7 +22,7 @@ from .batched import AnyEnv
 from .ids import make, similar
 from .several_agents import joint
 from .spaces import AnySpace, action_spec, observation_spec
-from .worlds import is_parallel
+from .worlds import has_agents
 
 OK, WARNING, ERROR, SKIPPED = "ok", "warning", "error", "not checked"
 COPIES: Final = 8
@@ -114,7 +114,7 @@ def check(env: AnyEnv | str, *, episodes: int = 5, timesteps: int = 1_000, seed:
 
 def _fresh(env: Any, world: Callable[[], AnyEnv] | None) -> Callable[[], AnyEnv]:
     """A function that makes another environment; ``ValueError`` if it cannot."""
-    if world is None or is_parallel(env):
+    if world is None or has_agents(env):
         return functools.partial(similar, env)
     return world
 

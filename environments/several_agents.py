@@ -16,7 +16,7 @@ from ..core.checks import count
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES
 from .normalization import WrappedVector
-from .worlds import WorldsVectorEnv, is_parallel
+from .worlds import WorldsVectorEnv, has_agents
 from .wrapping import Given, Wrapping
 
 
@@ -51,7 +51,7 @@ def from_pettingzoo(
         ArgumentError: it does not make a ParallelEnv, or the agents have different spaces.
     """
     num_envs = count("num_envs", num_envs, at_most=MOST_LANES)
-    if is_parallel(parallel_env):
+    if has_agents(parallel_env):
         if num_envs > 1 or kwargs:
             message = "several worlds, or arguments, need a function that makes an environment instead of one"
             raise ArgumentError(f"{message}, got {parallel_env}", "parallel_env", parallel_env)
@@ -141,9 +141,9 @@ def joint(env: Any) -> Callable[[], JointEnv] | None:
             return None  # an id, or a mistake in one
         if isinstance(made, type) and issubclass(made, gymnasium.Env):
             return None
-    elif not is_parallel(env):
+    elif not has_agents(env):
         return None
-    return lambda: JointEnv(WorldsVectorEnv([lambda: env if is_parallel(env) else made()]))
+    return lambda: JointEnv(WorldsVectorEnv([lambda: env if has_agents(env) else made()]))
 
 
 def _wrapped(env: WorldsVectorEnv, wrappers: Sequence[Given]) -> WorldsVectorEnv | WrappedVector:

@@ -274,9 +274,9 @@ class Worlds(Vector):
         self._last = saved
 
 
-def is_parallel(env: Any) -> bool:
-    """Whether it has the interface of a ParallelEnv."""
-    return hasattr(env, "possible_agents") and callable(getattr(env, "step", None)) and not hasattr(env, "agent_iter")
+def has_agents(env: Any) -> bool:
+    """Whether it is one of PettingZoo's environments, by its interface."""
+    return hasattr(env, "possible_agents") and hasattr(env, "step") and not isinstance(env, type)
 
 
 def _checked(env: Any) -> Any:
@@ -286,7 +286,7 @@ def _checked(env: Any) -> Any:
             " pettingzoo.utils.aec_to_parallel(env)"
         )
         raise ArgumentError(message, "parallel_env", env)
-    if not is_parallel(env):
+    if not has_agents(env):
         message = f"parallel_env must make a pettingzoo.ParallelEnv, with possible_agents and step, got {env!r}"
         raise ArgumentError(message, "parallel_env", env)
     if not env.possible_agents:
