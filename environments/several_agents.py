@@ -166,7 +166,7 @@ def _function_of(parallel_env: Any) -> tuple[str, Callable[..., Any]]:
             function = functools.reduce(getattr, path.split("."), importlib.import_module(module))
         except (ImportError, AttributeError) as error:
             package = module.partition(".")[0]
-            advice = "; pip install 'axonrl[pettingzoo]'" if package == "pettingzoo" else ""
+            advice = "; pip install 'axonrl[pettingzoo]'" if package in ("pettingzoo", "mpe2") else ""
             message = f"cannot import {parallel_env!r}: {error}{advice}"
             raise ArgumentError(message, "parallel_env", parallel_env) from error
         return parallel_env, _callable(function, parallel_env)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 
+from axonrl import EstimatorSpec, Modes
 from axonrl.environments import check, from_pettingzoo, make, open_environment
 from axonrl.environments.rendering import windowed
 from axonrl.errors import ArgumentError
+from axonrl.experiments.commands.cli import main
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import dqn, ppo
+from axonrl.run_dir.arrays import join_state, split_state
 from axonrl.tests.environments.herd import Herd, parallel_env
 from axonrl.tests.estimators.fakes import At, ListMemory, Notes, agent, differences, failing, record, rollout_model
 from axonrl.tests.estimators.fakes import snapshot as newest
@@ -143,6 +148,7 @@ def test_a_world_that_breaks_its_contract_is_named(fault: Any, message: str, tmp
 # -- what counts ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("traced_anew")
 @pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
 def test_an_agent_that_is_not_there_has_no_weight_in_a_loss(tmp_path: Path, runtime: str) -> None:
     """A world of 9 actions pays 4 * 1 + 2 * 10 + 3 * 100 = 324, 36 for each; with 4 * 4 lanes it would be 20.25."""
@@ -209,22 +215,39 @@ def test_masks_of_agents_that_have_ended_may_be_empty(tmp_path: Path) -> None:
     assert {int(row["action"]) for row in memory.rows} == {1}
 
 
-def test_composite_actions_reach_each_agent(tmp_path: Path) -> None:
-    env = herd(space=Box(-1, 1, (2,), np.float32))
-    agent(tmp_path, BatchMemory(12), ppo.model_fn, PPO).train(env, timesteps=20)
-    taken = env.worlds[0].env.taken
-    assert {action.shape for actions in taken for action in actions.values()} == {(2,)}
+def test_composite_actions_reach_each_agent_and_are_repeated() -> None:
+    """A checkpoint in the middle of an episode, whose state went through a file's form."""
+    space = Dict({"turn": Discrete(3), "push": Box(-1, 1, (2,), np.float32)})
+    one, other = (open_environment(herd(space=space, noise=1.0)) for _ in range(2))
+    one.reset(None, [3, 0, 0, 0])
+    push = np.linspace(-1, 1, 8, dtype=np.float32).reshape(4, 2)
+    for turn in (0, 1):
+        one.step({"turn": np.full(4, turn, np.int32), "push": push})
+    taken = one.env.worlds[0].env.taken[1]["b"]  # type: ignore[union-attr]
+    assert (taken["turn"], taken["push"].tolist()) == (1, push[1].tolist())
+    arrays, tree = split_state({"environment": one.state_dict()})
+    other.load_state_dict(join_state(arrays, tree)["environment"])
+    assert np.asarray(other.waiting).tolist() == np.asarray(one.waiting).tolist() == [F, T, F, T]
+    steps = [each.step({"turn": np.full(4, 2, np.int32), "push": push}) for each in (one, other)]
+    assert np.array_equal(steps[0].observation, steps[1].observation)
 
 
 # -- rollouts ---------------------------------------------------------------------------------------------------------
 
 
+def remembering_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+    """``rollout_model`` with a state."""
+    known = isinstance(features, dict)
+    spec = rollout_model(features["observation"] if known else features, labels, mode)
+    state = features["state"]["count"] + 1.0 if known else features[:, :1]
+    return dataclasses.replace(spec, state={"count": state}) if mode == Modes.PREDICT else spec
+
+
 def test_recurrent_models_take_agents_that_stay_together(tmp_path: Path) -> None:
-    params = {**PPO, "lstm": 4, "sequence_length": 3}
     together = {"a": (0, 4), "b": (0, 4)}
-    agent(tmp_path / "a", BatchMemory(12), ppo.model_fn, params).train(herd(lives=together), timesteps=24)
+    agent(tmp_path / "a", BatchMemory(12), remembering_model).train(herd(lives=together), timesteps=24)
     with pytest.raises(ArgumentError, match="a recurrent model cannot learn from rollouts in which agents come and go"):
-        agent(tmp_path / "b", BatchMemory(12), ppo.model_fn, params).train(herd(), timesteps=24)
+        agent(tmp_path / "b", BatchMemory(12), remembering_model).train(herd(), timesteps=24)
 
 
 # -- exact ------------------------------------------------------------------------------------------------------------
@@ -279,6 +302,41 @@ def test_a_run_makes_its_worlds_again_from_its_record(tmp_path: Path) -> None:
     )
     agent(tmp_path, ReplayMemory(96, 4)).train(NAME, timesteps=9)
     assert record(tmp_path)["not_exact"] == []
+
+
+FILE = """\
+environment:
+  pettingzoo: axonrl.tests.environments.herd:parallel_env
+  num_envs: 2
+  kwargs: {noise: 1.0}
+  wrappers: [normalize_reward]
+agent:
+  model_fn: dqn
+  params: {hidden: [4]}
+  memory: {kind: replay, size: 96, batch_size: 4}
+train: {max_timesteps: 40, first_update: 10}
+evaluate: {episodes: 6}
+"""
+
+
+def test_a_file_names_the_function_that_makes_a_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six evaluated lives: two worlds of a, b and c."""
+    file = tmp_path / "herd.yml"
+    file.write_text(FILE)
+    assert main(["run", str(file), "--model-dir", str(tmp_path / "run")]) == 0
+    assert "evaluation return, 6 episodes" in capsys.readouterr().out
+    assert record(tmp_path / "run")["environment"]["num_envs"] == 2
+    for change, message in {
+        "environment.pettingzoo=axonrl.tests.environments.herd:nothing": "environment.pettingzoo: cannot import",
+        "environment.kwargs.noise=[]": "environment.pettingzoo",
+        "environment.kwargs.tempo=3": "environment.kwargs: .* could not be made with",
+        "environment.id=CartPole-v1": "environment.pettingzoo: unknown key",
+        "environment.wrappers=[frame_stack]": r"environment.wrappers\.0",
+        "distributed={actors: 2}": "environment.pettingzoo: several agents train in one process",
+    }.items():
+        code = main(["check", str(file), "--set", change])
+        told = capsys.readouterr().err
+        assert (code, bool(re.search(message, told))) == (1, True), told
 
 
 def test_check_env_judges_a_world() -> None:
