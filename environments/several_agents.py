@@ -116,8 +116,8 @@ class JointEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Let all agents that are there act."""
         space, each = self.vector.single_action_space, [action[name] for name in self._names]
-        joined = concatenate(space, each, create_empty_array(space, len(each)))
-        observations, rewards, terminated, _, _ = self.vector.step(joined)
+        made: Any = create_empty_array(space, len(each))
+        observations, rewards, terminated, _, _ = self.vector.step(concatenate(space, each, made))
         over = not self.vector.present.any()
         terminal = bool(over and terminated.any())
         return self._by_agent(observations), float(rewards.sum()), terminal, over and not terminal, {}

@@ -76,7 +76,8 @@ class World:
         self.actions.append(actions)
         self.present = self._living(observations)
         ended = flags.any(axis=0)
-        if (wrong := acting & (self.present == ended)).any():
+        wrong: Array = acting & (self.present == ended)
+        if wrong.any():
             i = int(wrong.argmax())
             what = "ended, but is still" if ended[i] else "is neither terminated nor truncated, but no longer"
             raise ValueError(f"{self.agents[i]!r} {what} in env.agents")
@@ -216,7 +217,8 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _joined(self, actions: list[Any]) -> Any:
         space = self.single_action_space
-        return concatenate(space, actions, create_empty_array(space, len(actions))) if actions else np.zeros(0)
+        made: Any = create_empty_array(space, len(actions))
+        return concatenate(space, actions, made) if actions else np.zeros(0)
 
     def _fill(self, number: int, observations: Mapping[Any, Any], *, begins: bool = False) -> None:
         """Put a world's observations into their rows; agents that are not there at its beginning have another's."""

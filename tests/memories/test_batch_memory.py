@@ -96,7 +96,7 @@ def test_lanes_that_stay_empty_are_packed_into_a_rollout(built: Any, extend: Any
         extend(memory, [1, 0, 201], [2, 0, 202], mask=[True, False, True])
         assert (len(memory), memory.can_sample()) == (5, False)
         extend(memory, [2, 0, 202], [3, 0, 203], mask=[True, False, True])  # no room for lane 2
-        batch = memory.sample()
+        batch: Any = memory.sample()
         assert batch["observation"].tolist() == [[[0], [2], [200]], [[1], [100], [201]]]
         assert batch["next_observation"].tolist() == [[[1], [3], [201]], [[2], [101], [202]]]
         assert batch["truncated"].tolist() == [[0, 1, 0], [0, 1, 1]]
@@ -105,5 +105,6 @@ def test_lanes_that_stay_empty_are_packed_into_a_rollout(built: Any, extend: Any
         memory.clear()
     extend(memory, [0, 100, 200], [1, 101, 201])
     extend(memory, [1, 101, 201], [2, 102, 202])  # in lock step it is as it was
-    assert memory.sample()["observation"].tolist() == [[[0], [100], [200]], [[1], [101], [201]]]
+    batch = memory.sample()
+    assert batch["observation"].tolist() == [[[0], [100], [200]], [[1], [101], [201]]]
     raised(RuntimeError, built(BatchMemory(3), num_envs=3).pack, match="built for lanes that fill together")
