@@ -23,7 +23,8 @@ from .batched import Step
 from .observations import MismatchError, Observations, copied, from_mapping, keep_rows
 from .vectors import Vector
 
-_KINDS: Final = ("observation", "action")
+_PADDING: Final = {"observation": "pad_observations_v0", "action": "pad_action_space_v0"}
+"""Kind of space to SuperSuit's wrapper that makes those of all agents equal."""
 
 
 class World:
@@ -299,14 +300,14 @@ def _checked(env: Any) -> Any:
 def _one_kind(env: Any, agents: Sequence[Any]) -> tuple[Space[Any], Space[Any]]:
     """The spaces that all agents have."""
     found = []
-    for kind in _KINDS:
+    for kind, padding in _PADDING.items():
         each = [getattr(env, f"{kind}_space")(agent) for agent in agents]
         for agent, space in zip(agents, each, strict=True):
             if space != each[0]:
                 message = (
                     f"{agents[0]!r} and {agent!r} of {env} have different {kind} spaces, {each[0]} and {space}, so they"
                     " cannot share a policy: make them equal by a wrapper around the ParallelEnv, such as SuperSuit's"
-                    f" pad_{'observations' if kind == 'observation' else 'action_space'}_v0"
+                    f" {padding}"
                 )
                 raise ArgumentError(message, f"{kind}_space", space)
         found.append(each[0])

@@ -233,12 +233,12 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
     if experiment.train is None and experiment.learn is None:
         message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
         raise document.error(("train",), message)
-    if experiment.distributed is not None and experiment.environment.num_envs > 1:
-        message = f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
-        raise document.error(("environment", "num_envs"), message)
     if experiment.distributed is not None and experiment.environment.vectorization == "pettingzoo":
         message = "several agents train in one process: leave out the section 'distributed'"
         raise document.error(("environment", "pettingzoo"), message)
+    if experiment.distributed is not None and experiment.environment.num_envs > 1:
+        message = f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
+        raise document.error(("environment", "num_envs"), message)
     if "seed" in sets and isinstance(experiment.seeds, list):
         listed = seed_ranges(experiment.seeds)
         message = f"is where a number of seeds begins, and these are listed: {listed}; leave it out"

@@ -142,8 +142,8 @@ def check_parts(raw: Mapping[str, Any], document: Document, findings: Findings) 
 
 def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
     """Parts of a file that may be invalid: kind, section, keys, values, and the keys of the arguments in them."""
-    both: tuple[tuple[str, type[Section], tuple[str, str]], ...] = (
-        ("environment", Environment, ("id", "kwargs")),
+    both: tuple[tuple[str, type[Section], tuple[str, ...]], ...] = (
+        ("environment", Environment, ("id", "kwargs", "vectorization")),
         ("agent", AgentSection, ("model_fn", "params")),
     )
     for kind, section, names in both:

@@ -331,7 +331,7 @@ def test_a_file_names_the_function_that_makes_a_world(tmp_path: Path, capsys: py
         "environment.pettingzoo=axonrl.tests.environments.herd:nothing": "environment.pettingzoo: cannot import",
         "environment.kwargs.tempo=3": "environment.kwargs: .* could not be made with",
         "environment.id=CartPole-v1": "environment.pettingzoo: unknown key",
-        "environment.wrappers=[frame_stack]": r"environment.wrappers\.0",
+        "environment.wrappers=[{kind: frame_stack, stack_size: 2}]": r"environment.wrappers\.0.*wrap the ParallelEnv",
         "distributed={actors: 2}": "environment.pettingzoo: several agents train in one process",
     }.items():
         code = main(["check", str(file), "--set", change])
