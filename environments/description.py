@@ -79,7 +79,7 @@ def _of_vector(env: Any) -> dict[str, Any] | None:
         if worlds.given is None:
             return None
         number = len(worlds.worlds)
-        return {**plain(worlds.given), "wrappers": wrappers, "vectorization": kind, "num_envs": number}
+        return {**worlds.given, "wrappers": wrappers, "vectorization": kind, "num_envs": number}
     if spec is None or spec.kwargs.get("wrappers") or (spec.additional_wrappers and not wrapped):
         return None
     made = {"id": _id(spec), "kwargs": _kwargs(spec), "wrappers": wrappers}

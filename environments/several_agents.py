@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.spaces import Dict
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
-from ..core.checks import count
+from ..core.checks import count, is_json, plain
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES
 from .normalization import WrappedVector
@@ -58,9 +58,18 @@ def from_pettingzoo(
         return _wrapped(WorldsVectorEnv([lambda: parallel_env], max_episode_steps), wrappers)
     name, function = _function_of(parallel_env)
     make = functools.partial(_made, function, name, kwargs)
-    arguments = kwargs if max_episode_steps is None else {"max_episode_steps": max_episode_steps, **kwargs}
-    env = WorldsVectorEnv([make] * num_envs, max_episode_steps, {"id": name, "kwargs": arguments})
-    return _wrapped(env, wrappers)
+    given = kwargs if max_episode_steps is None else {"max_episode_steps": max_episode_steps, **kwargs}
+    return _wrapped(WorldsVectorEnv([make] * num_envs, max_episode_steps, _described(name, given)), wrappers)
+
+
+def _described(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run records of worlds: arguments of :func:`from_pettingzoo`, or ``unrecorded`` ones."""
+    given: dict[str, Any] = plain(dict(kwargs))
+    hidden = {key: None for key, value in given.items() if not is_json(value)}
+    if "<" in name:
+        hidden["parallel_env"] = None
+    kept = {key: value for key, value in given.items() if key not in hidden}
+    return {"id": name, "kwargs": kept, **({"unrecorded": hidden} if hidden else {})}
 
 
 def worlds_in(env: Any) -> WorldsVectorEnv | None:
@@ -170,7 +179,7 @@ def _function_of(parallel_env: Any) -> tuple[str, Callable[..., Any]]:
             message = f"cannot import {parallel_env!r}: {error}{advice}"
             raise ArgumentError(message, "parallel_env", parallel_env) from error
         return parallel_env, _callable(function, parallel_env)
-    name = getattr(parallel_env, "__qualname__", type(parallel_env).__qualname__)
+    name = getattr(parallel_env, "__qualname__", f"<{type(parallel_env).__name__}>")
     return f"{getattr(parallel_env, '__module__', '')}:{name}", _callable(parallel_env, parallel_env)
 
 

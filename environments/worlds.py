@@ -121,7 +121,12 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         limit = None if max_episode_steps is None else count("max_episode_steps", max_episode_steps)
         self.functions, self.given, self.limit = tuple(functions), given, limit
         self.worlds = [World(_checked(function()), limit) for function in functions]
+        self.current = 0
+        """The world that was reset or stepped last."""
         first = self.worlds[0]
+        if any((world.agents, world.spaces) != (first.agents, first.spaces) for world in self.worlds):
+            message = f"each call of parallel_env must make the same agents and spaces, got {first.agents} and others"
+            raise ArgumentError(message, "parallel_env", functions[0])
         if any(world is not first and world.env is first.env for world in self.worlds):
             message = "parallel_env returns the same environment twice: each call must make one of its own"
             raise ArgumentError(message, "parallel_env", functions[0])
@@ -159,6 +164,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         for number, world in enumerate(self.worlds):
             lanes = range(number * self.num_agents, (number + 1) * self.num_agents)
             asked = [lane for lane in lanes if mask is None or mask[lane]]
+            self.current = number
             if asked and (mask is None or not world.present.any()):
                 self._fill(number, world.reset(seeds[asked[0]]), begins=True)
         return self._returned(), {"acted": np.ones(self.num_envs, np.bool_)}
@@ -170,6 +176,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         rewards = np.zeros(self.num_envs)
         flags = np.zeros((2, self.num_envs), np.bool_)
         for number, world in enumerate(self.worlds):
+            self.current = number
             if world.present.any():
                 lanes = slice(number * size, (number + 1) * size)
                 observations, rewards[lanes], flags[0, lanes], flags[1, lanes] = world.step(each[lanes])
@@ -204,6 +211,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
     def repeat(self, state: Mapping[str, Any]) -> Any:
         """Repeat the running episodes of a state; returns the observations that this leads to."""
         for number, world in enumerate(self.worlds):
+            self.current = number
             world.present = np.zeros(self.num_agents, np.bool_)
             if str(number) not in state:
                 continue
@@ -263,6 +271,10 @@ class Worlds(Vector):
         if not absent.any():
             return self._call_step(actions)[0]
         return self._call_step(actions, absent)[0]._replace(acted=~absent)
+
+    def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
+        """The error of a world names its first lane."""
+        return super()._raised(method, error, self._worlds.current * self._worlds.num_agents)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Repeat the worlds' running episodes; ``BrokenEnvironmentError`` if they differ."""

@@ -142,7 +142,9 @@ class Broken(Herd):
 )
 def test_a_world_that_breaks_its_contract_is_named(fault: Any, message: str, tmp_path: Path) -> None:
     broken = type("Broken", (Broken,), {"fault": fault})()
-    with pytest.raises(RuntimeError, match=rf"herd.step raised ValueError: .*{message}.*global_timestep 5"):
+    with pytest.raises(
+        RuntimeError, match=rf"herd.step raised ValueError: .*{message}.*\(environment 0: seed .*global_timestep 5"
+    ):
         agent(tmp_path, ListMemory(9, is_rollout=True), rollout_model).train(from_pettingzoo(broken), timesteps=20)
 
 
