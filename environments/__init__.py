@@ -5,6 +5,7 @@ from .batched import BatchedEnvironment, Step
 from .diagnosis import Diagnosis, Finding, check
 from .episodes import read_episodes, write_episodes
 from .ids import make, open_environment, similar
+from .several_agents import from_pettingzoo
 from .wrapping import WrapperError
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Step",
     "WrapperError",
     "check",
+    "from_pettingzoo",
     "make",
     "open_environment",
     "read_episodes",

@@ -19,6 +19,7 @@ from .normalization import BY_NAME, NormalizedEnvironment, Wrapped, WrappedVecto
 from .pooled import NOT_EXACT, PooledVectorEnv
 from .statistics import refuse_hidden
 from .vectors import NativeVector, NextStepVector, PooledVector, SameStepVector, Vector
+from .worlds import Worlds, WorldsVectorEnv
 
 logger = logging.getLogger("axonrl")
 
@@ -40,6 +41,8 @@ def innermost(env: Any) -> set[int]:
     if env is None or isinstance(env, str):
         return set()
     inside = getattr(env, "unwrapped", env)
+    if isinstance(inside, WorldsVectorEnv):
+        return {id(world.env) for world in inside.worlds}
     return {id(one.unwrapped) for one in inside.envs} if isinstance(inside, SyncVectorEnv) else {id(inside)}
 
 
@@ -64,13 +67,10 @@ def _warn_if_rewards_are_hidden(env: AnyEnv | AnyVectorEnv) -> None:
 
 
 def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
-    if isinstance(env, NativeVectorEnv):
-        return NativeVector(env, num_envs=env.num_envs, **details_of(env, None))
-    if isinstance(env, PooledVectorEnv):
-        details = {**details_of(env, None), "name": env.pool.env_id, "not_exact": NOT_EXACT}
-        return PooledVector(env, num_envs=env.num_envs, **details)
     if isinstance(env, WrappedVector):
         return NormalizedEnvironment(env, _open_vector(env.env), env.normalizers, learns=True)
+    if isinstance(env, NativeVectorEnv | PooledVectorEnv | WorldsVectorEnv):
+        return _open_own(env)
     inside = env.unwrapped
     if isinstance(inside, SyncVectorEnv) and len(innermost(inside)) < len(inside.envs):
         message = (
@@ -104,6 +104,15 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
             advice = f"axonrl.environments.make({env.spec.id!r}, num_envs={env.num_envs}) would be exact"
         details["not_exact"] = f"it resets itself (autoreset_mode {mode.name}); {advice}"
     return kinds[mode](env, num_envs=env.num_envs, **details)
+
+
+def _open_own(env: NativeVectorEnv | PooledVectorEnv | WorldsVectorEnv) -> BatchedEnvironment:
+    details = {**details_of(env, None), "num_envs": env.num_envs}
+    if isinstance(env, NativeVectorEnv):
+        return NativeVector(env, **details)
+    if isinstance(env, WorldsVectorEnv):
+        return Worlds(env, **{**details, "name": env.name})
+    return PooledVector(env, **{**details, "name": env.pool.env_id, "not_exact": NOT_EXACT})
 
 
 def details_of(env: AnyEnv | AnyVectorEnv, one: AnyEnv | None) -> dict[str, Any]:

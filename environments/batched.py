@@ -70,6 +70,9 @@ class BatchedEnvironment(abc.ABC):
     skips_rows: bool = False
     """Whether rows may be reset while others step: such rows are not transitions."""
 
+    waits: bool = False
+    """Whether a lane may be without an agent for long, while others act."""
+
     saves_state: bool = False
     """Whether :meth:`state_dict` returns a state, which makes replaying episodes unnecessary."""
 
@@ -149,6 +152,11 @@ class BatchedEnvironment(abc.ABC):
             NonFiniteError: a reward, an observation or an action is NaN or infinite in float32.
             ArgumentError: an action has the wrong shape or dtype, or is outside the space.
         """
+
+    @property
+    def waiting(self) -> Array | None:
+        """Lanes without an agent in a world that goes on, bool [N]; None if there are none. No episode begins there."""
+        return None
 
     def state_dict(self) -> State | None:
         """State that determines the environments' future; None if they offer none, so that episodes are replayed."""

@@ -14,6 +14,7 @@ from ..core.checks import is_json, plain
 from . import bit_flip, minatar
 from .ids import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
+from .several_agents import worlds_in
 
 _REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py")
 """Packages whose environments :func:`~.ids.make` knows by their ids alone."""
@@ -24,10 +25,10 @@ _HIDDEN: Final = ("render_mode", *VECTOR_ARGUMENTS)
 def arguments_of(env: Any) -> dict[str, Any] | None:
     """``id``, ``kwargs`` and ``wrappers`` for :func:`~.ids.make`, and ``vectorization`` if it is not ``"sync"``.
 
-    The number of copies is not included. The id of an environment that was not made from one is its class,
-    ``"module:Class"``. An environment with ``unrecorded`` cannot be made again, but differs from others by it:
-    arguments of the class, each with the value of the attribute of that name or None, and wrappers that were not given
-    by name.
+    The number of copies is included only for worlds with several agents, as ``num_envs``. The id of an environment that
+    was not made from one is its class, ``"module:Class"``. An environment with ``unrecorded`` cannot be made again, but
+    differs from others by it: arguments of the class, each with the value of the attribute of that name or None, and
+    wrappers that were not given by name.
 
     Args:
         env: an id, an environment or a vector environment.
@@ -74,6 +75,11 @@ def _of_vector(env: Any) -> dict[str, Any] | None:
     if kind == ENVPOOL:
         pool = env.unwrapped.pool
         return {"id": pool.env_id, "kwargs": dict(pool.arguments), "wrappers": wrappers, "vectorization": kind}
+    if (worlds := worlds_in(env)) is not None:
+        if worlds.given is None:
+            return None
+        number = len(worlds.worlds)
+        return {**worlds.given, "wrappers": wrappers, "vectorization": kind, "num_envs": number}
     if spec is None or spec.kwargs.get("wrappers") or (spec.additional_wrappers and not wrapped):
         return None
     made = {"id": _id(spec), "kwargs": _kwargs(spec), "wrappers": wrappers}

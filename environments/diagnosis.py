@@ -20,7 +20,9 @@ from ..core.errors import ArgumentError
 from ..core.trees import equal
 from .batched import AnyEnv
 from .ids import make, similar
+from .several_agents import joint
 from .spaces import AnySpace, action_spec, observation_spec
+from .worlds import has_agents
 
 OK, WARNING, ERROR, SKIPPED = "ok", "warning", "error", "not checked"
 COPIES: Final = 8
@@ -77,7 +79,9 @@ def check(env: AnyEnv | str, *, episodes: int = 5, timesteps: int = 1_000, seed:
     end; what a step costs, and what several copies would pay.
 
     Args:
-        env: an id as for :func:`make`, ``module:Class`` too, or an environment, which is reset and stepped.
+        env: an id as for :func:`make`, ``module:Class`` too, or an environment, which is reset and stepped; or a
+            PettingZoo ``ParallelEnv``, or the name of the function that makes one, ``module:parallel_env``, whose
+            agents act at random together.
         episodes: number of random episodes.
         timesteps: longest episode that is played.
         seed: of episodes and actions.
@@ -86,10 +90,11 @@ def check(env: AnyEnv | str, *, episodes: int = 5, timesteps: int = 1_000, seed:
         ArgumentError: the id is invalid, or ``env`` is no ``gymnasium.Env``.
     """
     made = isinstance(env, str)
-    one: Any = make(env) if isinstance(env, str) else env
+    world = joint(env)
+    one: Any = world() if world is not None else make(env) if isinstance(env, str) else env
     if not callable(getattr(one, "step", None)) or not hasattr(one, "observation_space") or hasattr(one, "num_envs"):
         raise ArgumentError(f"env must be an id or a gymnasium.Env, got {shortened(env)}", "env", env)
-    fresh = functools.partial(similar, env)
+    fresh = _fresh(env, world)
     try:
         findings = [_gymnasium(one), _space("observations", one.observation_space, observation_spec)]
         findings.append(_space("actions", one.action_space, action_spec))
@@ -105,6 +110,13 @@ def check(env: AnyEnv | str, *, episodes: int = 5, timesteps: int = 1_000, seed:
         if made:
             one.close()
     return Diagnosis(env if isinstance(env, str) else str(env), tuple(findings))
+
+
+def _fresh(env: Any, world: Callable[[], AnyEnv] | None) -> Callable[[], AnyEnv]:
+    """A function that makes another environment; ``ValueError`` if it cannot."""
+    if world is None or has_agents(env):
+        return functools.partial(similar, env)
+    return world
 
 
 def _gymnasium(env: AnyEnv) -> Finding:

@@ -25,6 +25,8 @@ from .copies import Single
 from .native import NativeVectorEnv, check_native, make_native
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 from .pooled import Pool, PooledEnv, PooledVectorEnv
+from .several_agents import from_pettingzoo, worlds_in
+from .worlds import WorldsVectorEnv
 from .wrapping import Given, Wrapping
 
 _ATARI = "ALE/"
@@ -44,9 +46,9 @@ _EXTRAS = {
     "ale_py": "atari",
 }
 """Module of an environment to the extra of axonrl that installs its dependencies."""
-SYNC, NATIVE, ENVPOOL = "sync", "native", "envpool"
-VECTORIZATIONS = (SYNC, NATIVE, ENVPOOL)
-"""Ways to step several copies: one after the other; as arrays; by threads."""
+SYNC, NATIVE, ENVPOOL, PETTINGZOO = "sync", "native", "envpool", "pettingzoo"
+VECTORIZATIONS = (SYNC, NATIVE, ENVPOOL, PETTINGZOO)
+"""Ways to step several copies: one after the other; as arrays; by threads; worlds with the agents as lanes."""
 VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that a spec records among the environment's own."""
 
@@ -79,7 +81,8 @@ def make(
         num_envs: number of copies, at most 65,536; None makes a single environment.
         vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
             for Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
-            ``"envpool"``, by EnvPool's threads, for its ids: such a run is not exact.
+            ``"envpool"``, by EnvPool's threads, for its ids: such a run is not exact; ``"pettingzoo"``, worlds with
+            several agents, see :func:`from_pettingzoo`, whose ``parallel_env`` is the id.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
             ``environments.wrappers``. Others are named ``package.module:Wrapper``. ``normalize_observation`` and
             ``normalize_reward`` share their statistics among all copies.
@@ -113,7 +116,8 @@ def make(
 def vectorization_of(env: Any) -> str:
     """How the copies in ``env`` are stepped: the ``vectorization`` that :func:`make` was given."""
     inside = getattr(env, "unwrapped", None)
-    return NATIVE if isinstance(inside, NativeVectorEnv) else ENVPOOL if isinstance(inside, PooledVectorEnv) else SYNC
+    kinds = {NATIVE: NativeVectorEnv, ENVPOOL: PooledVectorEnv, PETTINGZOO: WorldsVectorEnv}
+    return next((name for name, kind in kinds.items() if isinstance(inside, kind)), SYNC)
 
 
 def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
@@ -145,12 +149,14 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     """
     if isinstance(env, str):
         return _make_one(env, {})
-    if isinstance(env, WrappedVector):
+    if isinstance(env, WrappedVector) and worlds_in(env) is None:
         return Wrapped(similar(env.env), env.normalizers, None, env.given)
     if isinstance(env, PooledVectorEnv):
         return PooledEnv(env.pool)
-    if isinstance(env, VectorWrapper):
-        raise _pass_env(env, "wrappers of a vector environment do not fit a single one")
+    if isinstance(env, VectorWrapper | WorldsVectorEnv):
+        shared = "its agents share a world"
+        why = shared if worlds_in(env) is not None else "wrappers of a vector environment do not fit a single one"
+        raise _pass_env(env, why)
     if isinstance(env, SyncVectorEnv) and are_copies(env.envs):
         env = env.envs[0]
     try:
@@ -195,6 +201,8 @@ def _make_wrapped(
 def _make_vector(
     env_id: str, num_envs: int | None, vectorization: str, wrapping: Wrapping, kwargs: dict[str, Any]
 ) -> AnyVectorEnv:
+    if vectorization == PETTINGZOO:
+        return from_pettingzoo(env_id, num_envs or 1, wrappers=wrapping.given, **kwargs)
     if num_envs is None:
         message = f"vectorization {vectorization!r} needs the number of copies, num_envs"
         raise ArgumentError(message, "num_envs", num_envs)

@@ -156,7 +156,7 @@ class NormalizedEnvironment(BatchedEnvironment):
     """Normalises all copies at once.
 
     Every observation enters the statistics once: after a reset the rows that were reset, after a step all rows,
-    including final observations. Rows that are not reset keep their normalised values.
+    including final observations, but not those without an agent. Rows that are not reset keep their normalised values.
 
     Args:
         env: the opened environment.
@@ -178,9 +178,14 @@ class NormalizedEnvironment(BatchedEnvironment):
             not_exact=inner.not_exact,
         )
         self._inner = inner
-        self.skips_rows, self.saves_state = inner.skips_rows, inner.saves_state
+        self.skips_rows, self.waits, self.saves_state = inner.skips_rows, inner.waits, inner.saves_state
         self._normalizers = normalizers
         self._learns = learns
+
+    @property
+    def waiting(self) -> Array | None:
+        """Those of the copies."""
+        return self._inner.waiting
 
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         batch: Any = self._inner.reset(None if everything else chosen, seeds)
@@ -192,7 +197,7 @@ class NormalizedEnvironment(BatchedEnvironment):
         if self._inner.resets_itself and not everything:
             return copied(self._current())  # the first observations are those of the next step
         if self._learns:
-            observation.learn(batch, chosen)
+            observation.learn(batch, chosen if self.waiting is None else chosen & ~self.waiting)
         found: ArrayTree = observation(batch)
         return found
 
@@ -204,7 +209,8 @@ class NormalizedEnvironment(BatchedEnvironment):
         batch: Any = step.observation
         if observation is not None:
             if self._learns:
-                observation.learn(batch)
+                # Rows that reset themselves hold first observations; those without an agent hold nothing.
+                observation.learn(batch, step.acted if self.waits and step.acted is not None else slice(None))
             batch = observation(batch)
         self._last = batch
         if reward is None or not self._learns:

@@ -15,10 +15,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ..core.errors import BrokenEnvironmentError
+from ..core.errors import ArgumentError, BrokenEnvironmentError
 from ..core.protocols import Array
-from .batched import AnyEnv, BatchedEnvironment
+from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment
 from .ids import open_environment, similar
+from .several_agents import worlds_in, worlds_like
 
 PREVIEW_FRAMES, PREVIEW_SIZE = 60, 240
 """Limits of a preview: frames, and pixels of the longer side."""
@@ -36,6 +37,9 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     Raises:
         ValueError: the environment does not render images, none can be made, or moviepy is not installed.
     """
+    if worlds_in(source if env is None else env) is not None:
+        message = "a video shows a single gymnasium.Env, and this is a world with several agents: axonrl enjoy shows it"
+        raise ValueError(f"{message} in a window")
     if env is None or isinstance(env, str):
         env = _made_rendering(source if env is None else env)
         closing.callback(env.close)
@@ -45,19 +49,27 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     return checked
 
 
-def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv:
-    """A new single environment like ``source`` in a window, with its first image shown.
+def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv | AnyVectorEnv:
+    """A new single environment like ``source``, or a single world, in a window, with its first image shown.
 
     Raises:
         ValueError: it cannot render, or cannot be made.
     """
-    env = _made_rendering(source, _WINDOW)
+    env: Any = _made_rendering(source, _WINDOW) if worlds_in(source) is None else _world_in_window(source)
     closing.callback(env.close)
     try:
         env.reset(seed=0)
     except Exception as error:  # environments may raise anything; the display may be missing
         raise _not_rendered(env, _WINDOW, error) from error
-    return env
+    shown: AnyEnv | AnyVectorEnv = env
+    return shown
+
+
+def _world_in_window(source: Any) -> AnyVectorEnv:
+    try:
+        return worlds_like(source, 1, render_mode=_WINDOW)
+    except ArgumentError as error:
+        raise ValueError(f"no window: {error}") from error
 
 
 @dataclasses.dataclass

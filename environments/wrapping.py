@@ -134,12 +134,15 @@ class Wrapping:
                 raise WrapperError(str(error), index, "kind", name) from error
         return env
 
-    def refuse_around_each(self, what: str, but: Sequence[str] = ()) -> list[str]:
+    def refuse_around_each(
+        self, what: str, but: Sequence[str] = (), otherwise: str = "use vectorization 'sync'"
+    ) -> list[str]:
         """Refuse wrappers around copies that cannot have any, except wrappers whose work the copies do themselves.
 
         Args:
             what: the copies, for the message.
             but: names of the wrappers whose work the copies do.
+            otherwise: what to do instead.
 
         Returns:
             The names in ``but`` that are in the list.
@@ -153,8 +156,8 @@ class Wrapping:
                 found.append(name)
                 continue
             advice = "pass max_episode_steps to the environment (kwargs in a file)" if name == "time_limit" else ""
-            advice = advice or "use vectorization 'sync'"
-            raise WrapperError(f"{name} cannot be put around {what}; {advice}", index, "kind", name)
+            message = f"{name} cannot be put around {what}; {advice or otherwise}"
+            raise WrapperError(message, index, "kind", name)
         return found
 
     def normalizers(self, space: AnySpace, num_envs: int) -> Normalizers:

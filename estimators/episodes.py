@@ -73,6 +73,11 @@ class Episodes:
             self._started[i] = now
         return self.seeds
 
+    def postpone(self, mask: Array) -> None:
+        """Take back :meth:`begin` where ``mask``: no agent came."""
+        self.running[mask] = False
+        self.index[mask] -= 1
+
     def record(self, actions: ArrayTree, rewards: Array | float, acted: Array | None) -> None:
         """Record one timestep.
 

@@ -15,8 +15,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ..core.protocols import Array, RunConfig
-from ..environments.batched import BatchedEnvironment, Step
+from ..environments.batched import AnyVectorEnv, BatchedEnvironment, Step
 from ..environments.ids import similar
+from ..environments.several_agents import worlds_in, worlds_like
 from ..hooks.events import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
 from ..policies.behaviour import Behaviour
@@ -29,12 +30,16 @@ COPIES = 8
 """Maximum number of environments stepped together by an evaluation during training."""
 
 
-def copies_of(source: Any, number: int) -> SyncVectorEnv:
+def copies_of(source: Any, number: int) -> AnyVectorEnv:
     """Make this many environments like ``source`` for evaluation; the caller closes them.
+
+    With several agents in a world, as many worlds as are needed for this number of agents.
 
     Raises:
         ArgumentError: it cannot be copied.
     """
+    if (worlds := worlds_in(source)) is not None:
+        return worlds_like(source, math.ceil(number / worlds.num_agents))
     return SyncVectorEnv([functools.partial(similar, source)] * number, autoreset_mode=AutoresetMode.DISABLED)
 
 
@@ -67,21 +72,22 @@ def run_episodes(
         NonFiniteError: a reward, an observation or an action is NaN or infinite; the message has the same.
     """
     played = _Played(env.num_envs, seeds, watch)
-    everyone = np.ones(env.num_envs, np.bool_)
+    free = np.ones(env.num_envs, np.bool_)
     try:
-        observation = env.reset(None, played.begin(everyone))
-        behaviour.begin(everyone)
-        played.announce(everyone)
+        observation = env.reset(None, played.seeds_for(free))
+        behaviour.begin(free)
+        free = played.begin(free, env.waiting)
         while len(played.stats) < len(seeds) and not watch.stopped():
             step = env.step(behaviour.act(observation, timestep)[0])
             observation = step.observation
-            ended = played.add(step)
-            if ended.any() and len(played.stats) < len(seeds):
-                observation = env.reset(ended, played.begin(ended))
-                played.announce(ended)
-            fresh = ended if step.acted is None else ended | ~step.acted
+            free |= played.add(step)
+            fresh = free if step.acted is None else free | ~step.acted
             if fresh.any():
                 behaviour.begin(fresh)
+            begins = free if env.waiting is None else free & ~env.waiting
+            if begins.any() and len(played.stats) < len(seeds):
+                observation = env.reset(begins, played.seeds_for(begins))
+                free = free & ~begins | played.begin(begins, env.waiting)
     except FAILURES as error:
         where = f"{len(played.stats)} episodes evaluated"
         raise located(error, played.seeds, played.episodes, played.lengths, where) from error
@@ -102,20 +108,21 @@ class _Played:
         self._next = 0
         self._watch = watch
 
-    def begin(self, mask: Array) -> Sequence[int]:
-        """Begin the next episodes where ``mask`` [N]; returns the seeds [N] to reset with."""
-        for i in np.flatnonzero(mask).tolist():
-            self.episodes[i] = episode = self._next
-            self._next += 1
+    def seeds_for(self, mask: Array) -> Sequence[int]:
+        """Seeds [N] to reset with, of the next episodes where ``mask`` [N]."""
+        for episode, i in enumerate(np.flatnonzero(mask).tolist(), self._next):
             self.seeds[i] = self._all_seeds[episode % len(self._all_seeds)]
-            self._returns[i], self.lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
         return self.seeds
 
-    def announce(self, mask: Array) -> None:
-        """Report the episodes that have begun where ``mask`` [N]."""
-        for i in np.flatnonzero(mask).tolist():
-            if self.episodes[i] < len(self._all_seeds):
-                self._watch.before(EpisodeFacts(i, self.episodes[i], self.seeds[i]))
+    def begin(self, mask: Array, waiting: Array | None) -> Array:
+        """Begin the next episodes where ``mask`` [N], but not in lanes that wait for an agent; returns those [N]."""
+        for i in np.flatnonzero(mask if waiting is None else mask & ~waiting).tolist():
+            self.episodes[i] = episode = self._next
+            self._next += 1
+            self._returns[i], self.lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
+            if episode < len(self._all_seeds):
+                self._watch.before(EpisodeFacts(i, episode, self.seeds[i]))
+        return np.zeros_like(mask) if waiting is None else mask & waiting
 
     def add(self, step: Step) -> Array:
         """Add one step of every environment; returns where episodes ended [N]."""

@@ -68,7 +68,9 @@ class Lanes:
     def masks(self) -> str | None:
         """Why lanes will be out of step; None if they need not be: a caller may advance them together."""
         env = self.env
-        return f"{env.name}: {env.not_exact}" if env is not None and env.skips_rows else None
+        if env is None or not env.skips_rows:
+            return None
+        return f"{env.name}: {'its agents may come and go' if env.waits else env.not_exact}"
 
 
 def spaces_in(env: tuple[Any, ...]) -> Spaces:
@@ -127,7 +129,7 @@ def _opened(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, Bat
         )
         raise ArgumentError(message, "env", env)
     copies = known.num_envs if known.num_envs > 1 or given.get("vectorization") else None
-    made: Any = make(env, copies, **given.pop("kwargs", {}), **given)
+    made: Any = make(env, given.pop("num_envs", copies), **given.pop("kwargs", {}), **given)
     closing.callback(made.close)
     return made, open_environment(made)
 

@@ -73,8 +73,9 @@ class Loop:
             self.learn()
             return ()
         if not self._all_running:
-            self._all_running, self._row = True, None
-            self.begin(~state.episodes.running)
+            waiting, self._row = None if self._env is None else self._env.waiting, None
+            self._all_running = waiting is None
+            self.begin(~state.episodes.running if waiting is None else ~(state.episodes.running | waiting))
         observation = state.observation
         began = time.perf_counter()
         drawn = stepper.behaviour.drawn() if self._in_processes else None
@@ -96,7 +97,7 @@ class Loop:
         if step.acted is not None:
             stepper.behaviour.begin(~step.acted)  # after a reset, episodes begin with the current observations
         if listeners := self.listeners(began, acted, stepped):
-            self.tell(listeners, TimestepFacts(observation, action, *step.outcome(), step.observation))
+            self.tell(listeners, TimestepFacts(observation, action, *step.outcome(), step.observation, step.acted))
         if stepper.pending_updates:
             self.learn()
         if not step.is_end():
@@ -145,6 +146,9 @@ class Loop:
                 self._state.observation = self._env.reset(mask, seeds)
             except FAILURES as error:
                 raise self._located(error) from error
+            if (waiting := self._env.waiting) is not None:
+                episodes.postpone(mask & waiting)
+                mask, self._all_running = mask & ~waiting, False
         self._stepper.behaviour.begin(mask)
         self.timings.environment += time.perf_counter() - began
         if self._hooks.before_episode:

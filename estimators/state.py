@@ -82,9 +82,12 @@ class TrainingState:
             if env.not_exact is not None:
                 self.episodes.cut()
                 return env.not_exact
-            if not running.any() or self._restored(env):
-                return None
             try:
+                if not running.any() or self._restored(env):
+                    return None
+                if env.waits:
+                    self.episodes.cut()
+                    return "its running episodes are another environment's, and were cut"
                 observation, returns = self.episodes.replay(env)
             except FAILURES as error:
                 self.episodes.cut()

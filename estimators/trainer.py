@@ -15,6 +15,7 @@ from ..core.protocols import Array, ArraySpec, Memory
 from ..environments.description import arguments_of
 from ..hooks.defaults import with_defaults
 from ..hooks.hook import Hooks
+from ..memories.batch import BatchMemory
 from ..memories.description import arguments_of as memory_arguments
 from ..memories.description import like
 from ..memories.resharding import timesteps_in
@@ -222,8 +223,8 @@ class Trainer:
         if self._parts is not None and self._parts.state.stepper.lanes != lanes.number:
             self._rebuild()
         memory = self.needed_memory()
-        if lanes.masks is not None and hasattr(memory, "drop_surplus"):
-            memory.drop_surplus()
+        if lanes.masks is not None and isinstance(memory, BatchMemory):
+            memory.pack() if lanes.env is not None and lanes.env.waits else memory.drop_surplus()
         newest = run.store.newest()
         if self._parts is None:
             asked = schedule if newest is None else None

@@ -37,7 +37,8 @@ class EpisodeFacts:
 class TimestepFacts(NamedTuple):
     """One (vector) step was taken; every array is [N, ...]. Read-only.
 
-    ``action`` is an array, or for Dict and Tuple spaces a flat dictionary of arrays.
+    ``action`` is an array, or for Dict and Tuple spaces a flat dictionary of arrays. ``acted`` bool [N] is False for
+    rows that are not transitions: they were reset, or their agent is not there. None: all acted.
     """
 
     observation: ArrayTree
@@ -46,6 +47,7 @@ class TimestepFacts(NamedTuple):
     terminated: Array
     truncated: Array
     next_observation: ArrayTree
+    acted: Array | None = None
 
 
 class UpdateFacts(NamedTuple):

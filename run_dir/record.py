@@ -45,6 +45,7 @@ _FIELDS: Final = fields.fields(
                     "kwargs": fields.mapping,
                     "wrappers": fields.listed(fields.fields(_KIND, others=fields.anything)),
                     "vectorization": fields.text,
+                    "num_envs": fields.whole(1),
                     "unrecorded": fields.mapping,
                 },
             )

@@ -255,6 +255,7 @@ OPTIONAL: Final = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "optuna": "optuna",
+    "pettingzoo": "pettingzoo",
     "prometheus_client": "serving",
     "psycopg": "postgresql",
     "ray": "ray",

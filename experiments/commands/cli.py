@@ -69,6 +69,7 @@ _CHECK_ENV = """\
 examples:
   axonrl check-env CartPole-v1
   axonrl check-env my_package.grid:Grid --episodes 20
+  axonrl check-env pettingzoo.sisl.pursuit_v5:parallel_env
 """
 _EVALUATE = """\
 examples:
@@ -242,7 +243,7 @@ _OUTPUT: Final = "the folder to write; default: the cache, where runs of built-i
 _COMPILE_ARGUMENTS: Final = (*WITH_FILE, argument("-o", "--output", type=Path, metavar="DIR", help=_OUTPUT))
 _CHECK_ENV_ARGUMENTS: Final = (
     *WITH_JSON,
-    argument("id", metavar="ID", help="an id of Gymnasium, or module:Class"),
+    argument("id", metavar="ID", help="an id of Gymnasium, module:Class, or PettingZoo's module:parallel_env"),
     argument("--episodes", type=positive, metavar="N", default=5, help="random episodes; default: 5"),
     argument("--seed", type=natural, metavar="N", default=0, help="of episodes and actions; default: 0"),
 )

@@ -97,6 +97,8 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     agent["properties"]["warm_start"]["anyOf"].insert(0, {"type": "string"})
     agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
     environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}
+    about = "In place of the id: a function that makes PettingZoo's parallel environments, package.module:parallel_env."
+    environment["properties"]["pettingzoo"] = {"description": about, "type": "string"}
     properties["hooks"]["items"] = {"$ref": "#/$defs/Hook"}
 
     kinds = _one_of(registry.names("tracker"), _ELSEWHERE)
@@ -174,8 +176,9 @@ def _arguments(made: Any, names: Iterable[str], **bounds: int) -> dict[str, Any]
 def _required_without_include(made: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """Keys are required only in a file without ``include``."""
     memory: dict[str, Any] = definitions["Memory"]["anyOf"][-1]
+    environment = definitions["Environment"]
     required = {
-        "environment": {"required": definitions["Environment"].pop("required")},
+        "environment": {"anyOf": [{"required": [key]} for key in (*environment.pop("required"), "pettingzoo")]},
         "agent": {
             "required": definitions["AgentSection"].pop("required"),
             "properties": {"memory": {"required": memory.pop("required")}},

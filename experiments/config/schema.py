@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from ...core import registry
 from ...core.errors import ArgumentError
@@ -54,12 +54,21 @@ class Environment(Section):
     """An id of Gymnasium, MinAtar or the Arcade Learning Environment; of your own class, ``package.module:Class``."""
     num_envs: Count = 1
     """Number of parallel copies."""
-    vectorization: Literal["sync", "native", "envpool"] = "sync"
-    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, by threads of EnvPool."""
+    vectorization: Literal["sync", "native", "envpool", "pettingzoo"] = "sync"
+    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, by threads of EnvPool;
+    pettingzoo, worlds with several agents: ``pettingzoo: package.module:parallel_env`` is short for it and the id."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
     wrappers: list[Named] = Field(default_factory=list)
     """Wrappers of each copy, innermost first."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expanded(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "pettingzoo" in value and not {"id", "vectorization"} & value.keys():
+            value = {"vectorization": "pettingzoo", **value}
+            value["id"] = value.pop("pettingzoo")
+        return value
 
 
 class WarmStart(Short):
@@ -228,6 +237,9 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
     if experiment.train is None and experiment.learn is None:
         message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
         raise document.error(("train",), message)
+    if experiment.distributed is not None and experiment.environment.vectorization == "pettingzoo":
+        message = "several agents train in one process: leave out the section 'distributed'"
+        raise document.error(("environment", "pettingzoo"), message)
     if experiment.distributed is not None and experiment.environment.num_envs > 1:
         message = f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
         raise document.error(("environment", "num_envs"), message)

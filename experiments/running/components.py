@@ -142,8 +142,8 @@ def check_parts(raw: Mapping[str, Any], document: Document, findings: Findings) 
 
 def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
     """Parts of a file that may be invalid: kind, section, keys, values, and the keys of the arguments in them."""
-    both: tuple[tuple[str, type[Section], tuple[str, str]], ...] = (
-        ("environment", Environment, ("id", "kwargs")),
+    both: tuple[tuple[str, type[Section], tuple[str, ...]], ...] = (
+        ("environment", Environment, ("id", "kwargs", "vectorization")),
         ("agent", AgentSection, ("model_fn", "params")),
     )
     for kind, section, names in both:
@@ -223,7 +223,8 @@ def environment_of(wanted: Environment, copies: int, document: Document | None =
             raise
         about = error.argument if isinstance(error, ArgumentError) else ""
         about_kwargs = isinstance(error, TypeError) or isinstance(error.__cause__, TypeError) or about == "kwargs"
-        key = "kwargs" if about_kwargs and wanted.kwargs else "id"
+        name = "pettingzoo" if ("environment", "pettingzoo") in document.places else "id"
+        key = "kwargs" if about_kwargs and wanted.kwargs else name
         at: Keys = ("environment", about if about in ("num_envs", "vectorization", "wrappers") else key)
         if isinstance(error, WrapperError):
             at = ("environment", "wrappers", error.index, *(() if error.key is None else (error.key,)))

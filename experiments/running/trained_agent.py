@@ -53,7 +53,8 @@ def evaluated(
     """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
     from ...estimators.evaluation import COPIES
 
-    with environment_of(experiment.environment, min(COPIES, episodes)) as env:
+    worlds = experiment.environment.vectorization == "pettingzoo"  # one has several agents already
+    with environment_of(experiment.environment, 1 if worlds else min(COPIES, episodes)) as env:
         asked = {"explore": True} if explore else {}
         results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy, **asked)
     return results

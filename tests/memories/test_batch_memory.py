@@ -84,3 +84,27 @@ def test_what_full_lanes_get_is_left_out_if_asked_for(built: Any, extend: Any) -
         assert memory.sample()["observation"].tolist() == [[[0], [100]], [[1], [101]]]
         raised(RuntimeError, extend, memory, [4, 102], [5, 103], match="rollout of 4 timesteps is full")
         memory.clear()
+
+
+def test_lanes_that_stay_empty_are_packed_into_a_rollout(built: Any, extend: Any) -> None:
+    """Lane 1 has one timestep, lanes 0 and 2 fill what is left; one lane follows the other, each cut at its end."""
+    memory = BatchMemory(6)
+    memory.pack()
+    built(memory, num_envs=3)
+    for _ in range(2):
+        extend(memory, [0, 100, 200], [1, 101, 201])
+        extend(memory, [1, 0, 201], [2, 0, 202], mask=[True, False, True])
+        assert (len(memory), memory.can_sample()) == (5, False)
+        extend(memory, [2, 0, 202], [3, 0, 203], mask=[True, False, True])  # no room for lane 2
+        batch: Any = memory.sample()
+        assert batch["observation"].tolist() == [[[0], [2], [200]], [[1], [100], [201]]]
+        assert batch["next_observation"].tolist() == [[[1], [3], [201]], [[2], [101], [202]]]
+        assert batch["truncated"].tolist() == [[0, 1, 0], [0, 1, 1]]
+        assert batch["discount"].shape == (2, 3)
+        raised(RuntimeError, extend, memory, [3, 0, 203], [4, 0, 204], match="rollout of 6 timesteps is full")
+        memory.clear()
+    extend(memory, [0, 100, 200], [1, 101, 201])
+    extend(memory, [1, 101, 201], [2, 102, 202])  # in lock step it is as it was
+    batch = memory.sample()
+    assert batch["observation"].tolist() == [[[0], [100], [200]], [[1], [101], [201]]]
+    raised(RuntimeError, built(BatchMemory(3), num_envs=3).pack, match="built for lanes that fill together")
