@@ -20,7 +20,7 @@ from ..core.protocols import Array, ArrayTree, State
 from ..core.trees import equal
 from .actions import nested
 from .batched import Step
-from .observations import MismatchError, Observations, copied, from_mapping, keep_rows
+from .observations import MismatchError, copied, from_mapping, keep_rows, observations_for
 from .vectors import Vector
 
 _PADDING: Final = {"observation": "pad_observations_v0", "action": "pad_action_space_v0"}
@@ -138,7 +138,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_observation_space, self.single_action_space = first.spaces
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._observations = Observations(self.single_observation_space, self.num_envs)
+        self._observations = observations_for(self.single_observation_space, self.num_envs)
         self._batch = self._observations.empty()
 
     @property

@@ -210,10 +210,10 @@ class Ring(Saving):
             if all(np.array_equal(*both) for both in zip(now, seen, strict=True)):
                 return None
         self._seen = now
-        first, second, added = (self._between(*limits) for limits in changes(seen, now, self.timesteps))
+        first, second, added = (self.between(*limits) for limits in changes(seen, now, self.timesteps))
         return np.concatenate([first, second]) if first.size else second, added
 
-    def _between(self, begin: Any, end: Any) -> Array:
+    def between(self, begin: Any, end: Any) -> Array:
         """Places of the timesteps ``begin`` .. ``end - 1`` of every lane (numbers, or arrays [N])."""
         if self.lockstep and begin >= end:
             return _NO_PLACES
