@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .learning import insert, seeds
 from .report import table
 
 LAST: Final = 20
@@ -74,11 +73,28 @@ def speed(measured: Mapping[str, Callable[[int], float]], timesteps: int, rounds
     return table(["CartPole-v1", f"us of a timestep, median of {rounds}", "against `Agent.train`"], rows)
 
 
+def insert(page: str, command: str, table: str) -> str:
+    """The page with ``table`` in place of the first table below the line ``command``.
+
+    Raises:
+        ValueError: the page lacks the line, or a table below it.
+    """
+    lines = page.splitlines()
+    if command not in lines:
+        raise ValueError(f"it has no line {command!r}")
+    at = lines.index(command)
+    start = next((i for i in range(at, len(lines)) if lines[i].startswith("|")), None)
+    if start is None:
+        raise ValueError(f"it has no table below the line {command!r}")
+    end = next((i for i in range(start, len(lines)) if not lines[i].startswith("|")), len(lines))
+    return "\n".join([*lines[:start], table, *lines[end:]]) + "\n"
+
+
 def main(module: str, about: str, programs: Programs, arguments: Sequence[str] | None) -> None:
     """The command line of such a benchmark."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["learning", "speed"])
-    parser.add_argument("--seeds", type=seeds, default=[100, 101, 102], help="of learning")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102], help="of learning")
     names = list(programs.learn)
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="programs of learning")
     parser.add_argument("--timesteps", type=int, help="in place of each program's own, or of 20,000 for speed")

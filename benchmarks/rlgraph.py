@@ -1,6 +1,6 @@
 """How well agents of RLgraph's interface learn CartPole, and what acting, observing and updating cost.
 
-    python -m axonrl.benchmarks.rlgraph learning --seeds 100-102 --page docs/migrating_from_rlgraph.md
+    python -m axonrl.benchmarks.rlgraph learning --seeds 100 101 102 --page docs/migrating_from_rlgraph.md
     python -m axonrl.benchmarks.rlgraph speed --page docs/migrating_from_rlgraph.md
 
 A table replaces the one below the line of the page that holds the command.

@@ -32,6 +32,7 @@ ACTORS: Final = (1, 2, 4)
 CORES: Final = 2
 NODES, NODE_CORES = 32, 32
 MANY: Final = (10, 100, 1000)
+COLOURS: Final = ("#1f5fa8", "#d9591c", "#2f855a", "#7b3fa0", "#b7791f", "#6b7280")
 TITLES: Final = {"impala": "IMPALA", "apex": "Ape-X"}
 MESSAGE_S: Final = 5e-4
 """Half of a round trip between two processes of Ray."""
@@ -177,8 +178,6 @@ def draw(path: Path, found: Sequence[tuple[str, int, Outcome]]) -> None:
     """Timesteps per second over the number of actors, and who is busy, as PNG and SVG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-
-    from .picture import COLOURS
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -1,6 +1,6 @@
 """How well and how fast agents of Tensorforce's interface learn CartPole, and what act and observe cost.
 
-    python -m axonrl.benchmarks.tensorforce learning --seeds 100-102 --page docs/migrating_from_tensorforce.md
+    python -m axonrl.benchmarks.tensorforce learning --seeds 100 101 102 --page docs/migrating_from_tensorforce.md
     python -m axonrl.benchmarks.tensorforce speed --page docs/migrating_from_tensorforce.md
 
 A table replaces the one below the line of the page that holds the command.
