@@ -67,8 +67,8 @@ def from_json(value: Any) -> EncodedAgentState:
     if not isinstance(value, Mapping):
         raise ArgumentError(f"a state must be an object, got {shortened(value)}", "state")
     given = {"state_size": value.get("obs_size"), **value}
-    found = {field.name: given.get(field.name) for field in dataclasses.fields(EncodedAgentState)}
-    sizes = {name: tuple(one) if isinstance(one := found.pop(name), list) else one for name in _SIZES}
+    found: dict[str, Any] = {field.name: given.get(field.name) for field in dataclasses.fields(EncodedAgentState)}
+    sizes: dict[str, Any] = {name: tuple(one) if isinstance(one := found.pop(name), list) else one for name in _SIZES}
     for name, text in found.items():
         if not isinstance(text, str):
             raise ArgumentError(f"{name} is missing or invalid: {shortened(text)}", name)
