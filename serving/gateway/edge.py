@@ -105,14 +105,15 @@ class Edge:
             if request.grant is ANONYMOUS:
                 self._let_in(request)
             route.check(request.grant)
-        if route.body is not None:
-            request.check_type(route.body.types)
+        kind, has_key = route.body, route.has_key
+        if kind is not None:
+            request.check_type(kind.types)
         if route.admit is not None:
             await route.admit(request)
-        kind = route.body
-        if kind is not None and not kind.is_frame:
+        if kind is not None and kind.is_frame:
+            has_key = False  # the worker knows its keys
+        elif kind is not None:
             await read(request, kind.most(self._gateway.limits), kind.values, is_state=kind.is_state)
-        has_key = route.has_key and not (kind is not None and kind.is_frame)  # its worker knows the keys of these
         key = key_of(request.headers.get(b"idempotency-key")) if has_key else None
         return await (route.reply(request) if key is None else _once(request, route, key))
 
