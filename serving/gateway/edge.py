@@ -62,12 +62,16 @@ class Edge:
             return
         begun = time.perf_counter()
         request = Request(self._gateway, scope, receive, f"{self._prefix}{next(self._numbers):08x}")
-        with request.ends:
-            status = 499
-            with contextlib.suppress(DisconnectedError):
-                reply = await self._reply(request)
-                status = reply.status
-                await reply.send(send, request, self._headers(request))
+        status = 499
+        try:
+            reply = await self._reply(request)
+            status = reply.status
+            await reply.send(send, request, self._headers(request))
+        except DisconnectedError:
+            pass
+        finally:
+            for end in request.ends:
+                end()
         seconds = time.perf_counter() - begun
         self._gateway.meters.seen(request.route, status, seconds)
         if status >= 500:
