@@ -247,7 +247,6 @@ OPTIONAL: Final = {
     "ale_py": "atari",
     "argon2": "serving",
     "envpool": "envpool",
-    "fastapi": "test",
     "huggingface_hub": "hub",
     "minatar": "minatar",
     "mlflow": "mlflow",

@@ -55,10 +55,11 @@ class SharedLogin:
         """
         with self._turn():
             if self._token is None or self._token is expired:
-                self._token = None
+                self._forget()
                 with contextlib.closing(Connections(self._address, self._verify)) as connections:
                     self._token = Secret(run(new_token(connections, self._account, timeout, deadline)))
                 self._inherited = False
+                _OPEN.add(self)
             self._users.add(user)
             return self._token
 
@@ -73,7 +74,7 @@ class SharedLogin:
             return self.join(user, timeout, deadline, expired=token)
         with self._turn():
             if refused.code == "invalid_token" and self._token is token:
-                self._token = None
+                self._forget()
         return None
 
     def leave(self, user: object, timeout: float) -> None:
@@ -88,7 +89,11 @@ class SharedLogin:
                     contextlib.closing(Connections(self._address, self._verify)) as connections,
                 ):
                     run(repeated(connections, Request("POST", "/logout"), self._token, timeout, 0.0))
-            self._token = None
+            self._forget()
+
+    def _forget(self) -> None:
+        self._token = None
+        _OPEN.discard(self)
 
     def _turn(self) -> threading.Lock:
         if self._process != os.getpid():  # a fork: its parent may hold the lock
@@ -96,7 +101,9 @@ class SharedLogin:
         return self._lock
 
 
-_KNOWN: Final[dict[object, SharedLogin]] = {}
+_KNOWN: Final[weakref.WeakValueDictionary[object, SharedLogin]] = weakref.WeakValueDictionary()
+_OPEN: Final[set[SharedLogin]] = set()
+"""Logins with a token, even if no object uses them."""
 
 
 def shared(address: Address, verify: Verify, account: Login) -> SharedLogin:

@@ -7,12 +7,10 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from .errors import ArgumentError
 from .values import Size, shortened
-
-_SIZES: Final = ("state_size", "action_size")
 
 
 @dataclasses.dataclass
@@ -67,9 +65,10 @@ def from_json(value: Any) -> EncodedAgentState:
     if not isinstance(value, Mapping):
         raise ArgumentError(f"a state must be an object, got {shortened(value)}", "state")
     given = {"state_size": value.get("obs_size"), **value}
-    found = {field.name: given.get(field.name) for field in dataclasses.fields(EncodedAgentState)}
-    sizes = {name: tuple(one) if isinstance(one := found.pop(name), list) else one for name in _SIZES}
-    for name, text in found.items():
-        if not isinstance(text, str):
-            raise ArgumentError(f"{name} is missing or invalid: {shortened(text)}", name)
-    return EncodedAgentState(**found, **sizes)
+    found: dict[str, Any] = {field.name: given.get(field.name) for field in dataclasses.fields(EncodedAgentState)}
+    kinds: dict[str, Any] = {"state_size": int | list | tuple | None, "action_size": int | list | tuple}
+    for name, one in found.items():
+        if not isinstance(one, kinds.get(name, str)):
+            raise ArgumentError(f"{name} is missing or invalid: {shortened(one)}", name)
+        found[name] = tuple(one) if isinstance(one, list) else one
+    return EncodedAgentState(**found)

@@ -36,7 +36,7 @@ class _Share:
 
     def __init__(self, request: Request, held: Held) -> None:
         self._clients, self._held, self._size = request.clients, held, 0
-        request.ends.callback(self._release)
+        request.ends.append(self._release)
 
     def add(self, size: int) -> None:
         """Hold more; raises RefusedError."""
@@ -102,7 +102,9 @@ async def read(request: Request, most: int, values: int, in_list: int = 0, *, is
 async def _appended(request: Request, file: IO[bytes] | None, content: bytearray) -> IO[bytes]:
     """The file, which has no name, so that nothing of it remains."""
     try:
-        file = file or request.ends.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 # it is entered
+        if file is None:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 # until it is answered
+            request.ends.append(file.close)
         await asyncio.to_thread(_write, file, content)
     except OSError as error:
         what = f"the body cannot be kept in {tempfile.gettempdir()}: {error.strerror}"

@@ -62,12 +62,16 @@ class Edge:
             return
         begun = time.perf_counter()
         request = Request(self._gateway, scope, receive, f"{self._prefix}{next(self._numbers):08x}")
-        with request.ends:
-            status = 499
-            with contextlib.suppress(DisconnectedError):
-                reply = await self._reply(request)
-                status = reply.status
-                await reply.send(send, request, self._headers(request))
+        status = 499
+        try:
+            reply = await self._reply(request)
+            status = reply.status
+            await reply.send(send, request, self._headers(request))
+        except DisconnectedError:
+            pass
+        finally:
+            for end in request.ends:
+                end()
         seconds = time.perf_counter() - begun
         self._gateway.meters.seen(request.route, status, seconds)
         if status >= 500:
@@ -105,14 +109,15 @@ class Edge:
             if request.grant is ANONYMOUS:
                 self._let_in(request)
             route.check(request.grant)
-        if route.body is not None:
-            request.check_type(route.body.types)
+        kind, has_key = route.body, route.has_key
+        if kind is not None:
+            request.check_type(kind.types)
         if route.admit is not None:
             await route.admit(request)
-        kind = route.body
-        if kind is not None and not kind.is_frame:
+        if kind is not None and kind.is_frame:
+            has_key = False  # the worker knows its keys
+        elif kind is not None:
             await read(request, kind.most(self._gateway.limits), kind.values, is_state=kind.is_state)
-        has_key = route.has_key and not (kind is not None and kind.is_frame)  # its worker knows the keys of these
         key = key_of(request.headers.get(b"idempotency-key")) if has_key else None
         return await (route.reply(request) if key is None else _once(request, route, key))
 

@@ -74,8 +74,8 @@ class Request:
         self.upload: Upload | None = None
         self.is_read = False
         """Whether its body was requested."""
-        self.ends = contextlib.ExitStack()
-        """Releases what is held until it is answered."""
+        self.ends: list[Callable[[], object]] = []
+        """Release what is held until it is answered."""
 
     @property
     def name(self) -> str:

@@ -77,7 +77,6 @@ class JoiningTransport:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
         self._held: list[Any] = []
-        self.is_closing = transport.is_closing  # asked for every request
 
     def write(self, data: Any) -> None:
         """Hold the data, or write it with what is held."""
@@ -96,11 +95,6 @@ class JoiningTransport:
         """Write what is held, then close."""
         self._flush()
         self._transport.close()
-
-    def abort(self) -> None:
-        """Close immediately."""
-        self._held = []
-        self._transport.abort()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -163,7 +163,7 @@ def running() -> Iterator[Stub]:
         stub.server.shutdown()
         thread.join()
         stub.server.server_close()
-        logins._KNOWN.clear()  # the next one may have its port
+        logins._OPEN.clear()  # the next one may have its port
 
 
 def connect(stub: Stub, **more: Any) -> RemoteAgent:

@@ -94,6 +94,7 @@ def test_headers_of_every_answer(service: Service) -> None:
         assert "strict-transport-security" not in headers
         assert "server" not in headers
     assert service("POST", "/livez").code == "method_not_allowed"
+    assert service("HEAD", f"{API}/agents").status == service("HEAD", "/livez", user=None).status == 200
     first, second = service("GET", "/livez"), service("GET", "/livez/")
     assert (second.status, first.headers["x-request-id"] != second.headers["x-request-id"]) == (200, True)
 

@@ -18,9 +18,6 @@ class Recorded(asyncio.Transport):
     def close(self) -> None:
         self.events.append("closed")
 
-    def abort(self) -> None:
-        self.events.append("aborted")
-
     def is_closing(self) -> bool:
         return "closed" in self.events
 
@@ -45,15 +42,3 @@ def test_a_head_and_a_body_are_one_write_and_what_is_alone_does_not_wait() -> No
         return recorded.events[2:]
 
     assert asyncio.run(told()) == [b"head" + bytes(65_537), b"last", "closed"]
-
-
-def test_an_aborted_connection_writes_nothing_more() -> None:
-    async def told() -> list[object]:
-        recorded = Recorded()
-        transport = JoiningTransport(recorded, asyncio.get_running_loop())
-        transport.write(b"head")
-        transport.abort()
-        await asyncio.sleep(0)
-        return recorded.events
-
-    assert asyncio.run(told()) == ["aborted"]
