@@ -180,6 +180,8 @@ class AgentRows(Records):
         Args:
             seen: both by agent id; None keeps the stored value.
         """
+        if not seen:
+            return
         with self._database.writing() as session:
             for agent_id, (time, size) in seen.items():
                 values: dict[str, Any] = {} if time is None else {"last_active": time}

@@ -131,7 +131,7 @@ class Records:
     """Base of what reads and writes tables.
 
     Args:
-        database: an open database. Without it, every method raises RefusedError ``database_unavailable``.
+        database: an open database; while it is down, every method raises RefusedError ``database_unavailable``.
         audit: records changes; None for the table alone.
         clock: returns the time in UTC.
     """

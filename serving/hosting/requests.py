@@ -68,14 +68,9 @@ class RequestReader:
         many = lists(one, 1, MOST_AT_ONCE)
         names = core_schema.nullable_schema(lists(NAME, 0, MOST_AT_ONCE))
         step = objects(
-            {
-                "state|obs": one,
-                "action": self.actions.schema,
-                "reward": NUMBER,
-                "next_state|next_obs": one,
-                "done": FLAG,
-            },
+            {"state": one, "action": self.actions.schema, "reward": NUMBER, "next_state": one, "done": FLAG},
             {"truncated": FLAG, **_ENVIRONMENT},
+            {"state": "obs", "next_state": "next_obs"},
         )
         self._bare = SchemaValidator(one)
         self._act = SchemaValidator(objects({"observation": one}, {**_ENVIRONMENT, **_EXPLORE}))

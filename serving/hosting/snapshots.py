@@ -44,9 +44,7 @@ FIELDS: Final = ("model", "state_size", "action_size", "encoded_config", "encode
 _WITH_OBS: Final = (FIELDS[0], "obs_size", *FIELDS[2:])
 GENERATORS: Final = ("memory", "noise")
 COUNTERS: Final = ("global_timestep", "global_step", "global_episode")
-_SIX: Final = SchemaValidator(
-    objects({"state_size|obs_size" if name == "state_size" else name: ANY for name in FIELDS})
-)
+_SIX: Final = SchemaValidator(objects(dict.fromkeys(FIELDS, ANY), synonyms={FIELDS[1]: _WITH_OBS[1]}))
 _METADATA: Final = SchemaValidator(objects({**dict.fromkeys(FIELDS[:3], ANY), "config": TEXT}))
 NETWORK: Final = "network/"
 _BUFFER: Final = "buffer/"

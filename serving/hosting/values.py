@@ -56,14 +56,19 @@ def check(validator: SchemaValidator, value: Any, where: Where = ()) -> Any:
     raise RefusedError("invalid_value", "; ".join(f"{at} {what}" for at, what in found[:3]), found[:20])
 
 
-def objects(needed: Mapping[str, CoreSchema], optional: Mapping[str, CoreSchema] | None = None) -> CoreSchema:
-    """Schema of an object with these fields and no others; ``state|obs`` is a field under one of two names."""
-    fields = {}
-    for required, some in ((True, needed), (False, optional or {})):
-        for names, schema in some.items():
-            name, *others = names.split("|")
-            alias: Any = [[name], *([other] for other in others)] if others else None
-            fields[name] = core_schema.typed_dict_field(schema, required=required, validation_alias=alias)
+def objects(
+    needed: Mapping[str, CoreSchema],
+    optional: Mapping[str, CoreSchema] | None = None,
+    synonyms: Mapping[str, str] | None = None,
+) -> CoreSchema:
+    """Schema of an object with these fields and no others; some may have another name instead."""
+    other = synonyms or {}
+    fields = {
+        name: core_schema.typed_dict_field(
+            schema, required=name in needed, validation_alias=[[name], [other[name]]] if name in other else None
+        )
+        for name, schema in {**needed, **(optional or {})}.items()
+    }
     few = core_schema.dict_schema(max_length=len(fields) + _MOST_UNKNOWN, strict=True)
     return core_schema.chain_schema([few, core_schema.typed_dict_schema(fields, extra_behavior="forbid")])
 

@@ -274,6 +274,15 @@ def test_a_value_that_is_none_of_its_space_is_named(change: dict[str, Any], wher
     assert refused(lambda: bodies.act(body)).errors[0][0] == f"observations[1].{where}"
 
 
+def test_observations_of_a_step_have_one_of_two_names() -> None:
+    bodies = RequestReader(Box(-1, 1, (1,)), Discrete(2))
+    step = {"obs": [1], "action": 1, "reward": 1, "next_obs": [2], "done": False}
+    ((_, row),) = bodies.step(json.dumps({"step_data": step}).encode())
+    assert (row["observation"].tolist(), row["next_observation"].tolist()) == ([1], [2])
+    both = json.dumps({"step_data": {**step, "state": [1]}}).encode()
+    assert refused(lambda: bodies.step(both)).errors[0][0] == "step_data.obs"
+
+
 def test_of_many_wrong_places_a_few_are_named() -> None:
     bodies = RequestReader(Box(-np.inf, np.inf, (10_000,)), Discrete(2))
     for wrong in (["x"] * 10_000, {f"x{k}": 1 for k in range(10_000)}):
