@@ -36,6 +36,8 @@ class CallerLoop:
     def __init__(self, model: Model, observation_space: Any, action_space: Any, seed: int) -> None:
         self._model = model
         self._observation_space = observation_space
+        self._normalization: dict[str, Any] | None = None
+        self._observations = observations_in(observation_space)
         predict = model.program.predict
         self._exploration = copy.deepcopy(Greedy() if predict.exploration is None else predict.exploration)
         self._noise = predict.noise
@@ -52,8 +54,11 @@ class CallerLoop:
                 f"act(explore=True): {type(self._exploration).__name__} follows the run (over: run), whose length is"
                 " known only while it trains"
             )
+        if normalization != self._normalization:
+            self._normalization = normalization
+            self._observations = observations_in(self._observation_space, normalization)
         features: Any
-        features, single = observations_in(self._observation_space, normalization).features(observation)
+        features, single = self._observations.features(observation)
         state = self._state_for(len(leaves(features)[0]), first)
         if state is not None:
             features = {"observation": features, "state": state}

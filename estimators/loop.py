@@ -97,8 +97,10 @@ class Loop:
         if step.acted is not None:
             stepper.behaviour.begin(~step.acted)  # after a reset, episodes begin with the current observations
         if listeners := self.listeners(began, acted, stepped):
-            self.tell(listeners, TimestepFacts(observation, action, *step.outcome(), step.observation, step.acted))
-        if stepper.pending_updates:
+            reward, terminated, truncated = step.outcome()
+            facts = TimestepFacts(observation, action, reward, terminated, truncated, step.observation, step.acted)
+            self.tell(listeners, facts)
+        if self._stepper.pending_updates:
             self.learn()
         if not step.is_end():
             return ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -156,9 +157,8 @@ def _read(path: Path, kind: type[_Row]) -> list[_Row]:
         lines = path.read_text(encoding="utf-8").split("\n")[1:-1]
     except FileNotFoundError:
         return []
-    defaults: Mapping[str, Any] = vars(kind)["_field_defaults"]
-    hints = get_type_hints(kind).items()
-    parsers = [_parser(hint, *([defaults[name]] if name in defaults else [])) for name, hint in hints]
+    columns, hints = inspect.signature(kind).parameters, get_type_hints(kind)
+    parsers = [_parser(hints[name], column.default) for name, column in columns.items()]
     rows: list[_Row] = []
     try:
         rows.extend(
@@ -169,10 +169,10 @@ def _read(path: Path, kind: type[_Row]) -> list[_Row]:
     return rows
 
 
-def _parser(hint: Any, *default: Any) -> Callable[[str], Any]:
+def _parser(hint: Any, default: Any) -> Callable[[str], Any]:
     """Reads a column of this type, which may be empty if it has a default."""
     kind: Callable[[str], Any] = next(iter(get_args(hint) or (hint,)))
-    return (lambda text: kind(text) if text else default[0]) if default else kind
+    return kind if default is inspect.Parameter.empty else lambda text: kind(text) if text else default
 
 
 def rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
