@@ -133,7 +133,7 @@ class Acting:
 
     def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
         """Values of parameters for one call, by their names; ``exploration`` and ``temperature`` are of all actions."""
-        given = {name.replace("variable_noise", NOISE): value for name, value in given.items()}
+        given = {NOISE if name == "variable_noise" else name: value for name, value in given.items()}
         known(where, given, self.setting_names)
         of_all = {"exploration", "temperature"} & given.keys()
         found = {}

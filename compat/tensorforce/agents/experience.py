@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -82,12 +83,13 @@ class TensorforceAgent(Agent):
         asked = self.queries.checked("update", query)
         overrides = self.queries.overrides("Agent.update", kwargs)
         learning: Any = self.learning
-        drawn = learning.drawn()
-        if not learning.prepare(self.counts, overrides):
-            learning.undo(drawn)
-            unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
-            problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
-            raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
+        with contextlib.ExitStack() as refused:
+            refused.enter_context(learning.undone())
+            if not learning.prepare(self.counts, overrides):
+                unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
+                problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
+                raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
+            refused.pop_all()
         interaction.learn(self, learning)
         return None if asked is None else self.queries.observe(asked, self.counts, overrides)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -245,15 +246,16 @@ class Learner:
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
 
-    def drawn(self) -> Any:
-        """What random parameters have drawn, for :meth:`undo`."""
-        return self.rng.bit_generator.state, {path: one.state_dict() for path, one in self.parameters.items()}
-
-    def undo(self, drawn: Any) -> None:
-        """Let random parameters be as they were."""
-        self.rng.bit_generator.state, states = drawn
-        for path, state in states.items():
-            self.parameters[path].load_state_dict(state)
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """Within it parameters may be evaluated, and random ones are afterwards as if they had not been."""
+        drawn, states = self.rng.bit_generator.state, {k: one.state_dict() for k, one in self.parameters.items()}
+        try:
+            yield
+        finally:
+            self.rng.bit_generator.state = drawn
+            for path, state in states.items():
+                self.parameters[path].load_state_dict(state)
 
 
 def _steps(horizon: float) -> int:

@@ -103,10 +103,9 @@ class Queries:
         """The values after an observe, an experience or an update."""
         values: dict[str, Any] = dict(zip(COUNTS, counts, strict=True))
         if (learning := self._learning) is not None:
-            drawn = learning.drawn()
-            found = learning.values(counts, overrides)
-            values["update-start"], values["update-frequency"] = learning.timing(counts, overrides)
-            learning.undo(drawn)
+            with learning.undone():
+                found = learning.values(counts, overrides)
+                values["update-start"], values["update-frequency"] = learning.timing(counts, overrides)
             values |= {name: np.float32(found[path]) for name, path in self._paths.items() if path in found}
             values["loss"] = np.float32(learning.loss)
             values["horizon"] = np.int64(round(found[HORIZON]))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ....core.checks import shortened
 from ...common.specs.module_specs import opened, unfolded
 from ...common.specs.tables import Entry, SpecTable
-from ..spaces.errors import choice, flag, refuse, translate_errors
+from ..spaces.errors import choice, flag, integer, refuse, translate_errors
 from .environment import Environment, opens
 from .limited import LimitedEnvironment, read_specs
 from .remote import RemoteEnvironment
@@ -50,6 +50,8 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     for name in ("host", "port"):
         if name in arguments:
             refuse(f"{WHERE}: {name}", "is for sockets, which are not supported", arguments[name])
+    if limit is not None:
+        limit = integer(f"{WHERE}: max_episode_timesteps", limit, at_least=1)
     if remote is not None:
         if remote in ("socket-client", "socket-server"):
             refuse(f"{WHERE}: remote", f"{remote!r} is not supported: use 'multiprocessing'", remote)

@@ -65,8 +65,8 @@ class GymnasiumEnvironment(Environment):
                 refuse(f"{_WHERE}: visualize", "needs a level that is an id or a class; give an object its render_mode")
             kwargs.setdefault("render_mode", "human" if visualize_directory is None else "rgb_array")
         steps = _NO_LIMIT if max_episode_steps is False else max_episode_steps
-        if steps not in (None, _NO_LIMIT):
-            steps = integer(f"{_WHERE}: max_episode_steps", steps, at_least=1)
+        if max_episode_steps is not None and max_episode_steps is not False:
+            steps = integer(f"{_WHERE}: max_episode_steps", max_episode_steps, at_least=1)
         env, self._limit = _opened(level, steps, kwargs)
         if visualize_directory is not None:
             try:

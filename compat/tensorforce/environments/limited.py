@@ -34,10 +34,10 @@ class LimitedEnvironment(Environment):
         self._read = StateReader(states, self._actions)
         own = environment.max_episode_timesteps()
         own = None if own is None else integer(f"{name}.max_episode_timesteps()", own, at_least=1)
-        place = "Environment.create: max_episode_timesteps"
-        self._limit = own if limit is None else integer(place, limit, at_least=1)
+        self._limit = own if limit is None else limit
         if own is not None and limit is not None and limit > own:
-            refuse(place, f"must be at most {own}, the limit of {name} itself; got {limit}", limit)
+            problem = f"must be at most {own}, the limit of {name} itself; got {limit}"
+            refuse("Environment.create: max_episode_timesteps", problem, limit)
         self._last = math.inf if self._limit is None else self._limit
         self._timestep = 0
         self._running = False

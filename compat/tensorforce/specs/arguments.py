@@ -152,7 +152,7 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
     for name in kwargs:
         if name in given:
             refuse(f"{WHERE}: {name}", "is given twice, by position and by name", kwargs[name])
-    for name in _FROM_06.keys() & kwargs.keys() - set(names):
+    for name in (one for one in kwargs if one in _FROM_06 and one not in names):
         wanted = _FROM_06[name]
         if name in {"baseline", "critic"}:
             wanted = next((critic for critic in _CRITICS if critic in names), "")
