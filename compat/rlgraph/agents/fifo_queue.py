@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from ....core.protocols import State
@@ -50,11 +50,6 @@ class FIFOQueue:
             if self._layout[name] != own:
                 problem = f"is a queue of unrolls whose {name} is {self._layout[name]!r}; this agent's is {own!r}"
                 refuse(where, problem, own)
-
-    def put(self, where: str, unrolls: Sequence[Unroll]) -> None:
-        """Add them at the end; RLGraphError if there is no room for all, and none is added then."""
-        self.check_room(where, len(unrolls))
-        self.unrolls += unrolls
 
     def check_room(self, where: str, count: int) -> None:
         """RLGraphError unless there is room for so many unrolls more."""

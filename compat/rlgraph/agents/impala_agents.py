@@ -257,9 +257,9 @@ class IMPALAAgent(Agent):
 
     def _perform(self, where: str) -> None:
         """Put one unroll of each environment into the queue."""
-        stepper = self._stepping(where)
-        self.fifo_queue.check_room(where, self.form["num_workers"])
-        self.fifo_queue.put(where, stepper.run())
+        stepper, queue = self._stepping(where), self.fifo_queue
+        queue.check_room(where, self.form["num_workers"])
+        queue.unrolls += stepper.run()
 
     def _close(self) -> None:
         if self._environments is not None:

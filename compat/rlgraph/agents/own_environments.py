@@ -106,7 +106,7 @@ class PolicyLoop:
         """One unroll of each environment. After an exception the next call begins episodes."""
         if self._features is None:
             self.reset()
-        first, features, columns = self._internals or {}, [self._features], []
+        first, features, columns = self._internals or {}, list[Any]([self._features]), []
         try:
             for _ in range(self._core.length):
                 columns.append(self._step())

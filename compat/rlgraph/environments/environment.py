@@ -132,19 +132,12 @@ def stepped(environment: Environment, actions: Any) -> Stepped:
     if not isinstance(told, tuple | list) or len(told) != 4:
         refuse(where, "must return state, reward, terminal and info", told)
     state, reward, terminal, info = told
-    ended = bool(terminal) if type(terminal) in (bool, np.bool_) else _terminal(where, terminal)
-    info = info if isinstance(info, Mapping) else {}
-    reward = reward if type(reward) is np.float32 and np.isfinite(reward) else _reward(where, reward)
+    if type(terminal) not in (bool, np.bool_):
+        terminal = read_terminals(f"{where}: terminal", terminal, None)[0]
+    if type(reward) is not np.float32 or not np.isfinite(reward):
+        reward = read_rewards(f"{where}: reward", reward, None)[0]
+    ended, info = bool(terminal), info if isinstance(info, Mapping) else {}
     return Stepped(state, reward, ended, ended and bool(info.get("truncated", False)), info)
-
-
-def _reward(where: str, given: Any) -> np.float32:
-    reward: np.float32 = read_rewards(f"{where}: reward", given, None)[0]
-    return reward
-
-
-def _terminal(where: str, given: Any) -> bool:
-    return bool(read_terminals(f"{where}: terminal", given, None)[0])
 
 
 def read_seed(name: str, seed: int | None) -> int:

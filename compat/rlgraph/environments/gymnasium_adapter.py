@@ -25,6 +25,9 @@ AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 class EnvironmentFactory:
     """Makes the environment of a specification, as one of Gymnasium; can be sent to another process.
 
+    Closing it terminates the environment. A seed is used at the first reset: later ones would begin a new game where
+    ``episodic_life`` goes on with the old.
+
     Args:
         spec: what ``Environment.from_spec`` takes, without objects that belong to this process.
         preprocessing_spec: of the states; each environment has a Preprocessor of its own.
@@ -38,43 +41,25 @@ class EnvironmentFactory:
     where: str = "EnvironmentFactory"
 
     def __call__(self) -> AnyEnv:
-        """A new environment."""
+        """A new environment, with ours as ``environment``, and the ``state_space`` of preprocessed states.
+
+        Raises:
+            RLGraphError: the specification is wrong, or the preprocessing does not fit the states.
+        """
+        import gymnasium
+
         environment = Environment.from_spec(self.spec)
+        kind: Any = type(type(environment).__name__, (_FromRLGraph, gymnasium.Env), {})
         try:
-            return as_gymnasium(environment, self.preprocessing_spec, self.frame_skip, self.where)
+            made: AnyEnv = kind(environment, self.preprocessing_spec, self.frame_skip, self.where)
         except BaseException:
             environment.terminate()
             raise
-
-
-def as_gymnasium(
-    environment: Environment, preprocessing_spec: Any = None, frame_skip: int = 1, where: str = "as_gymnasium"
-) -> AnyEnv:
-    """An environment as one of Gymnasium; closing it terminates the environment.
-
-    A seed is used at the first reset. Later ones would begin a new game where ``episodic_life`` goes on with the old.
-
-    Args:
-        environment: what is stepped.
-        preprocessing_spec: of the states.
-        frame_skip: how often each action is repeated, the rewards being added.
-        where: whose environment it is, for messages.
-
-    Returns:
-        It, with ``environment``, and the ``state_space`` of preprocessed states.
-
-    Raises:
-        RLGraphError: the preprocessing does not fit the states.
-    """
-    import gymnasium
-
-    kind: Any = type(type(environment).__name__, (_FromRLGraph, gymnasium.Env), {})
-    made: AnyEnv = kind(environment, preprocessing_spec, frame_skip, where)
-    return made
+        return made
 
 
 class _FromRLGraph:
-    """Parts specific to such an environment; see :func:`as_gymnasium`."""
+    """The part that is not Gymnasium's, which is loaded when an environment is made."""
 
     def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int, where: str) -> None:
         self.environment, self._frame_skip = environment, frame_skip

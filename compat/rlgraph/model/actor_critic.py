@@ -71,9 +71,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     error = labels["weight"] * (error - form["weight_entropy"] * entropy)
     clip = form.get("value_function_clipping")
     value_error = losses.clipped_squared(value, labels.get("value"), labels["return"], clip) * labels["weight"]
-    count = tf.reduce_sum(labels["valid"])
-    policy_loss = tf.reduce_sum(labels["valid"] * error) / count
-    value_loss = tf.reduce_sum(labels["valid"] * value_error) / count
+    share = labels["valid"] / tf.reduce_sum(labels["valid"])
+    policy_loss, value_loss = tf.reduce_sum(share * error), tf.reduce_sum(share * value_error)
     optimizer = Optimizer(form["optimizer_spec"], labels["global_step"])
     if shares:
         loss = policy_loss + _SHARED_WEIGHT * value_loss

@@ -86,10 +86,10 @@ class PolicyNetwork:
             self.variables, units, self._cell = list(self._torso.variables), self._torso.size, None
             if lstm < len(layers):
                 sizes = {PREVIOUS_ACTION: math.prod(self._shape), PREVIOUS_REWARD: 1}
-                layer = Layer("lstm", ValueSpec("", "float", (units + sum(sizes[name] for name in self._fed),)))
-                units = layers[lstm]["units"]
+                size, units = units + sum(sizes[name] for name in self._fed), layers[lstm]["units"]
+                layer = Layer("lstm", ValueSpec("", "float", (size,)))
                 with scopes(names.of("network_spec", layers[lstm])):
-                    self._cell = Cell(layer, "lstm", *layer.inputs.shape, units)
+                    self._cell = Cell(layer, "lstm", size, units)
                 self.variables += layer.variables
             self._after = Network("network_spec", layers[lstm + 1 :], {"": ValueSpec("", "float", (units,))}, names)
             output = dense("output", math.prod(self._shape), form["action_adapter_spec"])

@@ -614,10 +614,12 @@ def test_classes_are_where_rlgraph_had_them() -> None:
 
 def test_an_exported_policy_acts_as_the_agent(tmp_path: Path, in_tensorflow: Any) -> None:
     clipped = [{"type": "divide", "divisor": 2}, {"type": "clip", "min": -1, "max": 1}]
-    agent = make_dqn(action_space=IntBox(5, 8), preprocessing_spec=clipped)
+    agent = make_dqn(action_space=IntBox(5, 8), preprocessing_spec=clipped, store_last_memory_batch=True)
     agent.import_observations({**records(20), "actions": np.arange(20) % 3 + 5})
     for _ in range(3):
         agent.update()
+        assert agent.last_memory_batch is not None
+        agent.update(agent.last_memory_batch)  # its actions are numbers of the space
     with pytest.warns(RLGraphWarning, match="meta"):
         folder = agent.export_graph(tmp_path / "policy.meta")
     assert folder == str(tmp_path / "policy")

@@ -11,7 +11,6 @@ from gymnasium import spaces
 from axonrl.compat.rlgraph import Environment, GridWorld
 from axonrl.compat.rlgraph.environments.gymnasium_adapter import (
     EnvironmentFactory,
-    as_gymnasium,
     gymnasium_space,
     sendable,
 )
@@ -57,7 +56,7 @@ class Counter(Environment):
 
 def test_frames_are_skipped_to_the_end_of_an_episode() -> None:
     inside = Counter()
-    env = as_gymnasium(inside, frame_skip=2)
+    env = EnvironmentFactory(inside, frame_skip=2)()
     assert env.observation_space == spaces.Dict(
         {"count": spaces.Discrete(30, start=10), "pair": spaces.Box(-np.inf, np.inf, (2,), np.float32)}
     )

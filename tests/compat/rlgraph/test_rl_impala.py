@@ -250,7 +250,7 @@ def test_the_learner_unrolls_the_lstm_as_the_actor_stepped_it() -> None:
     assert not np.any(unrolls[2]["initial_internal_states"])  # an episode ended before it
     for unroll in unrolls:
         probs = unroll["action_probs"].astype(np.float64)
-        agent.fifo_queue.put("", [{name: _first(part) for name, part in unroll.items()}])
+        agent.fifo_queue.unrolls.append({name: _first(part) for name, part in unroll.items()})
         entropy = -(probs * np.log(probs)).sum()
         assert float(agent.update()) == pytest.approx(-entropy, rel=1e-5)
     assert unrolls[0]["previous_actions"][0].tolist() == _shifted(unrolls[0]["actions"][0].tolist(), -1)
