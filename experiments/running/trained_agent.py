@@ -33,10 +33,10 @@ def trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFile, An
     The last value is the policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
     """
     experiment = records.read_experiment(folder)
+    make_importable_for(folder)
     if CheckpointStore(folder).newest() is None:
         message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
         raise RunFolderError(folder, message)
-    make_importable_for(folder)
     from ...estimators.agent import Agent
 
     return experiment, Agent(None, model_dir=folder), policy or evaluation_of(experiment).policy

@@ -8,7 +8,7 @@ import pytest
 
 from axonrl.core.protocols import RunConfig
 from axonrl.experiments.config.schema import load
-from axonrl.experiments.running import runner
+from axonrl.experiments.running import runner, trained_agent
 from axonrl.tests.experiments.fakes import FakeAgent, FakeSession
 from axonrl.tests.polyaxon_server import PolyaxonServer
 
@@ -73,7 +73,9 @@ def trained_run(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     def make(experiment: str, module: ModuleType, agent: Any) -> None:
         (workplace / "run").mkdir()
         (workplace / "run" / "experiment.yml").write_text(experiment)
-        monkeypatch.setattr(module, "trained", lambda folder: (load(folder / "experiment.yml")[0], agent))
+        made = load(workplace / "run" / "experiment.yml")[0]
+        usual = trained_agent.evaluation_of(made).policy
+        monkeypatch.setattr(module, "trained", lambda _, policy=None: (made, agent, policy or usual))
 
     return make
 
