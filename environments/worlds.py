@@ -167,7 +167,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
             self.current = number
             if asked and (mask is None or not world.present.any()):
                 self._fill(number, world.reset(seeds[asked[0]]), begins=True)
-        return self._returned(), {"acted": np.ones(self.num_envs, np.bool_)}
+        return self._returned(), {}
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Let the agents act, in one world after the other; worlds that are over stay so until they are reset."""
