@@ -28,9 +28,9 @@ class Step(NamedTuple):
     """Results of one step of N environments. Read-only.
 
     ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
-    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, or have no agent, which
-    are not transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without normalisation; returns
-    always sum ``reward``.
+    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, or have no agent:
+    these are not transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without
+    normalisation; returns always sum ``reward``.
     """
 
     observation: ArrayTree

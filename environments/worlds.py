@@ -76,7 +76,7 @@ class World:
             rewards[i], flags[0, i], flags[1, i] = (column[self.agents[i]] for column in columns)
         self.actions.append(actions)
         self.present = self._living(observations)
-        ended = flags.any(axis=0)
+        ended: Array = flags[0] | flags[1]
         wrong: Array = acting & (self.present == ended)
         if wrong.any():
             i = int(wrong.argmax())
