@@ -28,9 +28,9 @@ class Step(NamedTuple):
     """Results of one step of N environments. Read-only.
 
     ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
-    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, which are not
-    transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without normalisation; returns
-    always sum ``reward``.
+    ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, or have no agent:
+    these are not transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without
+    normalisation; returns always sum ``reward``.
     """
 
     observation: ArrayTree
@@ -68,7 +68,7 @@ class BatchedEnvironment(abc.ABC):
     """
 
     skips_rows: bool = False
-    """Whether rows may be reset while others step: such rows are not transitions."""
+    """Whether rows may be reset, or have no agent, while others step: such rows are not transitions."""
 
     waits: bool = False
     """Whether a lane may be without an agent for long, while others act."""

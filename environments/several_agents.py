@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Final
 
 import gymnasium
 from gymnasium.spaces import Dict
@@ -18,6 +18,8 @@ from ..core.protocols import MOST_LANES
 from .normalization import WrappedVector
 from .worlds import WorldsVectorEnv, has_agents
 from .wrapping import Given, Wrapping
+
+_ADVICE: Final = " (pip install 'axonrl[pettingzoo]')"
 
 
 def from_pettingzoo(
@@ -32,15 +34,15 @@ def from_pettingzoo(
 
     Example::
 
-        env = from_pettingzoo("pettingzoo.sisl.pursuit_v5:parallel_env", num_envs=4, max_cycles=200)
+        env = from_pettingzoo("sisl/pursuit-v5", num_envs=4, max_cycles=200)
         agent.train(env, max_timesteps=1_000_000)  # which counts agents' actions
 
     Each agent of each world is a lane. A lane without an agent, because it has died or is not there yet, has no
     transitions: it enters no loss, no statistic and no counter. All lanes of a world are reset together.
 
     Args:
-        parallel_env: a function that makes a ``pettingzoo.ParallelEnv``, or its name ``"package.module:function"``; or
-            an environment, for one world that cannot be copied for evaluations.
+        parallel_env: a function that makes a ``pettingzoo.ParallelEnv``, its name ``"package.module:function"``, or an
+            id of PettingZoo's registry; or an environment, for one world that cannot be copied for evaluations.
         num_envs: number of worlds.
         max_episode_steps: timesteps after which all agents of a world are truncated; None for the world's own limit.
         wrappers: ``normalize_observation`` and ``normalize_reward``, as for :func:`make`; others go around the
@@ -168,19 +170,33 @@ def _function_of(parallel_env: Any) -> tuple[str, Callable[..., Any]]:
     """The name ``module:function`` and the function."""
     if isinstance(parallel_env, str):
         module, colon, path = parallel_env.partition(":")
+        if parallel_env in (known := _registered()):
+            return parallel_env, functools.partial(importlib.import_module("pettingzoo").make, "parallel", parallel_env)
         if not colon:
-            message = f"parallel_env must be 'package.module:function', got {parallel_env!r}"
+            message = (
+                "parallel_env must be 'package.module:function', or an id of PettingZoo's registry"
+                f"{'' if known else _ADVICE}, got {parallel_env!r}"
+            )
             raise ArgumentError(message, "parallel_env", parallel_env)
         try:
             function = functools.reduce(getattr, path.split("."), importlib.import_module(module))
         except (ImportError, AttributeError) as error:
             package = module.partition(".")[0]
-            advice = "; pip install 'axonrl[pettingzoo]'" if package in ("pettingzoo", "mpe2") else ""
+            advice = _ADVICE if package in ("pettingzoo", "mpe2") else ""
             message = f"cannot import {parallel_env!r}: {error}{advice}"
             raise ArgumentError(message, "parallel_env", parallel_env) from error
         return parallel_env, _callable(function, parallel_env)
     name = getattr(parallel_env, "__qualname__", f"<{type(parallel_env).__name__}>")
     return f"{getattr(parallel_env, '__module__', '')}:{name}", _callable(parallel_env, parallel_env)
+
+
+def _registered() -> Container[str]:
+    """Ids of parallel environments that PettingZoo can make."""
+    try:
+        found: Container[str] = importlib.import_module("pettingzoo").parallel_registry
+    except (ImportError, AttributeError):  # there is none before 1.27
+        return ()
+    return found
 
 
 def _callable(function: Any, given: Any) -> Callable[..., Any]:

@@ -76,7 +76,7 @@ class World:
             rewards[i], flags[0, i], flags[1, i] = (column[self.agents[i]] for column in columns)
         self.actions.append(actions)
         self.present = self._living(observations)
-        ended = flags.any(axis=0)
+        ended: Array = flags[0] | flags[1]
         wrong: Array = acting & (self.present == ended)
         if wrong.any():
             i = int(wrong.argmax())
@@ -167,7 +167,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
             self.current = number
             if asked and (mask is None or not world.present.any()):
                 self._fill(number, world.reset(seeds[asked[0]]), begins=True)
-        return self._returned(), {"acted": np.ones(self.num_envs, np.bool_)}
+        return self._returned(), {}
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Let the agents act, in one world after the other; worlds that are over stay so until they are reset."""

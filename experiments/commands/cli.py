@@ -69,7 +69,7 @@ _CHECK_ENV = """\
 examples:
   axonrl check-env CartPole-v1
   axonrl check-env my_package.grid:Grid --episodes 20
-  axonrl check-env pettingzoo.sisl.pursuit_v5:parallel_env
+  axonrl check-env sisl/pursuit-v5
 """
 _EVALUATE = """\
 examples:

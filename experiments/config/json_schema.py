@@ -97,7 +97,7 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     agent["properties"]["warm_start"]["anyOf"].insert(0, {"type": "string"})
     agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
     environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}
-    about = "In place of the id: a function that makes PettingZoo's parallel environments, package.module:parallel_env."
+    about = "In place of the id: PettingZoo's, or a function that makes a world of agents, package.module:function."
     environment["properties"]["pettingzoo"] = {"description": about, "type": "string"}
     properties["hooks"]["items"] = {"$ref": "#/$defs/Hook"}
 

@@ -353,7 +353,7 @@ def test_check_env_judges_a_world() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("pettingzoo") is None, reason="pip install 'axonrl[pettingzoo]'")
 def test_pursuit_of_pettingzoo() -> None:
-    env: Any = make("pettingzoo.sisl.pursuit_v5:parallel_env", 1, vectorization="pettingzoo", max_cycles=5)
+    env: Any = make("sisl/pursuit-v5", 1, vectorization="pettingzoo", max_cycles=5)
     opened = open_environment(env)
     assert (opened.num_envs, opened.name) == (8, "pursuit_v5")
     for _ in range(2):
