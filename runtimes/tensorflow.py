@@ -18,7 +18,6 @@ from ..policies.executors import Acted, Features, TrainResult, check_weights, wi
 from ..policies.modes import COUNTERS
 from .tracing import graphs
 from .tracing.program import Eval, Program, Train
-from .tracing.read_params import OnlyRead
 
 _FEW: Final = 8
 """Up to this many observations, the short way is faster even for a convolutional network."""
@@ -177,12 +176,11 @@ class _Call:
 
 def _with_constants(train: Train) -> Any:
     """TRAIN's function with three arguments and its params as constants, which TensorFlow folds."""
-    if not train.params and not isinstance(train.function, OnlyRead):
+    if not train.params:
         return train.function
 
     def call(*inputs: Any) -> Any:  # constants from outside would become inputs again
-        last = [{name: tf.constant(value, tf.float32) for name, value in train.params.items()}] if train.params else []
-        return train.function(*inputs, *last)
+        return train.function(*inputs, {name: tf.constant(value, tf.float32) for name, value in train.params.items()})
 
     arguments = train.function.structured_input_signature[0][:3]
     return tf.function(call, autograph=False).get_concrete_function(*arguments)
