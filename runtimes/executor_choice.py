@@ -24,7 +24,7 @@ from .tensorflow import TensorFlowExecutor
 from .tracing.program import Predict, Program, Train
 from .trial import try_out
 
-_FORMAT: Final = "5"
+_FORMAT: Final = "6"
 """Version of the conversion. Increase it when the same functions convert to other programs."""
 
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"

@@ -28,7 +28,7 @@ from .trial import try_out
 
 logger = logging.getLogger("axonrl")
 
-_FORMAT: Final = "frozen 2"
+_FORMAT: Final = "frozen 3"
 """Version of the cached content. Increase it when the same function freezes to another program."""
 _LENGTH: Final = 8
 """Bytes of the length field at the start of the cached content."""
