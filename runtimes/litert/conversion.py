@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import re
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +62,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
     model = _saved_model(functions, variables)
     (graph,) = model.meta_graphs
     op_rewrites.rewrite(graph.graph_def.library)
-    with tempfile.TemporaryDirectory() as folder, stderr_aside() as written, _silenced():
+    with tempfile.TemporaryDirectory() as folder, stderr_aside() as written:
         Path(folder, "saved_model.pb").write_bytes(model.SerializeToString())
         try:
             content = _converted(folder, list(graph.signature_def))
@@ -156,28 +153,6 @@ def _has_largest(content: bytes) -> bool:
     buffers = {tensor.Buffer() for tensor in tensors if tensor.Type() == schema.TensorType.FLOAT32}
     found = [model.Buffers(i).DataAsNumpy() for i in buffers if model.Buffers(i).DataLength()]
     return any(bool((np.abs(data.view(np.float32)) == np.finfo(np.float32).max).any()) for data in found)
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Silence TensorFlow's warnings on further training of converted programs, which do not apply.
-
-    Without a handler on the root logger, absl would install one that prints every line of every logger.
-    """
-    root, nowhere = logging.getLogger(), logging.NullHandler()
-    loggers = [logging.getLogger("absl"), tf.get_logger()]
-    disabled = [logger.disabled for logger in loggers]
-    root.addHandler(nowhere)
-    for logger in loggers:
-        logger.disabled = True  # rather than its level, which absl resets
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, before in zip(loggers, disabled, strict=True):
-            logger.disabled = before
-        root.removeHandler(nowhere)
 
 
 def _reason(message: str) -> str:
