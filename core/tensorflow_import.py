@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import logging
 import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 _logger = logging.getLogger("axonrl")
+_UNUSED: Final = (
+    *("keras.visualization", "keras._tf_keras.keras.visualization", "keras.src.visualization"),
+    *("keras.wrappers", "keras._tf_keras.keras.wrappers"),
+)
+"""Modules of Keras that no trace uses, which load matplotlib and scikit-learn: a third of TensorFlow's import."""
 _users: list[int] = []
 """The process that used TensorFlow first: this one, or one that it was forked from."""
 
@@ -36,7 +44,8 @@ def load_tensorflow() -> None:
         return
     announce("Loading TensorFlow ...")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    lines, generator = "", random.getstate()
+    lines, generator, finder = "", random.getstate(), _UnusedFinder()
+    sys.meta_path.insert(0, finder)
     try:
         with stderr_aside() as written:
             try:
@@ -47,7 +56,19 @@ def load_tensorflow() -> None:
         print(lines, end="", file=sys.stderr)
         raise
     finally:
+        sys.meta_path.remove(finder)
         random.setstate(generator)
+
+
+class _UnusedFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of ``_UNUSED``, which then load when an attribute of theirs is first used."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        """The module's spec; None for all other modules."""
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if name in _UNUSED else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
 
 
 class _OnUse:

@@ -26,7 +26,7 @@ from ..policies import compiled, modes_json, weight_patches
 from ..policies.compiled import CompiledProgram
 from ..policies.description import space_attributes
 from ..policies.executors import with_parts
-from ..policies.reasons import LARGE, TENSORFLOW
+from ..policies.reasons import ACTOR, LARGE, LEARNER, TENSORFLOW
 from ..policies.seeds import checked_seeds
 from ..policies.weight_patches import FrozenProgram
 from ..run_dir import record
@@ -303,15 +303,9 @@ def _chosen(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> l
 
 def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
     """Convert actor and learner to one LiteRT program; ``ValueError`` if the run would not use it."""
-    from ..runtimes.executor_choice import choose
+    from ..runtimes.executor_choice import converted
 
-    contents: list[bytes] = []
-
-    def keeping(name: str, key: str, make: Callable[[], bytes]) -> bytes:
-        contents.append(shared(name, key, make))
-        return contents[-1]
-
-    _, choice = choose(program, train, run.config.runtime, None, keeping)
+    contents, choice = converted(program, train, run.config.runtime, None, shared)
     refused = {part: choice.why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
     if refused:
         reasons = "; ".join(dict.fromkeys(map(str, refused.values())))
@@ -322,7 +316,7 @@ def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping
         )
     if len(contents) != 1:
         raise NotCompilableError(f"{program.name} cannot be compiled: actor and learner convert only separately")
-    return contents[0], choice.why
+    return contents[ACTOR, LEARNER], choice.why
 
 
 def main() -> int:

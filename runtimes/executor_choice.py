@@ -7,6 +7,7 @@ TensorFlow. TensorFlow runs everything else. Actor and learner are chosen separa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Final, TypeAlias
 
@@ -22,13 +23,15 @@ from .litert.executor import lite_executor
 from .litert.fingerprint import fingerprint
 from .tensorflow import TensorFlowExecutor
 from .tracing.program import Predict, Program, Train
-from .trial import try_out
+from .trial import Trial
 
-_FORMAT: Final = "5"
+_FORMAT: Final = "6"
 """Version of the conversion. Increase it when the same functions convert to other programs."""
 
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
 """``cache(name, key, make)`` returns cached content for this name and key, or calls ``make``."""
+Contents: TypeAlias = "dict[tuple[str, ...], bytes]"
+"""LiteRT programs by the parts that they run: one of actor and learner, or one of each."""
 
 
 def choose(
@@ -46,6 +49,14 @@ def choose(
     Raises:
         ValueError: LiteRT was requested, or is recorded, and it cannot run the program; names the op.
     """
+    contents, choice = converted(program, train, runtime, kept, cache)
+    return _executor(program, train, contents), choice
+
+
+def converted(
+    program: Program, train: Train | None, runtime: str, kept: Mapping[str, str] | None, cache: Cache
+) -> tuple[Contents, Choice]:
+    """Choose as :func:`choose`, and return the LiteRT programs that the executor runs."""
     parts: dict[str, Predict | Train] = {ACTOR: program.predict}
     if train is not None:
         parts[LEARNER] = train
@@ -73,7 +84,7 @@ def choose(
             f"runtime='litert', but LiteRT cannot run the {' and '.join(refused)} of {program.name}:"
             f" {_joined(refused)}. With runtime='auto', TensorFlow runs it."
         )
-    return _executor(program, train, contents), choice
+    return contents, choice
 
 
 def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
@@ -86,9 +97,9 @@ def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
 
 def _converted(
     program: Program, train: Train | None, parts: Sequence[str], cache: Cache
-) -> tuple[dict[tuple[str, ...], bytes], dict[str, Reason]]:
+) -> tuple[Contents, dict[str, Reason]]:
     """Convert all parts to one LiteRT program, or each that converts alone; also returns reasons for the others."""
-    contents: dict[tuple[str, ...], bytes] = {}
+    contents: Contents = {}
     failed: dict[str, Reason] = {}
     try:
         if parts:
@@ -97,8 +108,8 @@ def _converted(
         if len(parts) == 1:
             return {}, {parts[0]: Reason(error.code, str(error))}
         for part in parts:
-            converted, refused = _converted(program, train, [part], cache)
-            contents.update(converted)
+            alone, refused = _converted(program, train, [part], cache)
+            contents.update(alone)
             failed.update(refused)
     return contents, failed
 
@@ -117,14 +128,17 @@ def _content(program: Program, train: Train | None, parts: Sequence[str], cache:
 
     def make() -> bytes:
         announce(f"Converting {program.name} to LiteRT ...")
-        content = convert(functions, listed)
-        try_out(program, train if LEARNER in parts else None, content)
+        trial = Trial(program, train if LEARNER in parts else None, ACTOR in parts)
+        with ThreadPoolExecutor(1) as thread:  # beside the converter, which uses one processor
+            expected = thread.submit(trial.expected)
+            content = convert(functions, listed)
+            trial.compare(content, expected.result())
         return content
 
     return cache("-and-".join(parts), key, make)
 
 
-def _executor(program: Program, train: Train | None, contents: Mapping[tuple[str, ...], bytes]) -> Executor:
+def _executor(program: Program, train: Train | None, contents: Contents) -> Executor:
     if not contents:
         return TensorFlowExecutor(program, train)
     if train is None or (ACTOR, LEARNER) in contents:

@@ -17,18 +17,19 @@ from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's o
 
 from ..core.protocols import Array
 from ..policies import weight_patches
+from ..policies.reasons import ACTOR, LITERT
 from ..policies.weight_patches import FrozenProgram, Placement
-from .executor_choice import Cache, choose
+from .executor_choice import Cache, converted
 from .litert import op_allowlist
 from .litert.conversion import ConversionError, convert
 from .litert.fingerprint import fingerprint
 from .tracing.graphs import reached_nodes
 from .tracing.program import Predict, Program
-from .trial import try_out
+from .trial import Trial
 
 logger = logging.getLogger("axonrl")
 
-_FORMAT: Final = "frozen 2"
+_FORMAT: Final = "frozen 3"
 """Version of the cached content. Increase it when the same function freezes to another program."""
 _LENGTH: Final = 8
 """Bytes of the length field at the start of the cached content."""
@@ -64,14 +65,8 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
             return freeze(program, cache)
         except ConversionError as error:
             logger.warning("%s is exported with its weights as variables, which is slower: %s", program.name, error)
-    contents: list[bytes] = []
-
-    def keeping(*arguments: Any) -> bytes:
-        contents.append(cache(*arguments))
-        return contents[-1]
-
-    choose(program, None, "litert", None, keeping)
-    return contents[-1]
+    contents, _ = converted(program, None, LITERT, None, cache)
+    return contents[ACTOR,]
 
 
 def freeze(program: Program, cache: Cache) -> FrozenProgram:
@@ -111,7 +106,8 @@ def _freeze(program: Program) -> FrozenProgram:
             else "the converter makes another program for other weights"
         )
     now = {name: variable.numpy() for name, variable in variables.items()}
-    try_out(program, None, frozen.with_weights(now))
+    trial = Trial(program, None)
+    trial.compare(frozen.with_weights(now), trial.expected())
     return frozen
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf.config_pb2 import ConfigProto, GraphOptions
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from ..core.protocols import Array, ArraySpec, ArrayTree
 from ..core.tensorflow_import import use_tensorflow
@@ -18,11 +20,13 @@ from ..policies.executors import Acted, Features, TrainResult, check_weights, wi
 from ..policies.modes import COUNTERS
 from .tracing import graphs
 from .tracing.program import Eval, Program, Train
-from .tracing.read_params import OnlyRead
 
 _FEW: Final = 8
 """Up to this many observations, the short way is faster even for a convolutional network."""
 _ON_THIS_THREAD: Final = "SINGLE_THREADED_EXECUTOR"
+_NOT_OPTIMIZED: Final = ConfigProto(
+    graph_options=GraphOptions(rewrite_options=RewriterConfig(disable_meta_optimizer=True))
+).SerializeToString()
 
 
 class TensorFlowExecutor:
@@ -31,9 +35,10 @@ class TensorFlowExecutor:
     Args:
         program: the traced ``model_fn``.
         train: its TRAIN; None to act only.
+        optimized: does TensorFlow rewrite the graphs before they run? For two calls it would take longer than these.
     """
 
-    def __init__(self, program: Program, train: Train | None = None) -> None:
+    def __init__(self, program: Program, train: Train | None = None, *, optimized: bool = True) -> None:
         self._name = program.name
         self._variables = program.store.variables()
         self._specs = {name: ArraySpec(v.shape, v.dtype.as_numpy_dtype) for name, v in self._variables.items()}
@@ -46,7 +51,7 @@ class TensorFlowExecutor:
         self._state = None if predict.state is None else sorted(predict.state)
         self._train = None
         if train is not None:
-            self._train = _Call(_with_constants(train), train.large is None)
+            self._train = _Call(_with_constants(train), train.large is None, optimized=optimized)
         self._batch = None if train is None else BatchBoundary(train.batch)
 
     @functools.cached_property
@@ -141,13 +146,15 @@ class _Call:
     Args:
         function: the concrete function.
         small: take the short way, however many threads there are.
+        optimized: as for :class:`TensorFlowExecutor`, on the short way.
     """
 
-    def __init__(self, function: Any, small: bool) -> None:
+    def __init__(self, function: Any, small: bool, *, optimized: bool = True) -> None:
         branches = graphs.branches(graphs.reached_ops(graphs.reached_nodes(function.graph)))
         self._function = function
         self._short = small or (not branches and _has_one_thread())
         self._executor = "" if branches else _ON_THIS_THREAD
+        self._config = b"" if optimized else _NOT_OPTIMIZED
         self._arguments = function.structured_input_signature[0]
         self._captured = list(function.captured_inputs)
         self._dtypes = [tensor.dtype for tensor in function.outputs]
@@ -168,7 +175,11 @@ class _Call:
             # needed.
             arguments = [*(array.copy() for array in leaves(inputs)), *self._captured]
             return tf.raw_ops.StatefulPartitionedCall(
-                args=arguments, Tout=self._dtypes, f=self._function, executor_type=self._executor
+                args=arguments,
+                Tout=self._dtypes,
+                f=self._function,
+                config_proto=self._config,
+                executor_type=self._executor,
             )
         # As traced: without noise, a list of no draws, or no argument at all.
         arguments = tf.nest.pack_sequence_as(self._arguments, [tf.constant(array) for array in leaves(inputs)])
@@ -177,12 +188,11 @@ class _Call:
 
 def _with_constants(train: Train) -> Any:
     """TRAIN's function with three arguments and its params as constants, which TensorFlow folds."""
-    if not train.params and not isinstance(train.function, OnlyRead):
+    if not train.params:
         return train.function
 
     def call(*inputs: Any) -> Any:  # constants from outside would become inputs again
-        last = [{name: tf.constant(value, tf.float32) for name, value in train.params.items()}] if train.params else []
-        return train.function(*inputs, *last)
+        return train.function(*inputs, {name: tf.constant(value, tf.float32) for name, value in train.params.items()})
 
     arguments = train.function.structured_input_signature[0][:3]
     return tf.function(call, autograph=False).get_concrete_function(*arguments)

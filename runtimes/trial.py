@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -14,13 +14,14 @@ from ..core.trees import leaves
 from ..environments import spaces
 from ..policies import reasons
 from ..policies.executors import Executor
-from ..policies.lite_executor import LiteRTExecutor
 from ..policies.modes import COUNTERS
 from .litert.conversion import ConversionError
 from .litert.executor import lite_executor
 from .tensorflow import TensorFlowExecutor
 from .tracing.program import Program, Train
 
+Results: TypeAlias = "list[tuple[str, Array]]"
+"""Names and values."""
 _TOLERANCE: Final = 1e-2
 """Relative tolerance. Rounding differs by 1e-6; silent conversion errors are larger."""
 _BYTES: Final = (255, 0)
@@ -29,69 +30,69 @@ _UPDATES: Final = 2
 """The second update shows the effect of the first on the variables."""
 
 
-def try_out(program: Program, train: Train | None, content: bytes) -> None:
-    """Run both executors on trial inputs. TensorFlow's variables are restored afterwards.
+class Trial:
+    """Compares LiteRT's results on trial inputs with TensorFlow's, which may be computed during the conversion.
 
     Args:
         program: the traced ``model_fn``.
         train: its TRAIN, if converted.
-        content: the LiteRT file.
-
-    Raises:
-        ConversionError: LiteRT cannot run the program, or their results differ.
+        acts: is PREDICT converted?
     """
-    theirs = TensorFlowExecutor(program, train)
-    before = theirs.get_weights()
-    try:
-        lite = lite_executor(program, train, content)
+
+    def __init__(self, program: Program, train: Train | None, acts: bool = True) -> None:
+        self._program, self._train, self._acts = program, train, acts
+        self._tensorflow = TensorFlowExecutor(program, train, optimized=False)
+        self._byte: int | None = None
+        """That of the inputs which TensorFlow accepts, if it accepts any."""
+
+    def expected(self) -> Results:
+        """Run TensorFlow. Its variables are restored afterwards."""
+        before = self._tensorflow.get_weights()
         for byte in _BYTES:
-            if _compared(lite, theirs, program, train, byte):
-                return
-            theirs.set_weights(before)
-            lite.set_weights({name: before[name] for name in lite.get_weights()})
-    except (RuntimeError, ValueError) as error:
-        raise ConversionError(f"LiteRT cannot run the converted program: {error}"[:300]) from error
-    finally:
-        theirs.set_weights(before)
+            try:
+                results = [*self._results(self._tensorflow, byte)]
+            except tf.errors.OpError:
+                continue
+            finally:
+                self._tensorflow.set_weights(before)
+            self._byte = byte
+            return results
+        return []
 
+    def compare(self, content: bytes, expected: Results) -> None:
+        """Run a LiteRT file.
 
-def _compared(lite: LiteRTExecutor, theirs: Executor, program: Program, train: Train | None, byte: int) -> bool:
-    """Whether TensorFlow accepts the trial inputs; if not, nothing was compared."""
-    try:
-        if lite.acts:
-            _compare_actions(lite, theirs, program, byte)
-        if train is not None:
-            _compare_updates(lite, theirs, program, train, byte)
-    except tf.errors.OpError:
-        return False
-    return True
+        Raises:
+            ConversionError: LiteRT cannot run it, or its results differ.
+        """
+        try:
+            lite = lite_executor(self._program, self._train, content)
+            found = [] if self._byte is None else [*self._results(lite, self._byte)]
+        except (RuntimeError, ValueError) as error:
+            raise ConversionError(f"LiteRT cannot run the converted program: {error}"[:300]) from error
+        for (what, array), (_, other) in zip(expected, found, strict=True):
+            _compare(what, other, array)
 
-
-def _compare_actions(lite: Executor, theirs: Executor, program: Program, byte: int) -> None:
-    observation, predict = _near_zero(program.spaces[0]), program.predict
-    near = observation if predict.state is None else {"observation": observation}
-    features = _made_up(predict.function.structured_input_signature[0][0], near, byte)
-    rng = np.random.default_rng(0)
-    draws = [request.draw(rng) for request in program.predict.noise]
-    expected, found = theirs.act(features, draws)[0], lite.act(features, draws)[0]
-    for name, value in expected.items():
-        for array, other in zip(leaves(value), leaves(found[name]), strict=True):
-            if array.dtype.kind == "f":  # either of two equal actions may be the best
-                _compare(f"predictions[{name!r}]", other, array)
-
-
-def _compare_updates(lite: Executor, theirs: Executor, program: Program, train: Train, byte: int) -> None:
-    observation, action = map(_near_zero, program.spaces)
-    specs = train.function.structured_input_signature[0][0]
-    near = {name: observation for name in specs if name.endswith("observation")} | {"action": action}
-    batch = _made_up(specs, near, byte)
-    rng = np.random.default_rng(0)
-    for step in range(_UPDATES):
-        draws = [request.draw(rng) for request in train.noise]
-        counters = dict.fromkeys(COUNTERS, step) | {"progress": step / _UPDATES}
-        expected, found = (executor.train(batch, counters, draws) for executor in (theirs, lite))
-        for name, a, b in zip(("loss", *train.metrics), found.scalars.tolist(), expected.scalars.tolist(), strict=True):
-            _compare(name, np.array(a), np.array(b))
+    def _results(self, executor: Executor, byte: int) -> Iterator[tuple[str, Array]]:
+        """An executor's predictions that are floats, then losses and metrics of updates."""
+        program, rng = self._program, np.random.default_rng(0)
+        observation, action = map(_near_zero, program.spaces)
+        if self._acts:
+            near = observation if program.predict.state is None else {"observation": observation}
+            features = _made_up(program.predict.function.structured_input_signature[0][0], near, byte)
+            predictions, _ = executor.act(features, [request.draw(rng) for request in program.predict.noise])
+            for name in sorted(predictions):  # either of two equal actions may be the best
+                yield from ((f"predictions[{name!r}]", x) for x in leaves(predictions[name]) if x.dtype.kind == "f")
+        if self._train is None:
+            return
+        specs = self._train.function.structured_input_signature[0][0]
+        near = {name: observation for name in specs if name.endswith("observation")} | {"action": action}
+        batch, rng = _made_up(specs, near, byte), np.random.default_rng(0)
+        for step in range(_UPDATES):
+            draws = [request.draw(rng) for request in self._train.noise]
+            counters = dict.fromkeys(COUNTERS, step) | {"progress": step / _UPDATES}
+            scalars = executor.train(batch, counters, draws).scalars.tolist()
+            yield from zip(("loss", *self._train.metrics), map(np.array, scalars), strict=True)
 
 
 def _near_zero(space: Any) -> Any:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import re
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.python.convert import convert_saved_model
 
@@ -62,17 +59,13 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
         ConversionError: the converter failed, or made a different program.
     """
     use_tensorflow()
-    module = tf.Module()
-    module.variables_in_order = list(variables)
-    signatures = {name: _flat(function) for name, function in functions.items()}
-    if variables:
-        signatures |= {"get": _getter(variables), "set": _setter(variables)}
-    with tempfile.TemporaryDirectory() as folder, stderr_aside() as written, _silenced():
-        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(module, folder, signatures=signatures, options=options)
-        _rewrite(Path(folder, "saved_model.pb"))
+    model = _saved_model(functions, variables)
+    (graph,) = model.meta_graphs
+    op_rewrites.rewrite(graph.graph_def.library)
+    with tempfile.TemporaryDirectory() as folder, stderr_aside() as written:
+        Path(folder, "saved_model.pb").write_bytes(model.SerializeToString())
         try:
-            content = _converted(folder, list(signatures))
+            content = _converted(folder, list(graph.signature_def))
         except Exception as error:  # MLIR errors have several types
             raise ConversionError(_reason(f"{error}\n{written()}")) from error
     content = with_own_handles(content)
@@ -82,36 +75,57 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
     return content
 
 
-def _flat(function: Function) -> Function:
-    """Wrap a function to name its inputs and outputs."""
-    (arguments, _) = function.structured_input_signature
-    specs = tf.nest.flatten(arguments)
+def _saved_model(functions: Mapping[str, Function], variables: Sequence[tf.Variable]) -> Any:
+    """Describe functions that share variables as a SavedModel, without the values, which no conversion needs.
 
-    def call(**inputs: Any) -> dict[str, Any]:
-        values = [inputs[f"x{i}"] for i in range(len(specs))]
-        return _named(tf.nest.flatten(function(*tf.nest.pack_sequence_as(arguments, values))))
+    ``tf.saved_model.save`` would trace each signature twice, and write a checkpoint.
+    """
+    model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    meta = model.meta_graphs.add()
+    meta.meta_info_def.tags.append(tf.saved_model.SERVING)
+    with tf.Graph().as_default() as graph:
+        # The converter looks for a variable's node by the name of the variable.
+        handles = {
+            id(variable.handle): tf.raw_ops.VarHandleOp(
+                dtype=variable.dtype, shape=variable.shape, shared_name=f"v{i}", name=f"v{i}"
+            )
+            for i, variable in enumerate(variables)
+        }
+        for name, function in functions.items():
+            inputs = _inputs(tf.nest.flatten(function.structured_input_signature))
+            captured = [
+                handles[id(c)] if id(c) in handles else tf.constant(c.numpy()) for c in function.captured_inputs
+            ]
+            dtypes = [tensor.dtype for tensor in function.outputs]
+            outputs = tf.raw_ops.StatefulPartitionedCall(args=[*inputs, *captured], Tout=dtypes, f=function)
+            meta.signature_def[name].CopyFrom(_signature(inputs, outputs))
+        if variables:
+            pairs, inputs = [*zip(handles.values(), variables, strict=True)], _inputs(variables)
+            values = [tf.raw_ops.ReadVariableOp(resource=handle, dtype=v.dtype) for handle, v in pairs]
+            assigned = [
+                tf.raw_ops.AssignVariableOp(resource=h, value=x) for (h, _), x in zip(pairs, inputs, strict=True)
+            ]
+            with tf.control_dependencies(assigned):
+                meta.signature_def["set"].CopyFrom(_signature(inputs, [tf.constant(len(variables))]))  # it needs one
+            meta.signature_def["get"].CopyFrom(_signature([], values))
+    meta.graph_def.CopyFrom(graph.as_graph_def(add_shapes=True))
+    return model
 
-    named = {f"x{i}": tf.TensorSpec(spec.shape, spec.dtype, name=f"x{i}") for i, spec in enumerate(specs)}
-    return tf.function(call, autograph=False).get_concrete_function(**named)
+
+def _inputs(specs: Sequence[Any]) -> list[Any]:
+    return [tf.compat.v1.placeholder(spec.dtype, spec.shape) for spec in specs]
 
 
-def _named(tensors: Sequence[Any]) -> dict[str, Any]:
-    # Identities keep both names of a tensor that is two outputs, or also an input.
-    return {f"y{i}": tf.identity(tensor) for i, tensor in enumerate(tensors)}
-
-
-def _getter(variables: Sequence[tf.Variable]) -> Function:
-    return tf.function(lambda: _named(variables), autograph=False).get_concrete_function()
-
-
-def _setter(variables: Sequence[tf.Variable]) -> Function:
-    def assign(**values: Any) -> dict[str, Any]:
-        for i, variable in enumerate(variables):
-            variable.assign(values[f"x{i}"])
-        return _named([tf.constant(len(variables))])  # a signature needs an output
-
-    specs = {f"x{i}": tf.TensorSpec(v.shape, v.dtype, name=f"x{i}") for i, v in enumerate(variables)}
-    return tf.function(assign, autograph=False).get_concrete_function(**specs)
+def _signature(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    """Name the inputs and outputs of a signature."""
+    signature = meta_graph_pb2.SignatureDef(method_name="call")
+    outputs = [tf.identity(tensor) for tensor in outputs]  # both names of a tensor that is two outputs, or an input
+    for letter, tensors, named in (("x", inputs, signature.inputs), ("y", outputs, signature.outputs)):
+        for i, tensor in enumerate(tensors):
+            named[f"{letter}{i}"].name = tensor.name
+            named[f"{letter}{i}"].dtype = tensor.dtype.as_datatype_enum
+            named[f"{letter}{i}"].tensor_shape.CopyFrom(tensor.shape.as_proto())
+    return signature
 
 
 def _converted(folder: str, signatures: list[str]) -> bytes:
@@ -131,14 +145,6 @@ def _converted(folder: str, signatures: list[str]) -> bytes:
     return content
 
 
-def _rewrite(path: Path) -> None:
-    model = saved_model_pb2.SavedModel()
-    model.ParseFromString(path.read_bytes())
-    for graph in model.meta_graphs:
-        op_rewrites.rewrite(graph.graph_def.library)
-    path.write_bytes(model.SerializeToString())
-
-
 def _has_largest(content: bytes) -> bool:
     """Is the largest finite float32 among a file's constants? Infinity is converted to it."""
     model = schema.Model.GetRootAs(content)
@@ -147,28 +153,6 @@ def _has_largest(content: bytes) -> bool:
     buffers = {tensor.Buffer() for tensor in tensors if tensor.Type() == schema.TensorType.FLOAT32}
     found = [model.Buffers(i).DataAsNumpy() for i in buffers if model.Buffers(i).DataLength()]
     return any(bool((np.abs(data.view(np.float32)) == np.finfo(np.float32).max).any()) for data in found)
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Silence TensorFlow's warnings on further training of converted programs, which do not apply.
-
-    Without a handler on the root logger, absl would install one that prints every line of every logger.
-    """
-    root, nowhere = logging.getLogger(), logging.NullHandler()
-    loggers = [logging.getLogger("absl"), tf.get_logger()]
-    disabled = [logger.disabled for logger in loggers]
-    root.addHandler(nowhere)
-    for logger in loggers:
-        logger.disabled = True  # rather than its level, which absl resets
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, before in zip(loggers, disabled, strict=True):
-            logger.disabled = before
-        root.removeHandler(nowhere)
 
 
 def _reason(message: str) -> str:

@@ -51,7 +51,6 @@ def _constant(outside: Any) -> str:
 
     Raises:
         ConversionError: it has no contents, for example a lookup table.
-        ConversionError: it has none: it is a lookup table, say.
     """
     if not hasattr(outside, "numpy") or outside.dtype.name in ("resource", "variant"):
         raise ConversionError(f"it uses a {outside.dtype.name} (such as a lookup table) made outside model_fn")

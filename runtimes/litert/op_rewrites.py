@@ -197,20 +197,23 @@ def replacement(node: Node, nodes: Nodes) -> Replacement | None:
 
 def rewrite(library: Any) -> None:
     """Replace nodes according to the table in every function of a FunctionDefLibrary, in place."""
+    traced: dict[str, Any] = {}
     for function in list(library.function):
         nodes = {node.name: node for node in function.node_def}
         renamed: set[str] = set()
         for node in function.node_def:
             found = replacement(node, nodes)
             if found is not None:
-                definition = _traced(found, f"__axonrl_{node.op}_{len(library.function)}")
-                library.function.append(definition)
-                _call(node, definition, found.kept)
+                key = repr(found.function)  # a partial's names its arguments
+                if key not in traced:
+                    traced[key] = _traced(found, f"__axonrl_{node.op}_{len(traced)}")
+                _call(node, traced[key], found.kept)
                 renamed.add(node.name)
         for node in function.node_def:
             node.input[:] = [_output_of(name, renamed) for name in node.input]
         for key, name in function.ret.items():
             function.ret[key] = _output_of(name, renamed)
+    library.function.extend(traced.values())
 
 
 def _traced(made: Replacement, name: str) -> Any:

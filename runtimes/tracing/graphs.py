@@ -82,10 +82,15 @@ def reached_bodies(graph: Any) -> list[list[Any]]:
     return bodies
 
 
+def read_names(graph: Any) -> set[str]:
+    """Names of the nodes that a run of a function's graph reads."""
+    read = {name.lstrip("^").partition(":")[0] for node in reached_nodes(graph) for name in node.input}
+    return read | {tensor.op.name for tensor in graph.outputs}
+
+
 def read_inputs(graph: Any) -> set[int]:
     """Indices of the inputs that a run of a function's graph reads."""
-    read = {name.lstrip("^").partition(":")[0] for node in reached_nodes(graph) for name in node.input}
-    read |= {tensor.op.name for tensor in graph.outputs}
+    read = read_names(graph)
     return {i for i, tensor in enumerate(graph.inputs) if tensor.op.name in read}
 
 

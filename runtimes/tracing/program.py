@@ -7,11 +7,10 @@ first timestep.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,15 @@ import tensorflow as tf
 
 from ...core.protocols import ArraySpec, EstimatorSpec, Modes, SpecTree
 from ...core.tensorflow_import import use_tensorflow
-from ...core.trace_inputs import Request, supply_noise, supply_numbers
+from ...core.trace_inputs import Request
 from ...core.trees import leaves
 from ...policies.executors import action_names
 from ...policies.modes import COUNTERS, PredictMode, TrainMode, VariableSpec
 from . import graphs
+from .asked_inputs import AskedInputs
 from .features import Tree, as_features, as_labels, tensor_specs
 from .generators import make_generator_of_keras, seeded
 from .outputs import Tensor, check_next_state, eval_outputs, predictions, row_specs, tensors, train_outputs
-from .read_params import OnlyRead
 from .signature import BoundModelFn
 from .variables import VariableStore
 
@@ -109,30 +108,26 @@ class Program:
         use_tensorflow()
         self.store.forget_training()
         self._batch = None
-        function, spec, requests = self._trace_batch(batch, Modes.TRAIN)
-        nodes = graphs.reached_nodes(function.graph)
-        ops = graphs.reached_ops(nodes)
+        function, spec, asked = self._trace_batch(batch, Modes.TRAIN)
+        ops = graphs.reached_ops(graphs.reached_nodes(function.graph))
         if not graphs.assigns(ops):
             raise ValueError(
                 f"{self.name} in mode 'train' assigns no variable, with or without a train_op: it would never learn;"
                 " call optimizer.apply(gradients, variables) inside model_fn"
             )
         self._batch = batch
-        reads, numbers = graphs.read_inputs(function.graph), self._model_fn.numbers
-        first = len(leaves(batch)) + len(COUNTERS) + len(requests)
-        params = {name: value for i, (name, value) in enumerate(numbers.items(), first) if i in reads}
-        reads = {*(i for i in reads if i < first), *range(first, first + len(params))}
+        reads = graphs.read_inputs(function.graph)
         return Train(
-            function=OnlyRead(function, [*numbers], params) if len(params) < len(numbers) else function,
+            function=function,
             batch=batch,
             large=graphs.why_large(function.graph, ops),
             metrics=tuple(spec.metrics),
-            noise=tuple(requests),
+            noise=tuple(asked.noise),
             not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
             has_td_error=spec.td_error is not None,
             reads=frozenset(reads),
-            params=params,
+            params=asked.numbers,
             reads_progress=len(leaves(batch)) + list(COUNTERS).index("progress") in reads,
         )
 
@@ -145,14 +140,14 @@ class Program:
         """
         if self._batch is None:
             raise RuntimeError(f"EVAL of {self.name} uses TRAIN's variables and batches: trace TRAIN first")
-        function, spec, requests = self._trace_batch(self._batch, Modes.EVAL)
+        function, spec, asked = self._trace_batch(self._batch, Modes.EVAL)
         ops = graphs.reached_ops(graphs.reached_nodes(function.graph))
         if graphs.assigns(ops):
             raise ValueError(
                 f"{self.name} in mode 'eval' assigns variables, but an evaluation must not change what is trained:"
                 " leave optimizer.apply, target updates and assignments to mode 'train'"
             )
-        return Eval(function=function, batch=self._batch, metrics=tuple(spec.eval_metric_ops), noise=tuple(requests))
+        return Eval(function=function, batch=self._batch, metrics=tuple(spec.eval_metric_ops), noise=tuple(asked.noise))
 
     def variables(self) -> dict[str, VariableSpec]:
         """The variables in order, by unique names that are the same in every process."""
@@ -197,15 +192,14 @@ class Program:
 
     def _trace_predict(self, features: Tree) -> Predict:
         make_generator_of_keras()
-        function, spec, requests = self._predict_function(features, None, [])
+        function, spec, requests = self._predict_function(features, None)
         state = None
-        if "state" in function.structured_outputs:  # recurrent: only the declaration of the state was traced
+        if "state" in function.structured_outputs:
+            # Recurrent: a second trace, as features have the state only once its declaration is known.
             state = row_specs(self.name, "state", function.structured_outputs["state"])
             self.store = VariableStore(self.name)
             features = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}
-            function, spec, requests = self._predict_function(features, state, [])
-        if requests:  # requests are known now: trace again with an input for each
-            function, spec, _ = self._predict_function(features, state, requests)
+            function, spec, requests = self._predict_function(features, state)
         self.store.check_used(Modes.PREDICT, function)
         outputs = row_specs(self.name, "predictions", function.structured_outputs["predictions"])
         if not action_names(outputs):
@@ -231,14 +225,13 @@ class Program:
         )
 
     def _predict_function(
-        self, features: Tree, state: Mapping[str, ArraySpec] | None, requests: Sequence[Request]
-    ) -> tuple[Any, EstimatorSpec, list[Request]]:
+        self, features: Tree, state: Mapping[str, ArraySpec] | None
+    ) -> tuple[Any, EstimatorSpec, Sequence[Request]]:
         """Trace PREDICT; with a recurrent ``state`` among the features, the next one must match its specs."""
-        specs: list[EstimatorSpec] = []
-        asked = _NoiseRequests(self.name, requests)
+        specs, asked = list[EstimatorSpec](), AskedInputs({})
 
-        def call(features: Tree, draws: Sequence[Tensor] = ()) -> dict[str, dict[str, Tensor]]:
-            with asked.supplying(draws):
+        def call(features: Tree) -> dict[str, dict[str, Tensor]]:
+            with asked.supplied():
                 spec = self._call(as_features(features), None, Modes.PREDICT)
             specs.append(spec)
             outputs = {"predictions": predictions(self.name, spec.predictions)}
@@ -248,10 +241,8 @@ class Program:
                 check_next_state(self.name, state, outputs.get("state", {}))
             return outputs
 
-        more = [[tf.TensorSpec(request.shape, request.dtype) for request in requests]] if requests else []
-        function = tf.function(call, autograph=False).get_concrete_function(features, *more)
-        asked.check()
-        return function, specs[-1], asked.found
+        function = tf.function(call, autograph=False).get_concrete_function(features)
+        return asked.appended(function) if asked.noise else function, specs[-1], asked.noise
 
     def _refuse_noisy_action(self, function: Any, number: int) -> None:
         """Raise if the greedy action depends on noise, as evaluations and exports have none."""
@@ -269,30 +260,14 @@ class Program:
 
     # -- TRAIN and EVAL -----------------------------------------------------------------------------------------------
 
-    def _trace_batch(self, batch: Mapping[str, SpecTree], mode: str) -> tuple[Any, EstimatorSpec, Sequence[Request]]:
-        """Trace a mode that takes batches; returns its function, its spec and its noise requests."""
+    def _trace_batch(self, batch: Mapping[str, SpecTree], mode: str) -> tuple[Any, EstimatorSpec, AskedInputs]:
+        """Trace a mode that takes batches; returns its function, its spec and the inputs it asked for."""
         make_generator_of_keras()
-        function, spec, requests = self._batch_function(batch, mode, [])
-        if requests:  # requests are known now: trace again with an input for each
-            function, spec, _ = self._batch_function(batch, mode, requests)
-        self.store.check_used(mode, function)
-        return function, spec, requests
+        specs, asked = list[EstimatorSpec](), AskedInputs(self._model_fn.numbers if mode == Modes.TRAIN else {})
 
-    def _batch_function(
-        self, batch: Mapping[str, SpecTree], mode: str, requests: Sequence[Request]
-    ) -> tuple[Any, EstimatorSpec, list[Request]]:
-        """Trace a mode with an input for each of ``requests``; also returns the noise it requested."""
-        specs: list[EstimatorSpec] = []
-        asked, numbers = _NoiseRequests(self.name, requests), self._model_fn.numbers
-
-        def call(
-            batch: Mapping[str, Tree],
-            counters: Mapping[str, Tensor],
-            draws: Sequence[Tensor],
-            *given: Mapping[str, Tensor],
-        ) -> dict[str, Any]:
+        def call(batch: Mapping[str, Tree], counters: Mapping[str, Tensor]) -> dict[str, Any]:
             features, labels = as_labels(batch)
-            with asked.supplying(draws), _as_inputs(given[0] if given else {}, numbers):
+            with asked.supplied():
                 spec = self._call(features, {**labels, **counters}, mode)
             specs.append(spec)
             if mode == Modes.EVAL:
@@ -302,45 +277,7 @@ class Program:
         function = tf.function(call, autograph=False).get_concrete_function(
             {key: tensor_specs(value) for key, value in batch.items()},
             {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()},
-            [tf.TensorSpec(request.shape, request.dtype) for request in requests],
-            *([dict.fromkeys(numbers, tf.TensorSpec((), tf.float32))] if mode == Modes.TRAIN and numbers else []),
         )
-        asked.check()
-        return function, specs[-1], asked.found
-
-
-class _NoiseRequests:
-    """Noise requested by a call of a ``model_fn``; ``known`` requests already have inputs."""
-
-    def __init__(self, model: str, known: Sequence[Request]) -> None:
-        self._model = model
-        self._known = list(known)
-        self.found: list[Request] = []
-
-    @contextlib.contextmanager
-    def supplying(self, draws: Sequence[Tensor]) -> Iterator[None]:
-        """Supply ``draws`` as noise, or zeros in a trace that only counts requests."""
-
-        def supply(request: Request) -> Tensor:
-            self.found.append(request)
-            known = self._known[: len(self.found)] == self.found
-            return draws[len(self.found) - 1] if known else tf.zeros(request.shape, request.dtype)
-
-        with supply_noise(supply):
-            yield
-
-    def check(self) -> None:
-        """Raise ``ValueError`` if the last call requested noise other than ``known``."""
-        if self._known and self.found != self._known:
-            raise ValueError(
-                f"{self._model} must request the same noise at every call: first {self._known}, then {self.found}"
-            )
-
-
-def _as_inputs(tensors: Mapping[str, Tensor], numbers: Mapping[str, float]) -> contextlib.AbstractContextManager[None]:
-    """Within the context, ``axonrl.inputs`` returns these tensors in place of the numbers."""
-
-    def supply(name: str, value: float) -> Any:
-        return tensors[name] if name in tensors and numbers[name] == value else value
-
-    return supply_numbers(supply)
+        function = asked.appended(function)
+        self.store.check_used(mode, function)
+        return function, specs[-1], asked

@@ -51,7 +51,7 @@ class BoundModelFn:
         """
         fixed = dict(self._fixed)
         if "params" in fixed:
-            # A copy, as the function is called several times and may modify it.
+            # A copy, as the function is called once for each mode and may modify it.
             fixed["params"] = Hyperparameters(fixed["params"])
         if labels is not None:
             labels = Labels(labels)

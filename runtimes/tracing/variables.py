@@ -91,7 +91,8 @@ class VariableStore:
                 kwargs["initial_value"] = function()
                 values[cursor] = function.outputs[0]
             if not is_new:
-                self._compare(mode, cursor, _requested(kwargs))
+                if (wanted := _requested(kwargs)) != self._entries[cursor].described:
+                    raise self._other_than_predict(mode, str(wanted), cursor)
             elif tf.executing_eagerly():
                 self._entries.append(_made(kwargs, kwargs["initial_value"], drawn()))
             else:
@@ -117,7 +118,11 @@ class VariableStore:
         with tf.variable_creator_scope(creator):
             yield values
         if cursor < len(self._entries):
-            self._refuse_missing(mode, cursor)
+            raise ValueError(
+                f"{self._model_name} in mode {mode!r} does not create {self._entries[cursor]}, which mode 'predict'"
+                f" created as its variable number {cursor}: every mode must first create PREDICT's variables; build"
+                " layers inside model_fn"
+            )
         self._initialise(mode, computed)
 
     def _size_check(self, mode: str) -> Callable[[Mapping[str, Any], Any], None]:
@@ -228,17 +233,6 @@ class VariableStore:
             " the values of another variable, give both layers initialisers with the same seed"
         )
 
-    def _compare(self, mode: str, index: int, wanted: Described) -> None:
-        if wanted == self._entries[index].described:
-            return
-        if index < self.num_predict and mode != Modes.PREDICT:
-            raise self._other_than_predict(mode, str(wanted), index)
-        raise ValueError(
-            f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where an earlier"
-            f" call in the same mode created {self._entries[index]}: every call must create the same variables in the"
-            " same order; build layers inside model_fn"
-        )
-
     def _other_than_predict(self, mode: str, wanted: str, index: int) -> ValueError:
         return ValueError(
             f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where mode 'predict'"
@@ -266,19 +260,6 @@ class VariableStore:
                     f"{'' if place is None else f' ({place})'}: the traced function would load them again at every"
                     f" {'update' if mode == Modes.TRAIN else 'call'}. {_PRETRAINED}"
                 )
-
-    def _refuse_missing(self, mode: str, cursor: int) -> None:
-        missing = self._entries[cursor]
-        if cursor < self.num_predict and mode != Modes.PREDICT:
-            raise ValueError(
-                f"{self._model_name} in mode {mode!r} does not create {missing}, which mode 'predict' created as its"
-                f" variable number {cursor}: every mode must first create PREDICT's variables; build layers inside"
-                " model_fn"
-            )
-        raise ValueError(
-            f"{self._model_name} in mode {mode!r} does not create {missing} again, which an earlier call in the same"
-            f" mode created: {_advice(missing.name)}"
-        )
 
 
 def _nbytes(value: Any) -> int:

@@ -53,13 +53,16 @@ def child() -> None:
     """What the other process says."""
     found = threads()
     keras.layers.Dense(1), keras.Sequential(), keras.optimizers.Adam()  # Keras numbers the next ones higher
-    print(json.dumps({"threads": found, **described()}))
+    made = described()
+    loaded = [name for name in ("matplotlib.pyplot", "sklearn") if name in sys.modules]
+    loads = [keras.visualization.plot_image_gallery.__name__, keras.wrappers.SKLearnClassifier.__name__]
+    print(json.dumps({"threads": found, "loaded": loaded, "loads": loads, **made}))
 
 
 @pytest.fixture(scope="module")
 def there() -> dict[str, Any]:
-    unused = "import sys; sys.modules['sklearn'] = sys.modules['matplotlib.pyplot'] = None"  # Keras would load them
-    code = f"{unused}; from {__name__} import child; child()"
+    loading = "from axonrl.core.tensorflow_import import load_tensorflow; load_tensorflow()"
+    code = f"{loading}; from {__name__} import child; child()"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -67,6 +70,10 @@ def there() -> dict[str, Any]:
 
 def test_the_number_of_threads_is_found(there: Any) -> None:
     assert there["threads"] == [True, True, False, False, False, True]
+
+
+def test_what_no_trace_uses_of_keras_is_loaded_on_use(there: Any) -> None:
+    assert (there["loaded"], there["loads"]) == ([], ["plot_image_gallery", "SKLearnClassifier"])
 
 
 def test_names_initial_weights_and_keys_are_the_same_in_a_second_trace_and_in_another_process(there: Any) -> None:

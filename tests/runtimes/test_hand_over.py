@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from axonrl import noise
 from axonrl.core.protocols import EstimatorSpec, Modes
 from axonrl.policies.modes import relative_name
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
@@ -97,22 +96,6 @@ def test_a_variable_handed_to_an_inner_function_is_its_own(trace: Make) -> None:
         return predict(product(features, tf.Variable(tf.ones([4, 2]), name="weight")))
 
     assert list(trace(model_fn).store.variables()) == ["0000.weight"]
-
-
-def test_other_variables_at_the_second_call(trace: Make) -> None:
-    """PREDICT is called again where it draws noise."""
-    calls: list[str] = []
-
-    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        calls.append(mode)
-        q = keras.layers.Dense(1 + len(calls), name="net")(features)
-        return EstimatorSpec(mode, {"action": tf.argmax(q, -1), "noisy": q + noise.normal(q.shape[1:])})
-
-    message = (
-        r"creates net/kernel float32\(4, 3\) as its variable number 0, where an earlier call in the same mode created"
-        r" net/kernel float32\(4, 2\): every call must create the same variables"
-    )
-    raised(ValueError, trace, model_fn, match=message)
 
 
 @pytest.mark.parametrize("of", ["features", "variable"])

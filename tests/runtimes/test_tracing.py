@@ -387,21 +387,6 @@ def test_noise_of_unknown_size_is_refused(trace: Make, batch_specs: Make) -> Non
         trace(learning(train)).trace_train(batch_specs(3))
 
 
-@pytest.mark.parametrize("later", [[], [3]])
-def test_noise_that_changes_from_call_to_call_is_refused(later: list[int], trace: Make, batch_specs: Make) -> None:
-    calls: list[int] = []
-
-    def train(weight: Any, q: Any, labels: Any) -> EstimatorSpec:
-        calls.append(1)
-        for n in [2] if len(calls) == 1 else later:  # TRAIN creates no variable: one call asks, the next one is fed
-            noise.normal([n])
-        weight.assign_sub(weight)
-        return EstimatorSpec(Modes.TRAIN, loss=tf.reduce_sum(q))
-
-    with pytest.raises(ValueError, match="must request the same noise at every call: first"):
-        trace(learning(train)).trace_train(batch_specs(3))
-
-
 def test_stateful_random_ops_are_named_but_not_unused_initial_values(trace: Make, batch_specs: Make) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         weight = tf.Variable(tf.random.truncated_normal([4, 2]), name="weight")

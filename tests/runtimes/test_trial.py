@@ -8,7 +8,7 @@ import tensorflow as tf
 from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.runtimes.litert.conversion import ConversionError, convert
 from axonrl.runtimes.tracing.program import Program, Train
-from axonrl.runtimes.trial import try_out
+from axonrl.runtimes.trial import Trial
 from axonrl.tests.raising import raised
 
 Make = Callable[..., Any]
@@ -24,6 +24,11 @@ def model(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
     action = labels["action"] - params.get("start", 0)
     chosen = tf.gather(features, action, axis=1, batch_dims=1)
     return EstimatorSpec(mode, loss=loss, metrics={"chosen": tf.reduce_mean(chosen) + params.get("offset", 0.0)})
+
+
+def try_out(program: Program, train: Train | None, content: bytes) -> None:
+    trial = Trial(program, train)
+    trial.compare(content, trial.expected())
 
 
 @pytest.fixture(scope="module")
