@@ -146,7 +146,7 @@ class Calls:
         }
         given = {name: values.setting(value, name) for name, value in settings.items() if value is not None}
         model = first["agent_model"] if agent_model is None else agent_model
-        body = {"name": self._name, "model": model, "description": self.description}
+        body: dict[str, Any] = {"name": self._name, "model": model, "description": self.description}
         body |= {"config": {**self._given, **given}, "is_active": values.flag(active, "active")}
         request = Request("POST", "/agents/", values.encode(body), key=new_key(), slow=True)
         return self._note(await self._session.ask(request, an_object))
