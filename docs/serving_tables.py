@@ -85,7 +85,11 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
 def hyperparameters() -> Table:
     """Documented names, their defaults, and what they become."""
     known = {
-        one["model"]: {row["name"]: row for row in one["hyperparameters"]}
+        one["model"]: {
+            name: row
+            for row in one["hyperparameters"]
+            for name in (row["name"], *row["synonyms"])
+        }
         for one in catalogue.described()
     }
     names = dict.fromkeys(

@@ -140,24 +140,12 @@ def _resolved(model: str, values: Mapping[str, Any]) -> Given:
             _refuse_name(model, key, value)
             continue
         own = spoken[key]
-        if own in given:
-            raise ArgumentError(f"{given[own][0]} and {key} are the same for {model}: give one of them", key, value)
+        before, previous = given.get(own, (key, value))
+        is_other = before != key and not {before, key} <= {*hosted.MODELS[model].documented}
+        if is_other or previous != value:  # the original has norms of actor and critic, which are one here
+            raise ArgumentError(f"{before} and {key} are the same for {model}: give one of them", key, value)
         given[own] = key, value
-    if "critic_max_gradient_norm" in hosted.hyperparameters(model):
-        _one_norm(given)
     return given
-
-
-def _one_norm(given: Given) -> None:
-    """Set the norms of actor and critic, which are one parameter of the algorithm, from each other."""
-    actor, critic = "max_gradient_norm", "critic_max_gradient_norm"
-    for one, other in ((actor, critic), (critic, actor)):
-        if one in given:
-            given.setdefault(other, given[one])
-    if actor in given and given[actor][1] != given[critic][1]:
-        name, value = given[critic]
-        message = f"{name} must equal {given[actor][0]}: there is one norm for both; got {checks.shortened(value)}"
-        raise ArgumentError(message, name, value)
 
 
 def _refuse_name(model: str, key: str, value: Any) -> None:

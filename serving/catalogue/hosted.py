@@ -27,8 +27,8 @@ class Hosted:
         memory: the kind of its memory.
         actions: supported actions: ``discrete``, ``continuous``.
         noise: meaning of ``act(noise=)`` for each of these.
-        documented: the original's name of a hyperparameter to axonrl's. A configuration uses these names, and axonrl's
-            for all others.
+        documented: the original's name of a hyperparameter to axonrl's. A configuration uses these names, the first of
+            several, and axonrl's for all others.
         defaults: defaults that differ from the algorithm's, by axonrl's names.
     """
 
@@ -88,12 +88,12 @@ SUPPORTED: Final[Mapping[str, Hosted]] = {
         ("gaussian",),
         {
             **{"hidden_layers": "hidden", "actor_lr": "learning_rate", "critic_lr": "critic_learning_rate"},
-            **{"max_grad_norm_actor": "max_gradient_norm", "max_grad_norm_critic": "critic_max_gradient_norm"},
+            **{"max_grad_norm_actor": "max_gradient_norm", "max_grad_norm_critic": "max_gradient_norm"},
             **_OFF_POLICY,
         },
         {
             **{"hidden": [128, 128], "learning_rate": 3e-4, "critic_learning_rate": 3e-4, "target_update_rate": 0.002},
-            **{"max_gradient_norm": 10.0, "critic_max_gradient_norm": 10.0, "exploration": "gaussian"},
+            **{"max_gradient_norm": 10.0, "exploration": "gaussian"},
         },
     ),
     "rainbow": Hosted(
@@ -203,11 +203,6 @@ def hyperparameters(model: str) -> Mapping[str, Parameter]:
     hosted = MODELS[model]
     own = {name: one for name, one in parameters.of(model).items() if name not in LEFT_OUT}
     found = {**own, **{one.name: one for one in _memory_settings(hosted)}}
-    if "critic_max_gradient_norm" in hosted.defaults:
-        meaning = "the same for the critic; there is one for both, so it must be equal"
-        found["critic_max_gradient_norm"] = dataclasses.replace(
-            own["max_gradient_norm"], name="critic_max_gradient_norm", meaning=meaning
-        )
     return {name: _hosted(one, hosted.defaults) for name, one in found.items()}
 
 
@@ -224,7 +219,7 @@ def _hosted(one: Parameter, defaults: Mapping[str, Any]) -> Parameter:
 
 def documented(model: str) -> Mapping[str, str]:
     """Axonrl's name of each hyperparameter to its name in a configuration."""
-    names = {own: name for name, own in MODELS[model].documented.items()}
+    names = {own: name for name, own in reversed(MODELS[model].documented.items())}
     return {name: names.get(name, name) for name in hyperparameters(model)}
 
 

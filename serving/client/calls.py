@@ -125,9 +125,8 @@ class Calls:
             active: whether it acts and learns at once.
             obs_size: another name of ``state_size``.
             discrete: whether actions are integers, for models that can do either.
-            action_low: lower bound of the numbers of an action, or a list with one for each; 0 unless given here or to
-                the constructor.
-            action_high: upper bound of the numbers of an action, or a list with one for each; 1 unless given.
+            action_low: lower bound of the numbers of an action, or a list with one for each; 0 unless it is given.
+            action_high: upper bound, in the same form; 1 unless it is given.
             observation_space: in axonrl's JSON form of a space, instead of ``state_size``.
 
         Returns:
@@ -142,17 +141,13 @@ class Calls:
         settings = {
             **{"discrete": discrete, "observation_space": observation_space},
             **{"action_low": action_low, "action_high": action_high},
-            "state_size": first["state_size"] if state_size is None else state_size,
-            "action_size": first["action_size"] if action_size is None else action_size,
+            **{"state_size": first["state_size"] if state_size is None else state_size},
+            **{"action_size": first["action_size"] if action_size is None else action_size},
         }
         given = {name: values.setting(value, name) for name, value in settings.items() if value is not None}
-        body = {
-            "name": self._name,
-            "model": first["agent_model"] if agent_model is None else agent_model,
-            "description": self.description,
-            "config": {**self._given, **given},
-            "is_active": values.flag(active, "active"),
-        }
+        model = first["agent_model"] if agent_model is None else agent_model
+        body: dict[str, Any] = {"name": self._name, "model": model, "description": self.description}
+        body |= {"config": {**self._given, **given}, "is_active": values.flag(active, "active")}
         request = Request("POST", "/agents/", values.encode(body), key=new_key(), slow=True)
         return self._note(await self._session.ask(request, an_object))
 

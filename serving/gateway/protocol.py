@@ -24,6 +24,8 @@ from .prometheus import Meters
 from .settings import Settings
 
 _MIB: Final = 2**20
+_COPIED: Final = 65_536
+"""Bytes up to which copying costs less than another buffer, and another record of TLS, which wakes the client."""
 _AT_ONCE: Final = 8 * _MIB
 """Size up to which a body has `body_seconds`; each further MiB adds a second."""
 
@@ -89,7 +91,7 @@ class JoiningTransport:
     def _flush(self) -> None:
         held, self._held = self._held, []
         if held:
-            self._transport.writelines(held)
+            self._transport.writelines(held if len(held[-1]) > _COPIED else [b"".join(held)])
 
     def close(self) -> None:
         """Write what is held, then close."""
