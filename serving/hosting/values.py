@@ -62,11 +62,9 @@ def objects(
     synonyms: Mapping[str, str] | None = None,
 ) -> CoreSchema:
     """Schema of an object with these fields and no others; some may have another name instead."""
-    other = synonyms or {}
+    aliases: dict[str, Any] = {name: [[name], [other]] for name, other in (synonyms or {}).items()}
     fields = {
-        name: core_schema.typed_dict_field(
-            schema, required=name in needed, validation_alias=[[name], [other[name]]] if name in other else None
-        )
+        name: core_schema.typed_dict_field(schema, required=name in needed, validation_alias=aliases.get(name))
         for name, schema in {**needed, **(optional or {})}.items()
     }
     few = core_schema.dict_schema(max_length=len(fields) + _MOST_UNKNOWN, strict=True)
