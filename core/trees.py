@@ -18,8 +18,6 @@ def map_tree(function: Callable[..., Any], *trees: Any) -> Any:
 
 def first_row(tree: Any) -> Any:
     """Remove the batch axis of a single row."""
-    if type(tree) is np.ndarray:  # first, as this is called at every timestep
-        return tree[0]
     return {name: first_row(part) for name, part in tree.items()} if isinstance(tree, Mapping) else tree[0]
 
 

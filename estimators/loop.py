@@ -49,7 +49,8 @@ class Loop:
         self._env = env
         self._hooks = hooks
         self._session = session
-        self._is_single = isinstance(env, Single)  # numbers instead of arrays, which are much slower
+        is_single = isinstance(env, Single)  # numbers instead of arrays, which are much slower
+        self._store = self._store_one if is_single else self._store_all
         if env is not None:
             self._step: Callable[[ArrayTree], Any] = env.step_single if isinstance(env, Single) else env.step
         self._row: ArrayTree | None = None  # the object last passed to the memory, which compares by identity
@@ -91,7 +92,7 @@ class Loop:
                 raise
             raise self._located(error) from error
         stepped = time.perf_counter()
-        (self._store_one if self._is_single else self._store)(observation, action, step, recorded)
+        self._store(observation, action, step, recorded)
         state.observation = step.observation
         state.episodes.record(action, step.reward, step.acted)
         if step.acted is not None:
@@ -108,11 +109,13 @@ class Loop:
         return self.finish(*step.ends())
 
     def _store_one(self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]) -> None:
-        row = first_row(observation) if self._row is None else self._row
-        self._row = following = first_row(step.observation)
+        row, following = self._row, step.observation
+        if row is None:
+            row = first_row(observation)
+        self._row = following = following[0] if type(following) is np.ndarray else first_row(following)
         transition = {
             "observation": row,
-            "action": first_row(action),
+            "action": action[0] if type(action) is np.ndarray else first_row(action),
             "reward": step.reward,
             "terminated": step.terminated,
             "truncated": step.truncated,
@@ -122,7 +125,7 @@ class Loop:
             transition.update(first_row(recorded))
         self._stepper.store_one(transition)
 
-    def _store(self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]) -> None:
+    def _store_all(self, observation: ArrayTree, action: ArrayTree, step: Any, recorded: dict[str, Any]) -> None:
         transition = {
             "observation": observation,
             "action": action,
