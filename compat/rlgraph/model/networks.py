@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import keras
 import tensorflow as tf
 
+from ....core.errors import ArgumentError
 from ....models.blocks import losses
 from ...common.layers.layer import ACTIVATIONS, Tensor
 from ...common.layers.layer import initializer as fixed
@@ -24,11 +25,11 @@ Form: TypeAlias = Mapping[str, Any]
 Node: TypeAlias = Callable[[Tensor], Tensor]
 
 _KERAS: Final = {
-    "dense": ("Dense", ("units",)),
-    "conv2d": ("Conv2D", ("filters", "kernel_size", "strides", "padding")),
-    "maxpool2d": ("MaxPooling2D", ("pool_size", "strides", "padding")),
+    "dense": ("Dense", (1, 2, 3), ("units",)),
+    "conv2d": ("Conv2D", (3,), ("filters", "kernel_size", "strides", "padding")),
+    "maxpool2d": ("MaxPooling2D", (3,), ("pool_size", "strides", "padding")),
 }
-"""Classes of layers by type, and the arguments that they take from a specification."""
+"""By type: classes of layers, how many axes inputs may have, and the arguments that come from a specification."""
 _ELSEWHERE: Final = {
     "lstm": "is for IMPALAAgent, once, with nothing but dense layers after it",
     "concat": "joins the parts of Dict and Tuple states: it comes first",
@@ -130,18 +131,26 @@ class Network:
 
     def _of_keras(self, place: str, name: str, layer: Form) -> None:
         if layer["type"] in _KERAS:
-            kind, arguments = _KERAS[layer["type"]]
+            (kind, ranks, arguments), inputs = _KERAS[layer["type"]], self.output.shape
+            if len(inputs) not in ranks:
+                problem = f"takes inputs with {' or '.join(map(str, ranks))} axes, but gets the shape {inputs}"
+                refuse(place, f"{problem}: add a layer reshape before it", inputs)
             given = {argument: layer[argument] for argument in arguments}
             if "weights_spec" in layer:
                 given["use_bias"] = layer["biases_spec"] is not False
                 given["kernel_initializer"] = _initializer(f"{place}: weights_spec", layer["weights_spec"])
                 given["bias_initializer"] = _initializer(f"{place}: biases_spec", layer["biases_spec"] or 0.0)
-            made, shape = getattr(keras.layers, kind)(**given, name=scope(name)), (None, *self.output.shape)
+            made = getattr(keras.layers, kind)(**given, name=scope(name))
             try:
-                made.build(shape)
-                self.output = _floats(*made.compute_output_shape(shape)[1:])
-            except (ValueError, IndexError) as error:
-                refuse(place, f"does not fit inputs of shape {shape[1:]}: {error}", shape[1:])
+                made.build((None, *inputs))
+                self.output = _floats(*made.compute_output_shape((None, *inputs))[1:])
+            except ArgumentError:
+                raise
+            except ValueError:
+                problem = (
+                    f"has a window that is larger than inputs of shape {inputs}: use padding 'same' or a smaller one"
+                )
+                refuse(place, problem, inputs)
             self._nodes.append(made)
             self.variables += made.trainable_variables
         activation = layer.get("activation", "none")
