@@ -102,7 +102,9 @@ class BatchMemory(Memory):
         if self._ring.lockstep or not self._packs:
             return self.gather(np.arange(self.size).reshape(-1, self.num_envs))
         counts, length = self._ring.counts, self.size // self.num_envs
-        places = self._ring.between(self._ring.begin, self._ring.end).reshape(self.num_envs, length).T
+        lanes = np.repeat(np.arange(self.num_envs), counts)
+        timesteps = np.arange(self.size) - np.repeat(np.cumsum(counts) - counts, counts)  # numbered from 0 in each lane
+        places = (timesteps * self.num_envs + lanes).reshape(self.num_envs, length).T
         batch: dict[str, Any] = self._with_discount(self._ring.gather(places, places))
         last = np.cumsum(counts)[counts > 0] - 1
         at = last % length, last // length
