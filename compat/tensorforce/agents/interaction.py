@@ -45,11 +45,9 @@ def act(
     if independent:
         held = readers.read_batch_of_internals(where, internals, agent.internals, len(chosen), single)
     else:
-        for index in chosen:
-            if agent.lanes[index].pending is not None:
-                refuse(
-                    f"{where}: parallel", f"{index} has acted already, and observe has not been called for it", index
-                )
+        busy = next((index for index in chosen if agent.lanes[index].pending is not None), None)
+        if busy is not None:
+            refuse(f"{where}: parallel", f"{busy} has acted already, and observe has not been called for it", busy)
         held = readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.internals else None
     histories = agent.independent_preprocessing if independent else agent.preprocessing
     seen = rows if agent.sees_states else list(map(seen_by(agent, histories.apply), chosen, rows))

@@ -76,24 +76,16 @@ def make_step(
         return _evolutionary(spec, path, problem, hyper, repeats)
     if "optimizer" not in spec:
         return (_natural_gradient if kind == "natural_gradient" else _keras)(spec, path, problem, hyper)
-    inner_count, inner_repeats, inner_valid = count, repeats, valid
+    rows, times, known = count, repeats, valid
     if kind == "multi_step":
-        inner_repeats *= spec["num_steps"]
+        times *= spec["num_steps"]
     elif kind == "subsampling_step":
-        inner_count, inner_valid = max(1, math.floor(spec["fraction"] * count + _ROUNDING)), None
-    step = make_step(
-        spec["optimizer"],
-        f"{path}/optimizer",
-        problem,
-        hyper,
-        inner_count,
-        repeats=inner_repeats,
-        valid=inner_valid,
-    )
+        rows, known = max(1, math.floor(spec["fraction"] * count + _ROUNDING)), None
+    step = make_step(spec["optimizer"], f"{path}/optimizer", problem, hyper, rows, repeats=times, valid=known)
     if kind == "multi_step":
         return _multi_step(step, spec["num_steps"], problem)
     if kind == "subsampling_step":
-        return _subsampling(step, spec["fraction"], count, inner_count, repeats, valid)
+        return _subsampling(step, spec["fraction"], count, rows, repeats, valid)
     return (_clipping if kind == "clipping_step" else _optimizing)(step, spec, path, problem, hyper)
 
 

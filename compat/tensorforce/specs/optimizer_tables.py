@@ -13,7 +13,10 @@ from ..spaces.errors import known, refuse
 from .table_checks import IGNORED, SpecTable, fed, parameter, real, whole
 
 _MOMENTS: Final = ("beta_1", "beta_2", "epsilon")
-_REGULARIZATION: Final = tuple(f"{kind}_regularization_strength" for kind in ("l1", "l2", "l2_shrinkage"))
+_REGULARIZATION: Final = (
+    *("l1_regularization_strength", "l2_regularization_strength"),
+    "l2_shrinkage_regularization_strength",
+)
 KERAS_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "adadelta": ("rho", "epsilon"),
     "adagrad": ("initial_accumulator_value", "epsilon"),
