@@ -135,6 +135,7 @@ def importable(name: str) -> Callable[[], bool]:
 
 CONSTANTS: Final = "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 GRADIENTS: Final = "tensorflow.python.framework.ops.gradient_registry"
+FUNCTION: Final = "tensorflow.python.eager.polymorphic_function.concrete_function.ConcreteFunction"
 VARIABLE: Final = "tensorflow.python.ops.resource_variable_ops.ResourceVariable"
 CONVERTER: Final = "tensorflow.lite.python.convert.convert_saved_model"
 SCHEMA: Final = "tensorflow.lite.python.schema_py_generated"
@@ -156,6 +157,7 @@ PRIVATE: Final = {
     GRADIENTS: Private("tensorflow", "graphs are forgotten", importable(GRADIENTS)),
     "_registry": Private("tensorflow", "graphs are forgotten", forgets_gradients),
     "_gradient_op_type": Private("tensorflow", "graphs are forgotten", marks_custom_gradients),
+    FUNCTION: Private("tensorflow", "a trace gets the inputs that it asks for", importable(FUNCTION)),
     VARIABLE: Private("tensorflow", "variables are made outside of traces", makes_variables_outside),
     "_class": Private("tensorflow", "part of a graph is a graph", names_neighbours),
     "_get_function": Private("tensorflow", "graphs in graphs", lambda: hasattr(tf.Graph, "_get_function")),

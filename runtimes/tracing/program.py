@@ -116,7 +116,8 @@ class Program:
                 " call optimizer.apply(gradients, variables) inside model_fn"
             )
         self._batch = batch
-        reads = graphs.read_inputs(function.graph)
+        count = len(function.inputs) - len(function.captured_inputs)
+        reads = frozenset(i for i in graphs.read_inputs(function.graph) if i < count)
         return Train(
             function=function,
             batch=batch,
@@ -126,7 +127,7 @@ class Program:
             not_exact=graphs.stateful_random_ops(ops),
             training_hooks=spec.training_hooks,
             has_td_error=spec.td_error is not None,
-            reads=frozenset(reads),
+            reads=reads,
             params=asked.numbers,
             reads_progress=len(leaves(batch)) + list(COUNTERS).index("progress") in reads,
         )

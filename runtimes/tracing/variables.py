@@ -91,8 +91,7 @@ class VariableStore:
                 kwargs["initial_value"] = function()
                 values[cursor] = function.outputs[0]
             if not is_new:
-                if (wanted := _requested(kwargs)) != self._entries[cursor].described:
-                    raise self._other_than_predict(mode, str(wanted), cursor)
+                self._compare(mode, cursor, _requested(kwargs))
             elif tf.executing_eagerly():
                 self._entries.append(_made(kwargs, kwargs["initial_value"], drawn()))
             else:
@@ -118,11 +117,7 @@ class VariableStore:
         with tf.variable_creator_scope(creator):
             yield values
         if cursor < len(self._entries):
-            raise ValueError(
-                f"{self._model_name} in mode {mode!r} does not create {self._entries[cursor]}, which mode 'predict'"
-                f" created as its variable number {cursor}: every mode must first create PREDICT's variables; build"
-                " layers inside model_fn"
-            )
+            raise self._missing(mode, cursor)
         self._initialise(mode, computed)
 
     def _size_check(self, mode: str) -> Callable[[Mapping[str, Any], Any], None]:
@@ -233,11 +228,22 @@ class VariableStore:
             " the values of another variable, give both layers initialisers with the same seed"
         )
 
+    def _compare(self, mode: str, index: int, wanted: Described) -> None:
+        if wanted != self._entries[index].described:
+            raise self._other_than_predict(mode, str(wanted), index)
+
     def _other_than_predict(self, mode: str, wanted: str, index: int) -> ValueError:
         return ValueError(
             f"{self._model_name} in mode {mode!r} creates {wanted} as its variable number {index}, where mode 'predict'"
             f" created {self._entries[index]}: every mode must first create PREDICT's variables, in the same order (the"
             " online network before the target network); build layers inside model_fn"
+        )
+
+    def _missing(self, mode: str, index: int) -> ValueError:
+        return ValueError(
+            f"{self._model_name} in mode {mode!r} does not create {self._entries[index]}, which mode 'predict' created"
+            f" as its variable number {index}: every mode must first create PREDICT's variables; build layers inside"
+            " model_fn"
         )
 
     def _unknown_in_eval(self, wanted: str, index: int) -> ValueError:
