@@ -219,7 +219,7 @@ def _hosted(one: Parameter, defaults: Mapping[str, Any]) -> Parameter:
 
 def documented(model: str) -> Mapping[str, str]:
     """Axonrl's name of each hyperparameter to its name in a configuration."""
-    names = {own: name for name, own in reversed(MODELS[model].documented.items())}
+    names = {own: name for name, own in reversed([*MODELS[model].documented.items()])}
     return {name: names.get(name, name) for name in hyperparameters(model)}
 
 
