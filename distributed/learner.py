@@ -110,7 +110,7 @@ class FromRollouts(LearnerInput):
         rows = side_by_side(unrolls)
         for t in range(self._cluster.unroll):
             stepper.store(map_tree(operator.itemgetter(t), rows))
-        facts = TimestepFacts(*(rows[name] for name in TimestepFacts._fields))
+        facts = TimestepFacts(**{name: rows[name] for name in TimestepFacts._fields if name in rows})
         _report_timestep(self._session, facts)
         loop.learn()
         for unroll in unrolls:
