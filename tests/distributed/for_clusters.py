@@ -44,13 +44,13 @@ def fail_to_connect_and_train(folder: str) -> None:
     """
     import ray
 
-    from axonrl.distributed import on_ray
+    from axonrl.distributed.on_ray_weights import RayWeights
     from axonrl.distributed.replay import ShardedReplay
 
     def fail(*_: Any) -> None:
         raise OSError("no")
 
-    for part, where, name in (("shards", ShardedReplay, "connect"), ("store", on_ray.OnRay, "_launch_store")):
+    for part, where, name in (("shards", ShardedReplay, "connect"), ("store", RayWeights, "__init__")):
         whole = getattr(where, name)
         setattr(where, name, fail)
         try:
