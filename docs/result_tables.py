@@ -39,7 +39,7 @@ Random actions return {random:,.1f}.
 {table}"""
 _HEAD: Final = (
     *("experiment", "policy", "mean", "interquartile mean", "of each seed", "kept"),
-    *("seeds", "timesteps", "minutes a seed", "reference"),
+    *("seeds", "timesteps", "reference"),
 )
 
 
@@ -84,7 +84,6 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         else f"{kept['median']:.2f} ({kept['lowest']:.2f})",
         spelled(seeds),
         f"{found['timesteps']:,}",
-        f"{found['seconds'] / len(seeds) / 60:,.1f}",
         "-"
         if reference is None
         else f"{reference['return']:,.0f} ({reference['source']})",

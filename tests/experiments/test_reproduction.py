@@ -111,7 +111,7 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
         made(tmp_path, tmp_path.parent / f"run-{seed}", seed, best=best, last=last)
     found = result_tables.everything()
     assert "## CartPole-v1\n" in found
-    assert "| `dqn_cartpole` | best | 40.0 | - | 30.0, 50.0, 40.0 | - | 3-4, 6 | 60 | 0.0 | - |" in found
+    assert "| `dqn_cartpole` | best | 40.0 | - | 30.0, 50.0, 40.0 | - | 3-4, 6 | 60 | - |" in found
     assert "`ppo_cartpole`" in found.partition("## Not run")[2]
     assert "`dqn_cartpole`" not in found.partition("## Not run")[2]
     short = tmp_path / "dqn_cartpole" / "seed_6.csv"  # this run ended at its first evaluation
