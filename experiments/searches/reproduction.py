@@ -23,9 +23,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from ...core import fields
-from ...core.protocols import Array
+from ...core.protocols import Array, ArrayTree
 from ...core.text_columns import Column
+from ...environments.batched import BatchedEnvironment
+from ...explorations.policies import Random, parts_of
 from ...run_dir import record
 from ...run_dir.files import make_folders, write_atomically
 from ...run_dir.history import read_columns, read_evaluations
@@ -152,18 +156,34 @@ def result_of(
 
 def random_return(experiment: ExperimentFile, episodes: int, seed: int) -> float:
     """The mean return of so many episodes of random actions, without the wrappers that normalize."""
+    from ...environments import open_environment
+    from ...estimators.evaluation import Watchers, run_episodes
+
     wrappers = [one for one in experiment.environment.wrappers if not one.kind.startswith("normalize_")]
-    plain = experiment.environment.model_copy(update={"wrappers": wrappers, "vectorization": "sync"})
-    total = 0.0
+    plain = experiment.environment.model_copy(update={"wrappers": wrappers})
+    seeds = np.random.SeedSequence(seed).generate_state(episodes).tolist()
     with environment_of(plain, 1) as env:
-        env.action_space.seed(seed)
-        for episode in range(episodes):
-            env.reset(seed=seed if episode == 0 else None)
-            ended = False
-            while not ended:
-                _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-                total, ended = total + float(reward), terminated or truncated
-    return round(total / episodes, 2)
+        opened = open_environment(env)
+        acting: Any = _RandomActions(opened, seed)
+        played = run_episodes(acting, opened, seeds, 0, Watchers())
+    return round(statistics.fmean(one.episode_return for one in played), 2)
+
+
+class _RandomActions:
+    """A behaviour of random actions in all lanes of an environment."""
+
+    def __init__(self, env: BatchedEnvironment, seed: int) -> None:
+        parts = {name: np.zeros((env.num_envs, *space.shape)) for name, space in parts_of(env.action_space)}
+        is_plain = not hasattr(env.action_space, "spaces")
+        self._predictions = {"action": next(iter(parts.values())) if is_plain else parts}
+        self._random, self._rng = Random(env.action_space), np.random.default_rng(seed)
+
+    def act(self, observation: ArrayTree, timestep: int) -> tuple[ArrayTree, Any]:
+        """Actions [N, ...], uniform in their space."""
+        return self._random(self._predictions, timestep, self._rng)
+
+    def begin(self, mask: Array) -> None:
+        """Nothing is kept between timesteps."""
 
 
 def write(results: Path, result: Result, run: Path) -> Path:
