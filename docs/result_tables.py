@@ -7,7 +7,6 @@ the tables.
 from __future__ import annotations
 
 import csv
-import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -132,18 +131,8 @@ def _file(environment: str) -> str:
     return environment.lower().replace("/", "-").replace(":", "-")
 
 
-@dataclasses.dataclass(frozen=True)
-class Band:
-    """Returns of several runs over timesteps [P]: mean, lowest, highest."""
-
-    timesteps: Array
-    mean: Array
-    low: Array
-    high: Array
-
-
-def band(name: str, column: str) -> Band:
-    """A column of the CSV files of an experiment.
+def curves_of(name: str, column: str) -> tuple[Array, Array]:
+    """A column of an experiment's CSV files: timesteps [P] and values [runs, P].
 
     A run that ended before others keeps its last value.
     """
@@ -160,7 +149,7 @@ def band(name: str, column: str) -> Band:
     stacked = np.stack(
         [np.interp(grid, steps, returns) for steps, returns in curves]
     )  # [runs, P]
-    return Band(grid, stacked.mean(0), stacked.min(0), stacked.max(0))
+    return grid, stacked
 
 
 def draw(
@@ -214,11 +203,16 @@ def draw(
 
 
 def _curve(axes: Any, name: str, colour: str, column: str) -> None:
-    one = band(name, column)
+    steps, returns = curves_of(name, column)
     axes.fill_between(
-        one.timesteps, one.low, one.high, color=colour, alpha=0.18, linewidth=0
+        steps,
+        returns.min(0),
+        returns.max(0),
+        color=colour,
+        alpha=0.18,
+        linewidth=0,
     )
-    axes.plot(one.timesteps, one.mean, color=colour, linewidth=1.8, label=name)
+    axes.plot(steps, returns.mean(0), color=colour, linewidth=1.8, label=name)
     if reference := reproduction.REFERENCES.get(name):
         value, source = reference
         axes.axhline(
@@ -235,7 +229,7 @@ if __name__ == "__main__":
         curves = [
             [name]
             for name in experiments
-            if len(band(name, "return_mean").timesteps) > 1
+            if len(curves_of(name, "return_mean")[0]) > 1
         ]
         draw(
             IMAGES / f"{_file(environment)}.svg", environment, curves, "return_mean"

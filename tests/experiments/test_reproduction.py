@@ -116,8 +116,8 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
     assert "`dqn_cartpole`" not in found.partition("## Not run")[2]
     short = tmp_path / "dqn_cartpole" / "seed_6.csv"  # this run ended at its first evaluation
     short.write_text("timesteps,return_mean,return_std,training_return\n30,55.00,0.00,\n")
-    band = result_tables.band("dqn_cartpole", "return_mean")
-    assert [band.timesteps.tolist(), band.low.tolist(), band.mean.tolist(), band.high.tolist()] == [
+    timesteps, returns = result_tables.curves_of("dqn_cartpole", "return_mean")
+    assert [each.tolist() for each in (timesteps, returns.min(0), returns.mean(0), returns.max(0))] == [
         [30, 60],
         [25, 35],
         [35, pytest.approx(125 / 3)],
