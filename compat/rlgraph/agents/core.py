@@ -170,7 +170,7 @@ class Core:
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """Those that have a state."""
+        """The parts that have a state."""
         parts = {"model": self.model, "exploration": self.exploration, "memory": self.memory}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 

@@ -73,7 +73,7 @@ class IMPALAAgent(Agent):
     }
     """RLgraph's. It needs DeepMind Lab, which is not supported."""
     default_internal_states_space: ClassVar[Space] = Tuple(FloatBox(shape=(256,)), FloatBox(shape=(256,)))
-    """Of both architectures."""
+    """The LSTM's states, in both architectures."""
 
     _environments: OwnEnvironments | None = None
     _stepper: PolicyLoop | None = None

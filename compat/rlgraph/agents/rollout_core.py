@@ -24,7 +24,7 @@ from .traced import TracedModel, arrays_of, specs_of
 
 _NUMBER: Final = ArraySpec((), np.float32)
 _NOTED: Final = ("drawn", "log_prob", "value")
-"""Of a record, what was known when the agent acted: the action before it was clipped, and more. NaN: unknown."""
+"""Values of a record known when the agent acted: the action before it was clipped, and more. NaN: unknown."""
 _TINY: Final = 1e-8
 
 

@@ -66,7 +66,7 @@ class _FromRLGraph:
         space = environment.state_space
         self._preprocessor = Preprocessor(f"{where}: preprocessing_spec", preprocessing_spec, space.flat())
         self.state_space = rebuilt(space, self._preprocessor.outputs)
-        """Of preprocessed states."""
+        """The space of preprocessed states."""
         self._inputs = space.flat()
         self.observation_space = gymnasium_space(self.state_space)
         self.action_space = gymnasium_space(environment.action_space)

@@ -125,7 +125,7 @@ STEPS: Final = SpecTable(
     normalized=without_case,
     dotted=False,
 )
-"""What each step takes, by its name; a ``scope`` and a ``backend``, which RLgraph's components have, are left out."""
+"""Arguments of each step, by its name; RLgraph's ``scope`` and ``backend`` are ignored."""
 
 
 def make_step(where: str, spec: dict[str, Any], given: Any) -> Any:

@@ -13,7 +13,7 @@ from ......hooks.events import EpisodeStats
 
 logger = logging.getLogger("axonrl")
 SERIES: Final = ("episode_timesteps", "episode_rewards", "episode_total_times", "episode_sample_times")
-"""Of each worker, each with a list per environment."""
+"""Series of each worker, with a list per environment."""
 
 
 class Results:
@@ -30,7 +30,7 @@ class Results:
             {name: [[] for _ in range(width)] for name in SERIES} for _ in range(workers)
         ]
         self.report: Report | None = None
-        """Of the workload that runs."""
+        """The report of the workload that runs."""
 
     def of_worker(self, index: int) -> dict[str, list[list[float]]]:
         """Copies of its series, over all workloads."""
@@ -78,7 +78,7 @@ class Report:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rewards: list[list[float]] = [[] for _ in range(workers)]
-        """Of the episodes of each worker."""
+        """Returns of the episodes of each worker."""
         self._frame_skip, self._timesteps, self._clock = frame_skip, timesteps, clock
         self._interval, self._min_seconds = interval, min_seconds
         self._rates: list[tuple[float, float]] = []
