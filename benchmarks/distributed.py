@@ -48,11 +48,13 @@ class Runner:
         peers: the folder of the peers' environments.
         warm_up: seconds before the window.
         seconds: the seconds of the window.
+        cache: the folder of axonrl's cache of programs.
     """
 
     peers: Path
     warm_up: float
     seconds: float
+    cache: Path
 
     def python(self, contender: Contender) -> str:
         """The Python of its environment."""
@@ -71,6 +73,7 @@ class Runner:
             mark = Path(folder).name
             # Ray writes a token and RLlib its results into the home folder.
             env = {**environment(1), "HOME": folder, "RAY_USAGE_STATS_ENABLED": "0", MARK: mark}
+            env["AXONRL_CACHE"] = str(self.cache)
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=env, text=True)
             seen: set[Process] = set()
             try:
@@ -126,6 +129,9 @@ def run(runner: Runner, contenders: Mapping[str, Contender], rounds: int) -> Res
         seconds=runner.seconds,
     )
     bare = [sys.executable, "-m", "axonrl.benchmarks.measure", "gymnasium", "environment"]
+    for contender in contenders.values():
+        if contender.is_ours:  # so that all measured runs find their programs in the cache
+            dataclasses.replace(runner, warm_up=0.0, seconds=1.0).measure(contender)
     for turned in range(1, rounds + 1):
         results.bare.append(last_line([*bare, json.dumps({"timesteps": BARE_TIMESTEPS})], 1)["timesteps per second"])
         for turn, (name, contender) in enumerate(contenders.items(), start=1):
@@ -181,7 +187,8 @@ def main(arguments: Sequence[str] | None = None, current_load: Callable[[], floa
             " Wait, or use --draft to write to runs/benchmarks/ instead"
         )
     began = time.monotonic()
-    results = run(Runner(peers, given.warm_up, given.seconds), chosen, given.rounds)
+    with tempfile.TemporaryDirectory() as cache:
+        results = run(Runner(peers, given.warm_up, given.seconds, Path(cache)), chosen, given.rounds)
     write(results, complete=complete)
     print(f"{time.monotonic() - began:.0f} s")
     return int(bool(results.failures))
