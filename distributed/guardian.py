@@ -173,10 +173,14 @@ def start(folder: str, params: str) -> None:
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
+    class Head(Node):
+        def start_api_server(self, **_: object) -> None:
+            """Start nothing: without a dashboard Ray's server has no task, and takes 120 MB."""
+
     # Like `ray start --head`, without the processes for clients, autoscaler and driver log, 90 MB each.
     fixed: dict[str, Any] = {"include_dashboard": False, "no_monitor": True, "include_log_monitor": False}
     made = RayParams(temp_dir=folder, **fixed, **json.loads(params))
-    node = Node(made, head=True, shutdown_at_exit=False, spawn_reaper=False)
+    node = Head(made, head=True, shutdown_at_exit=False, spawn_reaper=False)
     daemons = {name: started[0].process.pid for name, started in node.all_processes.items()}
     print(f"\n{json.dumps({'address': node.address, 'daemons': daemons})}", flush=True)
     os._exit(0)
