@@ -51,7 +51,7 @@ class Solution(Hook):
     """Stops a run when its greedy episodes return enough, and prints how long that was evaluated."""
 
     def __init__(self, solved: float) -> None:
-        self._solved, self._next, self._seconds, self._reached = solved, EVERY, 0.0, False
+        self._solved, self._next, self._seconds = solved, EVERY, 0.0
 
     def prepare(self, session: TrainingSession) -> None:
         """Make the copy of the environment."""
@@ -69,20 +69,29 @@ class Solution(Hook):
         mean = session.evaluate(None, episodes=EPISODES)["episode_return_mean"]
         self._seconds += time.perf_counter() - began
         if mean >= self._solved:
-            self._reached = True
+            self._print(True, session)
             session.request_stop("solved")
 
     def end(self, session: TrainingSession, facts: EndFacts) -> None:
+        """Print that it is not solved; what was printed before counts."""
+        self._print(False, session)
+
+    def _print(self, reached: bool, session: TrainingSession) -> None:
         """Print seconds of evaluations, whether it is solved, and timesteps, as JSON."""
-        print(json.dumps([self._seconds, self._reached, session.global_timestep]), flush=True)
+        print(json.dumps([self._seconds, reached, session.global_timestep]), flush=True)
 
 
 def measured(command: Sequence[str], env: dict[str, str]) -> tuple[float, bool, int]:
-    """Seconds of a process whose last line is what ``Solution`` prints, without its evaluations; solved; timesteps."""
+    """Seconds from a process' start until it prints, like ``Solution``, without its evaluations; solved; timesteps."""
     began = time.perf_counter()
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env)
-    seconds = time.perf_counter() - began
-    evaluating, reached, timesteps = json.loads(next(line for line in done.stdout.splitlines() if line[:1] == "["))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if line[:1] == "[")
+        seconds = time.perf_counter() - began
+        process.stdout.read()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    evaluating, reached, timesteps = json.loads(line)
     return seconds - evaluating, reached, timesteps
 
 
