@@ -62,8 +62,8 @@ ROOMS: Final[dict[str, set[str]]] = {
 ROOMS["estimators"] = {*ROOMS}
 ROOMS["distributed"] = {*ROOMS}
 ROOMS["compat"] = {*ROOMS, *PUBLIC}
-ROOMS["serving"] = {*ROOMS}
 ROOMS["experiments"] = {*ROOMS}
+ROOMS["serving"] = {*ROOMS}
 """Which rooms a room may import beside itself, core and the version: the table of ARCHITECTURE.md."""
 
 TENSORFLOW_AT_ONCE: Final = {"runtimes", "estimators"}

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from ...core.registry import BUILT_IN
 from ...core.yaml_text import flat
+from ...models.blocks.params import parameters_of
 from ...run_dir import record
-from ...serving.catalogue import parameters
 from ..config import files
 from ..running.folder import EXPERIMENT
 
@@ -59,7 +59,7 @@ def _recorded(found: record.RunRecord) -> Mapping[str, Any]:
     """The settings in ``run.json``, by the keys of an experiment file; None if not recorded."""
     defaults: Mapping[str, Any] = {}
     if found.model_fn in BUILT_IN["model_fn"]:
-        defaults = {name: one.default for name, one in parameters.of(str(found.model_fn)).items()}
+        defaults = {name: one.default for name, one in parameters_of(str(found.model_fn)).items()}
     warm_start = {name: value for name, value in (found.warm_start or {}).items() if name != "new"}
     environment, schedule = found.environment, found.schedule or {}
     if environment is not None:

@@ -145,13 +145,13 @@ def _table() -> Mapping[str, list[str]]:
     from ...core.protocols import RunConfig
     from ...core.registry import BUILT_IN
     from ...distributed.settings import Settings
-    from ...serving.catalogue import parameters
+    from ...models.blocks.params import parameters_of
 
     table: dict[str, list[str]] = {}
     for ours, names in ELSEWHERE.items():
         _add(table, ours, names.split())
     known: dict[str, Iterable[str]] = {
-        "agent.params": [name for model in BUILT_IN["model_fn"] for name in parameters.of(model)],
+        "agent.params": [name for model in BUILT_IN["model_fn"] for name in parameters_of(model)],
         "config": [field.name for field in dataclasses.fields(RunConfig) if not field.name.endswith("_space")],
         "distributed": [field.name for field in dataclasses.fields(Settings)],
     }

@@ -16,7 +16,7 @@ from ...core.errors import ArgumentError
 from ...core.protocols import Memory, ModelFn
 from ...core.yaml_text import Keys, item
 from ...hooks.progress import ProgressHook
-from ...serving.catalogue import parameters
+from ...models.blocks.params import parameters_of
 from ..config.files import Document
 from ..config.schema import AgentSection, Environment, ExperimentFile, attempt
 from ..config.sections import Named, Section, as_list, validate
@@ -178,7 +178,7 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
                 with environment_of(part, 1, document):
                     pass
         case "agent" if part.model_fn in registry.BUILT_IN["model_fn"]:
-            Findings(document.unknown(_PARAMS, part.params, parameters.of(part.model_fn))).raise_all()
+            Findings(document.unknown(_PARAMS, part.params, parameters_of(part.model_fn))).raise_all()
         case "agent":
             model_fn = _find("model_fn", part.model_fn, ("agent", "model_fn"), document)
             _check_params(model_fn, part.params, document, sound)

@@ -13,11 +13,12 @@ A group of parameters is a frozen dataclass; an algorithm's parameters inherit f
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from ...core import checks
+from ...core import checks, schedules
 from ...core.errors import ArgumentError
 from ...core.schedules.parameter_checks import (
     Check,
@@ -33,8 +34,8 @@ from ...core.schedules.parameter_checks import (
     written,
 )
 
-__all__ = ["Check", "Params", "declared", "flag", "from_params", "one_of", "optional", "or_word", "param", "params_of"]
-__all__ += ["real", "schedule", "sizes", "table", "text", "whole"]
+__all__ = ["Check", "Parameter", "Params", "declared", "flag", "from_params", "one_of", "optional", "or_word", "param"]
+__all__ += ["parameters_of", "params_of", "real", "schedule", "sizes", "table", "text", "whole"]
 
 
 def param(default: Any, meaning: str, check: Check) -> Any:
@@ -68,6 +69,29 @@ def params_of(algorithm: str) -> type[Params]:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Params) and value.__module__ == module.__name__
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter: name, default in JSON values, meaning, and form of its check."""
+
+    name: str
+    default: Any
+    meaning: str
+    form: Mapping[str, Any]
+
+
+@functools.cache
+def parameters_of(algorithm: str) -> Mapping[str, Parameter]:
+    """The parameters of an algorithm by name."""
+    cls, found = params_of(algorithm), {}
+    for field in dataclasses.fields(cls):
+        line, default = declared(cls, field.name), field.default
+        if type(default) in schedules.KINDS.values():
+            default = schedules.as_value(default)
+        default = list(default) if isinstance(default, tuple) else default
+        found[field.name] = Parameter(field.name, default, line["meaning"], line["check"].form)
+    return found
 
 
 ParamsT = TypeVar("ParamsT", bound=Params)

@@ -10,6 +10,7 @@ from ...core.errors import ArgumentError
 from ...environments import spaces
 from ...memories import description
 from ...memories.replay import ReplayMemory
+from ...models.blocks.params import parameters_of
 from ...run_dir.generators import draw_seed
 from . import hosted, memory_use, parameters, sizes
 from .recipes import Recipe
@@ -161,7 +162,7 @@ def _refuse_name(model: str, key: str, value: Any) -> None:
     for ending, reason in hosted.NOT_YET.items():
         if key.endswith(ending):
             raise ArgumentError(f"{key[:40]} is not supported: {reason}", key[:40], value)
-    if key in parameters.of(model) and key in hosted.LEFT_OUT:
+    if key in parameters_of(model) and key in hosted.LEFT_OUT:
         raise ArgumentError(f"{key} is not supported: it {hosted.LEFT_OUT[key]}", key, value)
     shown = key if len(key) <= 40 else f"{key[:37]}..."
     spoken = hosted.spoken(model)
@@ -231,7 +232,7 @@ def _seed(value: Any) -> int:
 
 def _split(model: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split hyperparameters into memory and params of the algorithm."""
-    own = parameters.of(model)
+    own = parameters_of(model)
     kind = hosted.MODELS[model].memory
     settings = ("size", "discount", *(("batch_size", "n_step", "sampler") if kind == hosted.REPLAY else ()))
     memory = {"kind": kind, **{name: found[name] for name in settings}}

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ...core.schedules import parameter_checks
+from ...models.blocks.params import Parameter, parameters_of
 from . import parameters
-from .parameters import Form, Parameter
+from .parameters import Form
 
 MAX_BATCH: Final = 4096
 MAX_ROLLOUT: Final = 65_536
@@ -201,7 +202,7 @@ def _memory_settings(hosted: Hosted) -> list[Parameter]:
 def hyperparameters(model: str) -> Mapping[str, Parameter]:
     """All hyperparameters of a hosted model, by axonrl's names, with a hosted agent's defaults."""
     hosted = MODELS[model]
-    own = {name: one for name, one in parameters.of(model).items() if name not in LEFT_OUT}
+    own = {name: one for name, one in parameters_of(model).items() if name not in LEFT_OUT}
     found = {**own, **{one.name: one for one in _memory_settings(hosted)}}
     return {name: _hosted(one, hosted.defaults) for name, one in found.items()}
 

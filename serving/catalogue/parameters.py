@@ -1,9 +1,7 @@
-"""The parameters of axonrl's algorithms in JSON values, from their dataclasses, and their checks."""
+"""Checks of the parameters of axonrl's algorithms in JSON values, with the limits of a service."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +10,6 @@ from ...core import checks, schedules
 from ...core.errors import ArgumentError
 from ...core.schedules import parameter_checks
 from ...core.schedules.parameter_checks import Check
-from ...models.blocks.params import declared, params_of
 
 MOST: Final = 2**31 - 1
 """Maximum of integers without their own limit."""
@@ -24,29 +21,6 @@ _MAX_BOUNDARIES: Final = 100
 """Maximum boundaries of a piecewise schedule: each is an op of the program."""
 
 Form = Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """One parameter: name, default in JSON values, meaning, and form of its check."""
-
-    name: str
-    default: Any
-    meaning: str
-    form: Form
-
-
-@functools.cache
-def of(algorithm: str) -> Mapping[str, Parameter]:
-    """The parameters of an algorithm by name, from its dataclass in ``models/``."""
-    cls, found = params_of(algorithm), {}
-    for field in dataclasses.fields(cls):
-        line, default = declared(cls, field.name), field.default
-        if type(default) in schedules.KINDS.values():
-            default = schedules.as_value(default)
-        default = list(default) if isinstance(default, tuple) else default
-        found[field.name] = Parameter(field.name, default, line["meaning"], line["check"].form)
-    return found
 
 
 def converted(form: Form, name: str, value: Any) -> Any:

@@ -10,8 +10,9 @@ from gymnasium.spaces import Box, Discrete, Space
 
 from ...core.errors import ArgumentError
 from ...environments import spaces
+from ...models.blocks.params import parameters_of
 from ...run_dir.record import RunRecord
-from . import hosted, parameters
+from . import hosted
 from .configurations import checked_model
 
 _ELSEWHERE: Final = ("kind", "path")
@@ -51,7 +52,7 @@ def config_of(record: RunRecord, first_update: int | None, update_frequency: int
 
 def _params(model: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Every hosted parameter of the algorithm, with the run's value."""
-    own = parameters.of(model)
+    own = parameters_of(model)
     if unknown := sorted(set(recorded) - set(own)):
         raise ArgumentError(f"{model} of this version has no params {', '.join(unknown)}", unknown[0])
     found = {name: one.default for name, one in own.items()} | dict(recorded)

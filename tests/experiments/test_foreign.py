@@ -13,7 +13,7 @@ from axonrl.experiments.config.schema import CONFIG_FIELDS, ExperimentFile, load
 from axonrl.experiments.config.sections import keys_of
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running.components import check_parts
-from axonrl.serving.catalogue import parameters
+from axonrl.models.blocks.params import parameters_of
 from axonrl.tests.raising import raised
 
 FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: ppo, memory: {kind: batch, size: 64}}\n"
@@ -53,7 +53,7 @@ def test_where_a_key_belongs(key: str, nearest: str | None, here: list[str], tmp
 
 
 def test_what_the_table_names_is_there() -> None:
-    params = {name for model in registry.BUILT_IN["model_fn"] for name in parameters.of(model)}
+    params = {name for model in registry.BUILT_IN["model_fn"] for name in parameters_of(model)}
     arguments = {
         name
         for kind in registry.BUILT_IN["memory"]

@@ -6,7 +6,7 @@ import pytest
 
 from axonrl.core import schedules
 from axonrl.errors import ArgumentError
-from axonrl.models.blocks.params import declared, params_of
+from axonrl.models.blocks.params import declared, parameters_of, params_of
 from axonrl.serving.catalogue import MODELS, NOT_HOSTED, parameters
 from axonrl.serving.catalogue.hosted import LEFT_OUT, LEFT_OUT_VALUES
 
@@ -21,7 +21,7 @@ def test_every_algorithm_is_hosted_or_refused_with_a_reason() -> None:
 
     assert {*MODELS, *NOT_HOSTED} == set(registry.BUILT_IN["model_fn"])
     assert set(MODELS) & set(NOT_HOSTED) == set()
-    names = {name for model in MODELS for name in parameters.of(model)}
+    names = {name for model in MODELS for name in parameters_of(model)}
     assert set(LEFT_OUT) | set(LEFT_OUT_VALUES) <= names
 
 
@@ -35,7 +35,7 @@ def outcome(call: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-FORMS = sorted({parameters.of(model)[name].form["kind"] for model in MODELS for name in parameters.of(model)})
+FORMS = sorted({parameters_of(model)[name].form["kind"] for model in MODELS for name in parameters_of(model)})
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -43,11 +43,11 @@ def test_checks_are_those_of_the_dataclasses(kind: str) -> None:
     """Of each form of the kind, for one parameter that has it."""
     checked: dict[str, tuple[str, str]] = {}
     for model in sorted(MODELS):
-        for name, one in parameters.of(model).items():
+        for name, one in parameters_of(model).items():
             if one.form["kind"] == kind:
                 checked.setdefault(repr(one.form), (model, name))
     for model, name in checked.values():
-        check, form = declared(params_of(model), name)["check"], parameters.of(model)[name].form
+        check, form = declared(params_of(model), name)["check"], parameters_of(model)[name].form
         for value in VALUES:
             expected = outcome(lambda check=check, name=name, value=value: check.convert(name, value))
             found = outcome(lambda form=form, name=name, value=value: parameters.converted(form, name, value))

@@ -18,9 +18,10 @@ import safetensors.numpy
 from axonrl import Agent, RunConfig
 from axonrl.experiments.commands.cli import main
 from axonrl.memories import ReplayMemory
+from axonrl.models.blocks.params import parameters_of
 from axonrl.policies import Policy
 from axonrl.run_dir import record
-from axonrl.serving.catalogue import Recipe, parameters, recipe
+from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.catalogue.run_configuration import config_of
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.programs import program_of
@@ -150,7 +151,7 @@ def test_the_way_back_from_axonrls_names(run: Path) -> None:
             memory = {"kind": "batch", "size": 128, "batch_size": 128, "discount": 0.9}
         one = dataclasses.replace(found, model_fn=model, params=params, memory=memory)
         made = recipe(model, config_of(one, 50, 5))
-        own = {name: one.default for name, one in parameters.of(model).items()} | params
+        own = {name: one.default for name, one in parameters_of(model).items()} | params
         assert {name: value for name, value in made.params.items() if value != own[name]} == {}
         assert {name: value for name, value in memory.items() if name in made.memory} == {
             name: value for name, value in made.memory.items() if name in memory
