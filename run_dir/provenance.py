@@ -43,13 +43,14 @@ def version_of(package: str) -> str | None:
 
 
 def _processor() -> str:
-    """Name of the processor; on Linux, from a separate file."""
+    """Name of the processor; on Linux with its family and model, as virtual machines name many kinds alike."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
     except OSError:
         lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    first = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    kind = [f"{word} {first[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in first]
+    return ", ".join([first.get("model name") or platform.processor(), *kind])
 
 
 def processors() -> int:

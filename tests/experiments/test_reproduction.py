@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+import axonrl
 from axonrl.docs import result_tables
 from axonrl.experiments.commands import seeds
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.config.shipped import shipped
 from axonrl.experiments.searches import reproduction
+from axonrl.run_dir.provenance import provenance
 from axonrl.tests.experiments.made_runs import make_run
 
 EVALUATED = {"episodes": 4.0, "episode_return_mean": 30.0, "episode_return_std": 2.0}
@@ -127,3 +129,22 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
     assert "<!-- dqn_cartpole -->" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="ppo_cartpole has no result"):
         result_tables.table(["ppo_cartpole"])
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("name", ["ppo_cartpole", "qr_dqn_cartpole"])
+def test_a_published_run_repeats_to_the_digest_on_the_processor_and_versions_that_made_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = reproduction.read(Path(axonrl.__file__).parent / "docs" / "results", name, 100)
+    assert published is not None
+    here = provenance()
+    other = {key: value for key, value in published.made_with.items() if here.get(key, value) != value}
+    if other:
+        pytest.skip(f"the published run of {name} was made with {other}, here are {here}")
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", name, "--seeds", "100-100", "--results", str(tmp_path)]) == 0
+    found = reproduction.read(tmp_path, name, 100)
+    assert found is not None
+    assert found.weights == published.weights
+    assert (found.best, found.last) == (published.best, published.last)
