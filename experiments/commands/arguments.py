@@ -193,7 +193,7 @@ EXPERIMENT: Final = (
             "sets",
             _seeds,
             "SEEDS",
-            "many seeds: 8 of them, from the file's seed on, or 100-109, or 3,5,9; short for --set seeds=",
+            "many seeds: 100-109, or 3,5,9, or 8 from the file's seed on (reproduce: from 100); short for --set seeds=",
         ),
     ),
 )

@@ -25,13 +25,13 @@ from .experiment_file import load
 REPRODUCED: Final = RUNS / "reproduced"
 """The folder of the runs, in the current directory."""
 SEEDS: Final = list(range(100, 110))
-"""The default seeds: settings are chosen on others."""
+"""The default seeds, where a number of seeds begins: settings are chosen on others."""
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run the seeds that have no result, evaluate them, write their results, and print those of all seeds."""
     experiment = load(arguments)[0]
-    wanted = SEEDS if experiment.seeds is None else listed(experiment.seeds, experiment.seed)
+    wanted = SEEDS if experiment.seeds is None else listed(experiment.seeds, SEEDS[0])
     results, code = arguments.results, DONE
     if missing := _without_result(results, experiment, wanted):
         with contextlib.redirect_stdout(sys.stderr):

@@ -87,8 +87,9 @@ def test_what_has_a_result_is_not_run_again(
     # Another seed, and all of them with other settings; both are stopped.
     assert main(["reproduce", "dqn_cartpole", "--seeds", "4,6", "--jobs", "2", *into]) == 143
     assert main(["reproduce", "dqn_cartpole", "--seeds", "3,4", "--timesteps", "1e4", *into]) == 143
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "2", *into]) == 143  # a number of held-out seeds
     folder = Path("runs/reproduced/dqn_cartpole")
-    assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None)]
+    assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None), ([100, 101], folder, True, None)]
     assert capsys.readouterr().out == ""
 
 
