@@ -80,7 +80,7 @@ class Driver:
         if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
             every = apex_epsilons(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
             self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
-            session.explores_by = float(every.mean())
+            session.cluster_exploration = float(every.mean())
         self._memory, shards = memory, memory if isinstance(memory, ShardedReplay) else None
         self._shards = shards
         self._measures = Measures(self.planner, self._wide, shards, self._epsilons)
@@ -142,7 +142,7 @@ class Driver:
             self._learn()
             now = time.monotonic()
             for index, incarnation in self.planner.overdue(now):
-                self._give_up(Gone(index, incarnation, SILENT, "it did not answer in time"))
+                self._replace(Gone(index, incarnation, SILENT, "it did not answer in time"))
             if (why := self.planner.hopeless(now)) is not None:
                 raise ClusterError(why)
             self._measure(waited - began, time.perf_counter() - waited)
@@ -221,7 +221,7 @@ class Driver:
     def _take(self, event: Event) -> None:
         now = time.monotonic()
         if isinstance(event, Gone):
-            self._give_up(event)
+            self._replace(event)
         elif isinstance(event, Started):
             if not self.planner.started(event.actor, event.incarnation, now):
                 self.backend.kill(event.actor)
@@ -247,13 +247,13 @@ class Driver:
         if unroll is not None:
             why = why_damaged(unroll, self._transition, cluster.unroll, cluster.envs_per_actor)
         if why is not None:
-            self._give_up(Gone(made.actor, made.incarnation, DAMAGED, why))
+            self._replace(Gone(made.actor, made.incarnation, DAMAGED, why))
         elif self.planner.answered(made, now):
             self._round.append(event)
             if event.head.learnt and self._state.statistics:
                 self._state.statistics = merged(self._state.statistics, event.head.learnt)
 
-    def _give_up(self, gone: Gone) -> None:
+    def _replace(self, gone: Gone) -> None:
         if self.planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):
             self.planner.counts["damaged"] += gone.kind == DAMAGED
             self.backend.kill(gone.actor)

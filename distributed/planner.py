@@ -54,7 +54,7 @@ class ActorState:
     start_at: float = 0.0
     delay: float = 0.0
     patience: int = 1
-    """Multiple of ``unroll_timeout_s`` that it may take: doubles when it was given up, as the machine may be busy."""
+    """Multiple of ``unroll_timeout_s`` allowed for an answer; doubles without one, as the machine may be busy."""
     leaving: bool = False
     """Ends after its outstanding unrolls."""
     raised: int = 0
@@ -128,7 +128,7 @@ class Planner:
         return due
 
     def started(self, index: int, incarnation: int, now: float) -> bool:
-        """Note that an incarnation is ready; False if it was given up before."""
+        """Note that an incarnation is ready; False if it was replaced before."""
         actor = self.actors[index]
         if (actor.incarnation, actor.status) != (incarnation, STARTING):
             return False
@@ -190,7 +190,7 @@ class Planner:
         return found
 
     def answered(self, unroll: UnrollId, now: float) -> bool:
-        """Note an unroll; False if it must not be used, as its actor was given up or it is a duplicate."""
+        """Note an unroll; False if it must not be used, as its actor was replaced or it is a duplicate."""
         actor = self.actors[unroll.actor]
         if not actor.asked or actor.asked[0][0] != unroll:
             self.counts["dead"] += 1
@@ -220,7 +220,7 @@ class Planner:
     # -- failing ------------------------------------------------------------------------------------------------------
 
     def ended(self, index: int, incarnation: int, death: Death) -> bool:
-        """Note that an incarnation has ended or is given up; False if it was given up before.
+        """Note that an incarnation has ended or is to be replaced; False if it was before.
 
         The next one starts after a delay that doubles with each failure; an unroll in between resets it.
         """
@@ -245,7 +245,7 @@ class Planner:
         return True
 
     def overdue(self, now: float) -> list[tuple[int, int]]:
-        """Return actors, and their incarnations, whose answer is overdue; they must be killed and given up."""
+        """Return actors, and their incarnations, whose answer is overdue; they must be killed and replaced."""
         found = []
         for actor in self.actors:
             limit = self._cluster.unroll_timeout_s

@@ -42,7 +42,7 @@ class Settings:
         shard_cpus: processors of a replay shard, likewise.
         placement: of actors on nodes: preferably ``"spread"`` or ``"pack"``; ``"strict_spread"`` is a requirement.
         actor_runtime: ``"litert"``, or ``"tensorflow"`` for models that do not convert: actors then load TensorFlow.
-        unroll_timeout_s: an actor that takes longer (and three times its usual time) is replaced.
+        unroll_timeout_s: an actor is replaced if an unroll takes longer than this and three times its usual time.
         stall_timeout_s: training fails when nothing has progressed for this long.
         restart_delay_s: delay before an actor restarts; doubles with each failure, up to 60 s.
         max_restarts: limit for each actor.

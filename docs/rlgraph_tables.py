@@ -1,4 +1,4 @@
-"""Tables of what RLgraph's interface takes, from the data in its ``forms/``.
+"""Tables of what RLgraph's interface takes, from the data in its ``specs/``.
 
 Each function returns the head and the rows of one; ``generate.py`` writes them.
 """

@@ -71,7 +71,7 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
             "due (above 0.1 s a step waits for them); repeat later"
         ),
         "unavailable": (
-            "a worker is being started again, or took over 10 s, or too much "
+            "a worker is restarting, or took over 10 s, or too much "
             "in bodies is under way; repeat with the same key"
         ),
         "database_unavailable": "the database is not reached; it mends itself",

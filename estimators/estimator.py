@@ -24,7 +24,7 @@ from .run_summary import Table, table_of
 
 if TYPE_CHECKING:
     from ..run_dir.learning_curve import Picture
-    from .caller_loop import CallerLoop
+    from .policy_actor import PolicyActor
 
 
 class Estimator:
@@ -59,7 +59,7 @@ class Estimator:
         owner = next(kind for kind in type(self).__mro__ if "evaluate" in vars(kind))
         if owner.__module__.rpartition(".")[0] != __name__.rpartition(".")[0]:  # of a user's class
             self._evaluator.overridden_by = type(self).__name__
-        self._acting: CallerLoop | None = None
+        self._acting: PolicyActor | None = None
 
     @property
     def model_dir(self) -> Path:
@@ -167,9 +167,9 @@ class Estimator:
             raise ValueError(f"act needs a trained run, but {self.model_dir} holds none")
         with self._model.lock:
             if self._acting is None:
-                from .caller_loop import CallerLoop
+                from .policy_actor import PolicyActor
 
-                self._acting = CallerLoop(self._model, observation_space, action_space, run.seed)
+                self._acting = PolicyActor(self._model, observation_space, action_space, run.seed)
             return self._acting(self._evaluator.policy(policy), observation, explore, first)
 
     def learning_curve(self) -> Picture:

@@ -68,7 +68,7 @@ class MonitoredSession:
         self._unsaved = False
         self.saves = 0
         """Checkpoints saved in this session."""
-        self.explores_by: float | None = None
+        self.cluster_exploration: float | None = None
         """Mean exploration level of actors elsewhere, if it differs from the model's."""
         self._kept: set[str] = set()  # names of policies kept by hooks
 
@@ -97,7 +97,7 @@ class MonitoredSession:
     @property
     def exploration(self) -> float:
         """The behaviour policy's current level (epsilon, standard deviation); NaN if it has none."""
-        return self._stepper.level() if self.explores_by is None else self.explores_by
+        return self._stepper.level() if self.cluster_exploration is None else self.cluster_exploration
 
     @property
     def stop_reason(self) -> str | None:

@@ -38,7 +38,7 @@ from .session_lock import SessionLock
 from .state import TrainingState
 from .stepper import no_limits
 from .training_parts import TrainingParts, build_parts
-from .update_schedule import chosen, why_few_updates
+from .update_schedule import choose_schedule, why_few_updates
 from .warm_start import WarmStart, first_statistics, refuse_other
 
 logger = logging.getLogger("axonrl")
@@ -192,7 +192,7 @@ class Trainer:
         """
         run, memory, stepper = self.run, self.needed_memory(), self.state().stepper
         recorded = {} if run.record is None else run.record.schedule or {}
-        stepper.schedule = chosen(asked, recorded, memory, str(run.model_dir))
+        stepper.schedule = choose_schedule(asked, recorded, memory, str(run.model_dir))
         if memory.is_rollout:
             return
         doubt = None if run.model_fn is None else why_few_updates(stepper.schedule, run.model_name, stepper.lanes)

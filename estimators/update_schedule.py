@@ -16,7 +16,7 @@ PATIENCE: Final = 1_000_000
 logger = logging.getLogger("axonrl")
 
 
-def chosen(asked: UpdateSchedule, recorded: Mapping[str, int], memory: Memory, run: str) -> UpdateSchedule:
+def choose_schedule(asked: UpdateSchedule, recorded: Mapping[str, int], memory: Memory, run: str) -> UpdateSchedule:
     """Choose the schedule of a session. Values not given come from the run's record, or wait for a batch.
 
     Args:

@@ -41,7 +41,7 @@ class Greedy:
 class Scheduled:
     """A policy whose level follows ``global_timestep``, or the run's progress if its schedule is ``over="run"``.
 
-    Epsilon decays by no count of its own: every action reads the schedule.
+    There is no counter of decay: each action reads the schedule.
     """
 
     def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:

@@ -42,7 +42,7 @@ class CheckpointHook(Hook):
         self._saved_at = 0.0
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
-        """Start the clock; the session writes the first checkpoint itself."""
+        """Start the clock; the first checkpoint is written before hooks begin."""
         self._saved_at = self._clock()
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:

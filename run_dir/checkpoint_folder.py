@@ -31,7 +31,7 @@ _STATE: Final = "state.json"
 _STREAMS: Final = "$streams"
 """Key of state.json, beside the state's own, for the description of chunked arrays."""
 FOR_GOOD: Final = "kept_for_good"
-SINCE: Final = "hours_since"
+KEPT_SINCE: Final = "kept_since"
 """Keys of a manifest: kept permanently? Time of the last such checkpoint, or of the first of all."""
 _FIELDS: Final = fields.fields(
     {
@@ -39,7 +39,7 @@ _FIELDS: Final = fields.fields(
         "index": fields.whole(),
         "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
     },
-    {"counters": fields.each(fields.scalar), "about": fields.mapping, FOR_GOOD: flag, SINCE: fields.number},
+    {"counters": fields.each(fields.scalar), "about": fields.mapping, FOR_GOOD: flag, KEPT_SINCE: fields.number},
 )
 """Contents of a manifest."""
 _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)

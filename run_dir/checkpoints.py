@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from ..core.errors import CheckpointError
 from ..core.protocols import State
-from .checkpoint_folder import FOR_GOOD, MANIFEST, SINCE, Content, read, read_manifest, temporary_of
+from .checkpoint_folder import FOR_GOOD, KEPT_SINCE, MANIFEST, Content, read, read_manifest, temporary_of
 from .checkpoint_parts import Part
 from .files import make_folders, remove
 
@@ -226,9 +226,9 @@ class CheckpointStore:
             return {}
         now = self._clock()
         said = (self._manifest(index) for index in sorted(self._indices(), reverse=True))
-        since = next((manifest[SINCE] for manifest in said if SINCE in manifest), now)
+        since = next((manifest[KEPT_SINCE] for manifest in said if KEPT_SINCE in manifest), now)
         for_good = now - since >= 3600 * self._keep_every_hours
-        return {FOR_GOOD: for_good, SINCE: now if for_good else since}
+        return {FOR_GOOD: for_good, KEPT_SINCE: now if for_good else since}
 
     def _manifest(self, index: int) -> Mapping[str, Any]:
         """Read the manifest; empty if it is damaged."""

@@ -1,4 +1,4 @@
-"""``record.json``: each start of a run, with command, versions, machine and current folder."""
+"""``starts.json``: each start of a run, with command, versions, machine and current folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..core.errors import ArgumentError, CheckpointError
 from .files import write_json_atomically
 from .provenance import provenance
 
-RECORD: Final = "record.json"
+STARTS: Final = "starts.json"
 _TEXTS: Final = ("started", "current_folder", "run_folder", "system", "process")
 _ENTRIES: Final = fields.listed(
     fields.fields(
@@ -30,7 +30,7 @@ _ENTRIES: Final = fields.listed(
         }
     )
 )
-"""Contents of ``RECORD``."""
+"""Contents of ``STARTS``."""
 _PROCESS: Final = uuid.uuid4().hex
 """Id of this process, so that it is recorded once per run."""
 
@@ -69,7 +69,7 @@ def add_start(
         "made_with": provenance(),
         "process": _PROCESS,
     }
-    write_json_atomically(folder / RECORD, [*read_starts(folder), entry])
+    write_json_atomically(folder / STARTS, [*read_starts(folder), entry])
 
 
 def ensure_start(folder: Path, seed: int) -> None:
@@ -85,7 +85,7 @@ def read_starts(folder: Path) -> list[dict[str, Any]]:
     Raises:
         CheckpointError: the record is damaged; names the file.
     """
-    path = folder / RECORD
+    path = folder / STARTS
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -43,7 +43,7 @@ class Trial:
         self._program, self._train, self._acts = program, train, acts
         self._tensorflow = TensorFlowExecutor(program, train, optimized=False)
         self._byte: int | None = None
-        """That of the inputs which TensorFlow accepts, if it accepts any."""
+        """Byte that fills the inputs TensorFlow accepts; None if it accepts none."""
 
     def expected(self) -> Results:
         """Run TensorFlow. Its variables are restored afterwards."""

@@ -1,4 +1,4 @@
-"""An entry of ``record.json`` without a training."""
+"""An entry of ``starts.json`` without a training."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ from ...run_dir.checkpoints import CheckpointStore
 from ...run_dir.final import FinalEvaluation, final_evaluation, last_entries
 from ...run_dir.history import EPISODES, EVALUATIONS, Episode, Episodes, Evaluation, read_columns, read_evaluations
 from ...run_dir.learning_curve import algorithm_of
-from ...run_dir.starts import RECORD, read_starts
+from ...run_dir.starts import STARTS, read_starts
 from ..errors import ExperimentError
 from ..running.folder import EXPERIMENT
 from ..running.report import WINDOW
@@ -210,7 +210,7 @@ def _started(folder: Path, problems: list[str]) -> datetime.datetime | None:
     except CheckpointError as error:
         problems.append(str(error))
     except ValueError as error:
-        problems.append(f"{folder / RECORD} is damaged: {error!r}")
+        problems.append(f"{folder / STARTS} is damaged: {error!r}")
     return None
 
 

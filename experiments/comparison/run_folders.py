@@ -10,13 +10,13 @@ from typing import Final
 
 from ...run_dir import record
 from ...run_dir.history import EPISODES, EVALUATIONS
-from ...run_dir.starts import RECORD
+from ...run_dir.starts import STARTS
 from ..errors import RunFolderError
 from ..running.folder import EXPERIMENT, missing
 from ..searches.runs import COMPILED, OUTPUT
 
 CHECKPOINTS: Final = "checkpoints"
-_OF_A_RUN: Final = (record.FILE, EXPERIMENT, EPISODES, EVALUATIONS, RECORD, CHECKPOINTS)
+_OF_A_RUN: Final = (record.FILE, EXPERIMENT, EPISODES, EVALUATIONS, STARTS, CHECKPOINTS)
 """One of these makes a folder that of a run, also where the others are lost."""
 
 

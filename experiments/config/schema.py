@@ -170,7 +170,7 @@ def load(
         The experiment, and the document with the line of each value, for errors found later.
 
     Raises:
-        ExperimentError: the file or an option is invalid. What can be judged is, and told at once.
+        ExperimentError: the file or an option is invalid. All errors that can be found are reported together.
     """
     findings, params = Findings(), params or {}
     document = _read(path, sets or {}, findings)

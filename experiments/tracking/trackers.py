@@ -12,7 +12,7 @@ from ..config.sections import Section
 from ..config.trackers import DEFAULT_TRACKER
 from .journal import Line, TrackedRun
 
-_FILES: Final = ("experiment.yml", "record.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
+_FILES: Final = ("experiment.yml", "starts.json", "learning_curve.png", "best.safetensors", "videos/*.mp4")
 """The files of a run folder that trackers show, as patterns."""
 
 

@@ -108,7 +108,7 @@ class Route:
         if self.scope == ADMIN and grant.role != ADMIN:
             raise RefusedError("forbidden_scope", "this is for administrators only")
         if self.is_whole and grant.agents is not None:
-            raise RefusedError("forbidden_scope", "the token is for some agents only, this is about the account")
+            raise RefusedError("forbidden_scope", "this request is about the account, the token only about some agents")
 
     async def reply(self, request: Request) -> Reply:
         """Serve a request whose body was read."""

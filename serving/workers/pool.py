@@ -151,12 +151,12 @@ class Pool:
                     limits = self._program_seconds, self._program_bytes
                     await asyncio.to_thread(remove_unused, self._data / PROGRAMS, *limits)
             except OSError:
-                logger.exception("programs that no agent uses cannot be removed")
+                logger.exception("could not remove unused programs")
 
     def trouble(self) -> str:
         """Describe what is wrong; empty: nothing."""
         gone = [name for name, child in self._children.items() if child.gone.is_set()]
-        return f"{', '.join(gone)} being started again" if gone else ""
+        return f"{', '.join(gone)} restarting" if gone else ""
 
     # -- requests
     # -------------------------------------------------------------------------------------------------------

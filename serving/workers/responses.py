@@ -32,8 +32,8 @@ def respond(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
         reply = _carried_out(agents, slot, head, body)
         content = reply.value if isinstance(reply.value, bytes) else to_bytes(reply.value)
         if len(content) > MAX_BODY:
-            what = f"the answer has {len(content):,} bytes, of which one may have {MAX_BODY:,}"
-            raise RefusedError("body_too_large", f"{what}: a state is smaller as a file than as six fields")
+            what = f"the answer has {len(content):,} bytes, more than the limit of {MAX_BODY:,}"
+            raise RefusedError("body_too_large", f"{what}: download the state as a file, which is smaller")
         return answer(head, 200, content, **({"replayed": True} if reply.replayed else {}))
     except ProgramMissingError as error:
         return answer(head, 503, to_bytes(error.recipe.to_json()), needs_program=True)

@@ -55,7 +55,7 @@ def make_run(
     (folder / "episodes.csv").write_text(EPISODES + rows)
     found = [Evaluation(at, value, 0, 10, 5) for at, value in (evaluations or {}).items()]
     rewrite(folder / "evaluations.csv", Evaluation._fields, found)
-    (folder / "record.json").write_text(json.dumps([made_start(started="2026-01-02T03:04:05+00:00")]))
+    (folder / "starts.json").write_text(json.dumps([made_start(started="2026-01-02T03:04:05+00:00")]))
     if not python:
         experiment = {"name": folder.name, "seed": seed, "environment": {"id": environment}, "agent": agent}
         (folder / "experiment.yml").write_text(yaml.safe_dump(experiment))

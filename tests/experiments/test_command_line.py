@@ -49,7 +49,7 @@ def test_a_run(run_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "evaluation return, 3 episodes 9.00 ± 1.50" in " ".join(out.split())
     assert out.splitlines()[-2:] == ["run folder:     runs/my_run", "learning curve: runs/my_run/learning_curve.png"]
     assert len(read_episodes(Path("runs/my_run"))) == 3
-    record = json.loads(Path("runs/my_run/record.json").read_text())[0]
+    record = json.loads(Path("runs/my_run/starts.json").read_text())[0]
     assert record["command"] == [*("axonrl", "run", str(run_file), "-P", "limit=6", "--set", "evaluate.episodes=3")]
 
 
@@ -67,7 +67,7 @@ def test_what_a_folder_holds_decides_whether_a_run_begins_or_is_resumed_there(
     assert (code, err) == (2, f"axonrl: error: {none}\n")
     for again in ("--resume", "--auto-resume"):  # the second is for a job that is started again
         assert axonrl(capfd, *words, again)[0] == 0
-    assert len(json.loads(Path("d/record.json").read_text())) == 3
+    assert len(json.loads(Path("d/starts.json").read_text())) == 3
     for folder in ("nowhere", "other", "other/.mine"):
         code, _, err = axonrl(capfd, "run", run_file, "--model-dir", folder, "--resume")
         nothing = f"Folder {folder} has no run to resume. Start a new one without --resume."
@@ -273,7 +273,7 @@ def test_seed_and_timesteps_are_short_for_set(run_file: Path, capfd: pytest.Capt
     checked = json.loads(axonrl(capfd, "check", run_file, "--seed", "7", "--timesteps", "30", "--json")[1])
     assert checked["train"]["max_timesteps"] == 30
     assert axonrl(capfd, "run", run_file, "--seed", "7")[0] == 0
-    assert json.loads(Path("runs/my_run/record.json").read_text())[0]["seed"] == 7
+    assert json.loads(Path("runs/my_run/starts.json").read_text())[0]["seed"] == 7
     with pytest.raises(SystemExit):
         cli.main(["run", str(run_file), "--seed", "7", "--set", "seed=8"])
     assert "duplicate --set: seed is set already" in capfd.readouterr().err
@@ -361,7 +361,7 @@ def test_the_pipe_is_closed() -> None:
     ("written", "remark", "option"),
     [
         ("experiment.yml", "It had not started; nothing was saved.", []),
-        ("record.json", "Saved in full. Continue with: axonrl run", ["--resume"]),
+        ("starts.json", "Saved in full. Continue with: axonrl run", ["--resume"]),
     ],
 )
 def test_a_full_disk_is_one_line_and_leaves_nothing_in_the_way(

@@ -87,7 +87,7 @@ def test_a_run_of_python_has_no_journal_and_the_same_settings(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        *(("run.json", "{"), ("record.json", "[]]"), ("experiment.yml", "a: ["), ("episodes.csv", "x\n1,2\n")),
+        *(("run.json", "{"), ("starts.json", "[]]"), ("experiment.yml", "a: ["), ("episodes.csv", "x\n1,2\n")),
     ],
 )
 def test_damage_names_the_file_and_what_to_do_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:

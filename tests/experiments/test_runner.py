@@ -204,10 +204,10 @@ def test_a_run(file: Path, agents: list[Any]) -> None:
     assert result.timesteps_per_second == pytest.approx(20 / result.seconds)
     assert sorted(path.name for path in Path("out").iterdir()) == [
         *("episodes.csv", "evaluations.csv", "experiment.yml"),
-        *("learning_curve.png", "learning_curve.svg", "record.json"),
+        *("learning_curve.png", "learning_curve.svg", "starts.json"),
     ]
     assert len(read_episodes(Path("out"))) == 10
-    assert json.loads(Path("out/record.json").read_text())[0]["command"] == ["axonrl", "run"]
+    assert json.loads(Path("out/starts.json").read_text())[0]["command"] == ["axonrl", "run"]
 
 
 LEARN = {"learn": "{data: a.npz, max_steps: 50}"}

@@ -146,7 +146,7 @@ def statuses(found: Any) -> dict[int, str]:
 
 
 def starts(folder: Path) -> int:
-    return len(json.loads((folder / "record.json").read_text()))
+    return len(json.loads((folder / "starts.json").read_text()))
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,7 @@ def test_resuming_goes_on_with_those_that_are_unfinished(place: Path, second: An
     assert {seed: (found["status"], found["timesteps"]) for seed, found in seeds.items()} == dict.fromkeys(
         "4569", ("finished", 300)
     )
-    starts = [len(json.loads((place / f"runs/pole/seed-{seed}/record.json").read_text())) for seed in (4, 5, 6, 9)]
+    starts = [len(json.loads((place / f"runs/pole/seed-{seed}/starts.json").read_text())) for seed in (4, 5, 6, 9)]
     assert starts == [1, 2, 2, 1]
     returns = [one["episode_return"] for one in seeds.values()]
     assert json.loads(second.stdout)["together"]["mean"]["value"] == pytest.approx(sum(returns) / 4)

@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
     (first.parent / "c").write_text("a file")
     (make_run("d") / "journal.jsonl").unlink()
     going_on = make_run("e")
-    (make_run("f") / "record.json").write_text("{}")
+    (make_run("f") / "starts.json").write_text("{}")
     (make_run("g") / LOCK).mkdir()
     make_run("h", "tracker: {kind: 'users_sync_tracker:Mine', fails: true}\n")
     make_run("i", "")
@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
         "axonrl: error: Folder runs/c is a file, not a run folder.",
         "axonrl: error: Run folder runs/d was not tracked: journal.jsonl is missing.",
         "axonrl: error: Run folder runs/e is in use by a running training. Sync it later.",
-        "axonrl: error: runs/f/record.json: its content must be a list, got {}",
+        "axonrl: error: runs/f/starts.json: its content must be a list, got {}",
         f"axonrl: error: {Path('runs/g/tracking.lock').absolute()}: Is a directory",
         "axonrl: runs/h: a tracker cannot be created: RuntimeError: its service is down (users_sync_tracker.py:4,"
         " in __init__)",

@@ -102,7 +102,7 @@ def test_the_caption(tmp_path: Path) -> None:
     record.write(folder)
     versions = {"axonrl": "1.2", "tensorflow": "2.21.0"}
     start = made_start(started="2026-01-02T03:04:05+00:00", made_with=versions)
-    (folder / "record.json").write_text(json.dumps([start, made_start()]))
+    (folder / "starts.json").write_text(json.dumps([start, made_start()]))
     title, subtitle = caption(folder)
     assert title == "CartPole-v1, dqn"
     assert subtitle == "dqn_cartpole-2 | seed 7 | axonrl 1.2 | tensorflow 2.21.0 | 2026-01-02"

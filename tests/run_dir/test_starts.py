@@ -7,7 +7,7 @@ import pytest
 from axonrl.errors import CheckpointError
 from axonrl.run_dir import starts
 from axonrl.run_dir.provenance import provenance
-from axonrl.run_dir.starts import RECORD, add_start, began_in, ensure_start, git_commit, read_starts
+from axonrl.run_dir.starts import STARTS, add_start, began_in, ensure_start, git_commit, read_starts
 from axonrl.version import __version__
 
 
@@ -15,7 +15,7 @@ def test_starts_are_appended(tmp_path: Path) -> None:
     assert read_starts(tmp_path) == []
     for resume in (False, True):
         add_start(tmp_path, 4, ["axonrl", "run", f"{resume}"], tmp_path / "x.yml")
-    first, second = json.loads((tmp_path / RECORD).read_text())
+    first, second = json.loads((tmp_path / STARTS).read_text())
     assert (first["command"], second["command"]) == (["axonrl", "run", "False"], ["axonrl", "run", "True"])
     assert (first["seed"], first["file"]) == (4, str(tmp_path / "x.yml"))
     assert (first["made_with"], first["made_with"]["axonrl"]) == (provenance(), __version__)
@@ -54,8 +54,8 @@ def test_the_folder_where_a_run_began(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("content", ["[3]", "[" * 100_000, "\udcff"])
 def test_a_damaged_record_is_an_error(tmp_path: Path, content: str) -> None:
-    (tmp_path / RECORD).write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(CheckpointError, match=RECORD):
+    (tmp_path / STARTS).write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(CheckpointError, match=STARTS):
         read_starts(tmp_path)
 
 

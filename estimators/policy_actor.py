@@ -23,7 +23,7 @@ _STREAM = 7
 """Spawn key of exploration here; the training's generators are not used."""
 
 
-class CallerLoop:
+class PolicyActor:
     """Maps observations of an environment to actions; a recurrent model continues from its last state.
 
     Args:
