@@ -27,7 +27,6 @@ from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
 from ..core.protocols import Memory
 from ..environments import spaces
 from ..memories.description import arguments_of, without_path
-from ..models.blocks.optimizers import keeps_keras_ops
 from ..policies import compiled
 from ..policies.compiled import CompiledProgram
 from ..policies.reasons import TENSORFLOW
@@ -243,7 +242,6 @@ def key_of(run: Run, experience: Experience) -> Key | None:
         "code": code,
         "made_with": {name: value for name, value in made.items() if name != "threads"},
         "keras": _globals_of_keras(),
-        "only_keras_ops": keeps_keras_ops(),
         "model_fn": run.describe_model(),
         "source": source,
         "runtime": config.runtime,

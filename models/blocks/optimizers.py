@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ... import inputs
@@ -22,24 +20,6 @@ Tensor: TypeAlias = Any
 
 LARGE: Final = 2**15
 """Number of elements above which memory traffic costs more than the overhead of an op."""
-_only_keras_ops: Final = ContextVar("_only_keras_ops", default=False)
-
-
-@contextlib.contextmanager
-def only_keras_ops() -> Iterator[None]:
-    """Make Adam keep Keras' ops for large networks too in this context, for programs that run in LiteRT."""
-    token = _only_keras_ops.set(True)
-    try:
-        yield
-    finally:
-        _only_keras_ops.reset(token)
-
-
-def keeps_keras_ops() -> bool:
-    """Are we within :func:`only_keras_ops`? A traced program depends on it."""
-    return _only_keras_ops.get()
-
-
 OPTIMIZERS: Final = {
     "adadelta": "Adadelta",
     "adafactor": "Adafactor",
@@ -69,8 +49,8 @@ def _adam() -> Any:
     class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
         """Keras' Adam, with one op for each variable of a large network instead of twelve passes over the variable.
 
-        This saves a tenth of the update of a Nature CNN. The op rounds differently from Keras' ops. Networks without a
-        large variable keep Keras' ops, the only ones that LiteRT has, so that both runtimes train small networks alike.
+        This saves a tenth of the update of a Nature CNN in TensorFlow; a conversion to LiteRT takes the op apart. It
+        rounds differently from Keras' ops, which networks without a large variable keep.
 
         Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980, algorithm 1, in the order of its section 2.
         """
@@ -78,8 +58,7 @@ def _adam() -> Any:
         def build(self, variables: Sequence[Any]) -> None:
             """Create the moments of these variables."""
             super().build(variables)
-            is_large = any(math.prod(variable.shape) >= LARGE for variable in variables)
-            self._in_one_op = is_large and not _only_keras_ops.get()
+            self._in_one_op = any(math.prod(variable.shape) >= LARGE for variable in variables)
 
         def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
             """Change a variable and its two moments."""

@@ -219,6 +219,27 @@ def sum_of_reads(x: Tensor, y: Tensor) -> Tensor:
     return -(-x - y)
 
 
+def apply_adam(
+    variable: Tensor,
+    momentum: Tensor,
+    velocity: Tensor,
+    beta1_power: Tensor,
+    beta2_power: Tensor,
+    rate: Tensor,
+    beta1: Tensor,
+    beta2: Tensor,
+    epsilon: Tensor,
+    gradient: Tensor,
+) -> None:
+    """A step of Adam; the first three are handles. The converter's does not propagate infinite moments as NaN."""
+    old = [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) for handle in (variable, momentum, velocity)]
+    m = old[1] + (gradient - old[1]) * (1 - beta1)
+    v = old[2] + (tf.square(gradient) - old[2]) * (1 - beta2)
+    step = m * (rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)) / (tf.sqrt(v) + epsilon)
+    for handle, value in ((variable, old[0] - step), (momentum, m), (velocity, v)):
+        tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
 def product_with_transposed(x: Tensor, y: Tensor) -> Tensor:
     """The product of ``x`` [N, K] and ``y`` [M, K] transposed, as a batch of one: saves a sixth of a DQN's update.
 

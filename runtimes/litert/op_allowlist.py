@@ -127,6 +127,7 @@ LISTED: Final[Mapping[str, tuple[str, ...]]] = {
     "Relu6Grad": (_F,),
     "ReluGrad": (_F,),
     "Reshape": (_F, _I, _L, _B, _U),
+    "ResourceApplyAdam": (_F,),
     "ReverseV2": (_F, _I),
     "Rint": (_F,),
     "Round": (_F,),
@@ -202,8 +203,8 @@ STRUCTURE: Final = frozenset(
 )
 """Ops that do not compute: proven for every type that the ops around them are."""
 
-_ONLY_REWRITTEN: Final = frozenset({"StridedSliceGrad"})
-"""Proven if ``op_rewrites`` supports the case: LiteRT has no kernel for the rest."""
+_ONLY_REWRITTEN: Final = frozenset({"ResourceApplyAdam", "StridedSliceGrad"})
+"""Proven if ``op_rewrites`` supports the case: LiteRT has no kernel for the rest, or another one."""
 _ASSIGNS: Final = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
 _DIES_OF_TWINS: Final = frozenset({"Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub", *_ASSIGNS})
 """Ops that crash the process with a variable as both operands; others of this kind are rewritten."""

@@ -32,10 +32,11 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Wh
 
 
 class Replacement(NamedTuple):
-    """Replaces a node by ``function`` of its inputs ``kept``."""
+    """Replaces a node by ``function`` of its inputs ``kept``, the first ``handles`` of them of variables."""
 
     function: Callable[..., Tensor]
     kept: Sequence[str]
+    handles: int = 0
 
 
 def _pointwise(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Replacement]:
@@ -45,6 +46,11 @@ def _pointwise(function: Callable[..., Tensor]) -> Callable[[Node, Nodes], Repla
 def _leaky_relu(node: Node, nodes: Nodes) -> Replacement:
     alpha = node.attr["alpha"].f if "alpha" in node.attr else _LEAKY_RELU_ALPHA
     return Replacement(functools.partial(arithmetic.leaky_relu_grad, alpha=alpha), _inputs(node))
+
+
+def _adam(node: Node, nodes: Nodes) -> Replacement | None:
+    has_nesterov = "use_nesterov" in node.attr and node.attr["use_nesterov"].b
+    return None if has_nesterov else Replacement(arithmetic.apply_adam, _inputs(node), handles=3)
 
 
 def _quotient(node: Node, nodes: Nodes) -> Replacement | None:
@@ -174,6 +180,7 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Relu6": _of_product(arithmetic.relu6),
     "Relu6Grad": _pointwise(arithmetic.relu6_grad),
     "ReluGrad": _pointwise(arithmetic.relu_grad),
+    "ResourceApplyAdam": _adam,
     "Rsqrt": _pointwise(arithmetic.rsqrt),
     "RsqrtGrad": _pointwise(arithmetic.rsqrt_grad),
     "Selu": _pointwise(arithmetic.selu),
@@ -186,7 +193,7 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Xlog1py": _pointwise(arithmetic.xlog1py),
     "Xlogy": _pointwise(arithmetic.xlogy),
 }
-"""All have one output. float64 is not rewritten, as LiteRT lacks more than gradients for it."""
+"""All have one output or none. float64 is not rewritten, as LiteRT lacks more than gradients for it."""
 
 
 def replacement(node: Node, nodes: Nodes) -> Replacement | None:
@@ -207,7 +214,7 @@ def rewrite(library: Any) -> None:
                 key = repr(found.function)  # a partial's names its arguments
                 if key not in traced:
                     traced[key] = _traced(found, f"__axonrl_{node.op}_{len(traced)}")
-                _call(node, traced[key], found.kept)
+                _call(node, traced[key], found)
                 renamed.add(node.name)
         for node in function.node_def:
             node.input[:] = [_output_of(name, renamed) for name in node.input]
@@ -218,7 +225,7 @@ def rewrite(library: Any) -> None:
 
 def _traced(made: Replacement, name: str) -> Any:
     """Trace a replacement to a FunctionDef."""
-    specs = [tf.TensorSpec(None, tf.float32)] * len(made.kept)
+    specs = [tf.TensorSpec(None, dtype) for dtype in _dtypes(made)]
     # For a partial, TensorFlow would also inspect its own arguments.
     function = tf.function(lambda *inputs: made.function(*inputs), autograph=False)  # noqa: PLW0108
     definition = function.get_concrete_function(*specs).function_def
@@ -226,15 +233,19 @@ def _traced(made: Replacement, name: str) -> Any:
     return definition
 
 
-def _call(node: Node, definition: Any, kept: Sequence[str]) -> None:
+def _call(node: Node, definition: Any, made: Replacement) -> None:
     """Turn a node into a call of a function."""
     control = [source for source in node.input if source.startswith("^")]
-    node.op = "PartitionedCall"
-    node.input[:] = [*kept, *control]
+    node.op = "StatefulPartitionedCall" if made.handles else "PartitionedCall"
+    node.input[:] = [*made.kept, *control]
     node.attr.clear()
     node.attr["f"].func.name = definition.signature.name
-    node.attr["Tin"].list.type.extend([tf.float32.as_datatype_enum] * len(kept))
+    node.attr["Tin"].list.type.extend(dtype.as_datatype_enum for dtype in _dtypes(made))
     node.attr["Tout"].list.type.extend(output.type for output in definition.signature.output_arg)
+
+
+def _dtypes(made: Replacement) -> list[tf.DType]:
+    return [tf.resource] * made.handles + [tf.float32] * (len(made.kept) - made.handles)
 
 
 def _is_float32(node: Node) -> bool:

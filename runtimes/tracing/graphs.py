@@ -208,17 +208,19 @@ def computing(tensors: Iterable[tf.Tensor], whole: Any) -> Any:
     return part
 
 
-def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str | None:
+def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0, limit_adam: int = 250_000) -> str | None:
     """Say why the arithmetic dominates the cost of a run; None if the overhead of its call does.
 
     By ops and shapes only: convolutions count as large, and so do matrix products of more than ``limit_mflop``
     million operations together (axes of unknown size count as 1, loops as one iteration, as the duration of
-    single ops matters).
+    single ops matters), and one op of Adam on a variable of more than ``limit_adam`` elements: LiteRT passes over
+    them twelve times.
 
     Args:
         graph: a function's graph.
         ops: the reached ops.
         limit_mflop: limit for small programs.
+        limit_adam: likewise.
     """
     convolutions = sorted(op for op in ops if op.startswith(_CONVOLUTIONS))
     if convolutions:
@@ -231,6 +233,9 @@ def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0) -> str
                 return f"op {op.type} of unknown shape"
             inner = left[-2 if op.get_attr(_MATMUL[op.type]) else -1]
             total += 2 * math.prod(size or 1 for size in (*result, inner))
+        elif op.type == "ResourceApplyAdam" and (op.inputs[-1].shape.num_elements() or 0) > limit_adam:
+            size = op.inputs[-1].shape.num_elements()
+            return f"Adam on a variable of {size:,} elements, limit {limit_adam:,}"
     mflop = total / 1e6
     return f"matrix products of {mflop:.0f} MFLOP, limit {limit_mflop:.0f}" if mflop > limit_mflop else None
 

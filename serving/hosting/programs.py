@@ -87,16 +87,14 @@ def compile_program(recipe: Recipe, programs: Path, *, traces: bool) -> Path | N
     from ...estimators import program_cache
     from ...estimators.experience_sources import Lanes
     from ...estimators.run import Run
-    from ...models.blocks.optimizers import only_keras_ops
 
     directory, memory = programs / recipe.digest, _memory_of(recipe)
     lanes = Lanes(spaces.from_json(recipe.observation), spaces.from_json(recipe.action), 1)
     # LiteRT for any size: with TensorFlow each agent would need a process of its own.
     run = Run(recipe.model_fn, directory, RunConfig(seed=recipe.seed, runtime="litert"), recipe.params)
-    with only_keras_ops():
-        if traces:
-            return program_cache.compile_run(run, memory, lanes, directory, None)
-        return program_cache.take(run, memory, lanes, directory)
+    if traces:
+        return program_cache.compile_run(run, memory, lanes, directory, None)
+    return program_cache.take(run, memory, lanes, directory)
 
 
 def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:

@@ -26,7 +26,6 @@ from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.models.blocks import losses, networks
-from axonrl.models.blocks.optimizers import only_keras_ops
 from axonrl.policies import Policy
 from axonrl.run_dir import programs
 from axonrl.run_dir.provenance import provenance
@@ -198,8 +197,6 @@ def test_what_a_program_depends_on_and_what_it_leaves_open(
         with monkeypatch.context() as patch:
             patch.setattr(program_cache, name, value)
             assert not found_for(case, tmp_path)
-    with only_keras_ops():
-        assert not found_for(case, tmp_path)
     made = provenance()
     for other in ({**made, "numpy": "9.9"}, {**made, "tensorflow": None}, {**made, "processor": "another"}):
         with monkeypatch.context() as patch:

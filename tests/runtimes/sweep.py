@@ -139,6 +139,27 @@ def _loop(z: Tensor) -> Tensor:
     )[1]
 
 
+def adam(gradient: Tensor, *variables: Any, **how: bool) -> list[Tensor]:
+    """A step of Adam on weights, first and second moment, and all three after it."""
+    var, m, v = (variable.handle for variable in variables)
+    powers = {"beta1_power": 0.5, "beta2_power": 0.9, "beta1": 0.9, "beta2": 0.99}
+    tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, lr=0.1, epsilon=1e-7, **powers, **how)
+    return [variable.read_value() for variable in variables]
+
+
+STATE = [tf.Variable(tf.zeros([3, 48])) for _ in range(3)]
+"""Weights and moments of Adam; a row sets them."""
+
+
+def _adam(given: Inputs) -> list[Tensor]:
+    """Every awkward gradient with other awkward moments; the second within ``ROOTS``."""
+    second = tf.abs(given.x[:, ::-1])
+    second = tf.where(tf.math.is_finite(second) & (second > ROOTS[1]), 1.0, second)
+    for variable, value in zip(STATE, (given.z, given.y, second), strict=True):
+        variable.assign(value)
+    return adam(given.x, *STATE)
+
+
 def rows() -> dict[str, Row]:
     raw, nn, math = tf.raw_ops, tf.nn, tf.math
     return {
@@ -339,6 +360,8 @@ def rows() -> dict[str, Row]:
             ],
             gradient=False,
         ),
+        # variables
+        "adam": Row(_adam, gradient=False, free=False),
         # control
         "branch": of_tame(lambda z: tf.cond(tf.reduce_sum(z) > 0, lambda: z * 2, lambda: z - 1), gradient=False),
         "loop": of_tame(_loop, gradient=False, free=False),
@@ -358,8 +381,9 @@ def sweep(chosen: Mapping[str, Row]) -> dict[str, Swept]:
     ops: dict[str, set[tuple[str, str]]] = {name: set() for name in chosen}
     forward = _traced(_forward, chosen, ops, [None, *given.x.shape[1:]])
     backward = _traced(_backward, chosen, ops, given.x.shape)
-    content = convert({"forward": forward, "backward": backward}, [])
+    content = convert({"forward": forward, "backward": backward}, STATE)
     signatures = LiteProgram(content).signatures
+    signatures["set"]([variable.numpy() for variable in STATE])
     found: dict[str, list[str]] = {name: [] for name in chosen}
     for way, function in (("forward", forward), ("backward", backward)):
         expected = function(*map(tf.constant, given))

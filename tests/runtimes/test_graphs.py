@@ -124,6 +124,26 @@ def test_convolutions_are_large(op: str) -> None:
     assert why_large(graph_of(lambda x: x, [1]), {op}) == f"op {op}"
 
 
+@pytest.mark.parametrize("rounds", [1, 9])
+def test_adam_on_many_weights_at_once_is_large(rounds: int) -> None:
+    def reason(*shape: int) -> str | None:
+        state = [tf.Variable(tf.zeros(shape)) for _ in range(3)]
+        settings = dict.fromkeys(("beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon"), 0.1)
+
+        def step(i: Any) -> Any:
+            var, m, v = (variable.handle for variable in state)
+            tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=tf.ones(shape), **settings)
+            return i + 1
+
+        def function() -> Any:
+            return step(0) if rounds == 1 else tf.while_loop(lambda i: i < rounds, step, [0])
+
+        return why_large(graph_of(function), {"ResourceApplyAdam"})
+
+    assert reason(500, 500) is None
+    assert reason(512, 512) == "Adam on a variable of 262,144 elements, limit 250,000"
+
+
 def test_a_loop_is_as_large_as_one_round_of_it() -> None:
     def function(x: Any, y: Any) -> Any:
         def body(i: Any, z: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from axonrl.runtimes.litert import op_allowlist
 from axonrl.runtimes.litert.op_allowlist import LISTED, STRUCTURE
-from axonrl.tests.runtimes.sweep import Swept, rows, sweep
+from axonrl.tests.runtimes.sweep import STATE, Swept, adam, rows, sweep
 
 NAMES = list(rows())
 
@@ -47,6 +47,10 @@ UNPROVEN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "gradient of a slice with steps": (
         lambda y: tf.gradients(tf.square(y[::2]), y)[0],
         "op StridedSliceGrad of float32",
+    ),
+    "Adam with Nesterov's momentum": (
+        lambda y: adam(y[0] + tf.zeros([3, 48]), *STATE, use_nesterov=True),
+        "op ResourceApplyAdam of float32",
     ),
     "inside of a loop": (
         lambda y: tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.math.lgamma(a)), (0, y))[1],

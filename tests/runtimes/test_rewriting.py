@@ -1,5 +1,6 @@
 """What is rewritten before a conversion: against TensorFlow's own, alone and in a program that trains."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,42 @@ def rewritten(function: Callable[..., Any], *specs: Any) -> tuple[set[str], Call
     return {node.op for body in definition.library.function for node in body.node_def}, run
 
 
+ADAM = [tf.Variable(value) for value in ([5.0] * 4, [2.0, 2.0, 0.0, 0.0], [0.0, inf, 0.0, 0.0])]
+"""Weights, first and second moments."""
+
+
+def adam_step(gradient: Any, **how: bool) -> Any:
+    """The weights after a step of Adam, in a branch of an inner function, read by what waits for the op alone."""
+    powers = {"beta1_power": 0.5, "beta2_power": 0.75}  # of the first step
+    settings = {**powers, "lr": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 1.0}
+    var, m, v = (variable.handle for variable in ADAM)
+
+    def step() -> Any:
+        op = tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **settings, **how)
+        with tf.control_dependencies([op]):
+            return [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) for handle in (var, m, v)]
+
+    return tf.concat(tf.cond(tf.reduce_sum(gradient) < 0, lambda: [tf.zeros(4)] * 3, step), 0)
+
+
+def test_a_step_of_adam_in_litert() -> None:
+    """By hand: m = m + (g - m) / 2, v = v + (g * g - v) / 4, weight = weight - m / 2 / (sqrt(v) + 1) * 0.5 / 0.5.
+
+    An infinite second moment becomes NaN, so that weights do not silently stop; a gradient whose square overflows
+    makes it infinite.
+    """
+    for variable, value in zip(ADAM, ([5.0] * 4, [2.0, 2.0, 0.0, 0.0], [0.0, inf, 0.0, 0.0]), strict=True):
+        variable.assign(value)
+    concrete = tf.function(adam_step, autograph=False).get_concrete_function(tf.TensorSpec([4]))
+    signatures = LiteProgram(convert({"f": concrete}, ADAM)).signatures
+    signatures["set"]([variable.numpy() for variable in ADAM])
+    gradient = np.array([4, 4, 0, 1e20], np.float32)
+    expected = [[4.5, nan, 5, 5], [3, 3, 0, 5e19], [4, nan, 0, inf]]
+    for found in (*signatures["f"]([gradient]), concrete(tf.constant(gradient))):
+        np.testing.assert_allclose(np.reshape(found, (3, 4)), expected, rtol=1e-6)
+    assert signatures["f"]([-gradient])[0].tolist() == [0] * 12
+
+
 SLICES = {
     "last column": lambda x: x[:, -1],
     "from the end": lambda x: x[-3:-1],
@@ -75,6 +112,7 @@ def test_gradients_of_slices(take: Make) -> None:
         (lambda x: x - tf.tanh(x), "Sub", [tf.TensorSpec([5])]),
         (lambda x: x**0.3, "Pow", [tf.TensorSpec([5])]),
         (lambda n: n - n, "Sub", [tf.TensorSpec([5], tf.int32)]),
+        (functools.partial(adam_step, use_nesterov=True), "ResourceApplyAdam", [tf.TensorSpec([4])]),
     ],
 )
 def test_what_is_not_in_the_table_is_left_alone(function: Make, op: str, specs: list[Any]) -> None:

@@ -4,12 +4,17 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.spaces import Box, Discrete
 
+from axonrl import RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.explorations import Linear
+from axonrl.models import dqn, ppo, sac
 from axonrl.models.blocks import optimizers
 from axonrl.policies.interpreter import LiteProgram
 from axonrl.runtimes.litert.conversion import convert
+from axonrl.runtimes.tracing.graphs import reached_nodes, reached_ops
+from axonrl.tests.models.executed import Model, random_rollout, transitions
 from axonrl.tests.raising import raised
 
 
@@ -92,7 +97,7 @@ def test_an_epsilon_is_refused_by_optimizers_that_have_none(name: str) -> None:
 
 
 def test_adam_in_litert() -> None:
-    """In one op, which the converter takes apart: once and in a loop, like PPO's."""
+    """In one op, which a conversion takes apart: once and in a loop, like PPO's."""
     variable = keras.Variable(np.ones((2, optimizers.LARGE // 2), np.float32))
     optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))
     optimizer.build([variable])
@@ -121,18 +126,38 @@ def test_adam_in_litert() -> None:
     assert float(np.abs(found[1] - found[0]).mean()) > 0.1
 
 
-def test_adam_keeps_keras_ops_where_they_are_wanted() -> None:
-    def ops() -> set[str]:
-        variable = keras.Variable(np.ones((2, optimizers.LARGE // 2), np.float32))
-        optimizer = optimizers.make_optimizer("adam", tf.constant(0.1))
-        optimizer.build([variable])
-        step = tf.function(lambda gradient: optimizer.apply([gradient], [variable]), autograph=False)
-        graph = step.get_concrete_function(tf.TensorSpec(variable.shape)).graph
-        return {op.type for op in graph.get_operations()}
+PLANE, AXIS = Box(-1, 1, (2,), np.float32), Box(-1, 1, (1,), np.float32)
+SEEN = np.linspace(-1, 1, 8, dtype=np.float32).reshape(4, 2)
+PLAYED = transitions(SEEN, np.array([0, 1, 1, 0], np.int32), [1, -1, 0, 2], [0.9, 0.9, 0.9, 0])
+WIDE: dict[str, Any] = {
+    "dqn": (dqn.model_fn, {}, Discrete(2), PLAYED),
+    "ppo": (
+        ppo.model_fn,
+        {"epochs": 2, "minibatch_size": 4},
+        Discrete(2),
+        random_rollout(np.random.default_rng(0), (8, 1)),
+    ),
+    "sac": (sac.model_fn, {}, AXIS, {**PLAYED, "action": np.array([[0.5], [-0.5], [0], [1]], np.float32)}),
+}
 
-    with optimizers.only_keras_ops():
-        assert "ResourceApplyAdam" not in ops()
-    assert "ResourceApplyAdam" in ops()
+
+@pytest.mark.parametrize(("model_fn", "params", "action", "batch"), WIDE.values(), ids=WIDE)
+def test_networks_of_256_units_learn_alike_in_both_executors(
+    model_fn: Any, params: dict[str, Any], action: Any, batch: dict[str, Any]
+) -> None:
+    """In one step and in loops over minibatches; one layer has ``LARGE`` weights, and LiteRT runs the op of Adam."""
+    config = RunConfig(observation_space=PLANE, action_space=action)
+    ours = Model(model_fn, {**params, "hidden": (256, 256), "learning_rate": 1e-3}, config, batch, "litert")
+    assert "ResourceApplyAdam" in reached_ops(reached_nodes(ours.train_program.function.graph))
+    assert ours.train_program.large is None
+    before, theirs, rng = ours.weights, ours.also_in("tensorflow"), np.random.default_rng(0)
+    for step in range(2):
+        draws = [request.draw(rng) for request in ours.train_program.noise]
+        assert ours.train(step, draws)["loss"] == pytest.approx(theirs.train(step, draws)["loss"], rel=1e-3)
+    for name, expected in theirs.weights.items():
+        np.testing.assert_allclose(ours.weights[name], expected, rtol=1e-3, atol=1e-5, err_msg=name)
+    moved = [np.abs(ours.weights[name] - value).max() for name, value in before.items() if name.endswith("kernel")]
+    assert max(moved) > 1e-3
 
 
 def test_adam_takes_the_gradients_of_a_large_embedding() -> None:
