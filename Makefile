@@ -2,6 +2,7 @@
 #   make run     installs axonrl into .venv and trains
 #   make test    installs what the tests need, then lint, types and every test that needs nothing else
 #                make test-all adds docs, the wheel, and the tests with a server, a browser or Ray
+#                make test-lowest runs the same tests with the lowest versions that setup.cfg allows
 #   make bench   installs the peers into .venv-bench and .venv-bench-*, then measures axonrl against them
 # What is installed depends on setup.cfg and pyproject.toml alone, so a second call starts at once.
 
@@ -29,7 +30,7 @@ TRIED ?= python3.10 python3.11 python3.12 python3.13
 # The markers of the tests that `make test` leaves out; pyproject.toml says why of each.
 MARKED := server or browser or ray or learning or docs or wheel or soak or benchmark
 
-.PHONY: help run test test-all test-more test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
+.PHONY: help run test test-all test-more test-lowest test-server bench bench-distributed bench-resume soak docs lint types format docker-check wheel wheel-check clean
 
 help:
 	@echo "make run      install, then train $(EXPERIMENT)"
@@ -38,6 +39,7 @@ help:
 	@echo "make test     install, then lint, types and the tests that need no server, browser or cluster"
 	@echo "make test-more  documentation, the wheel and the other tests"
 	@echo "make test-all make test, then make test-more"
+	@echo "make test-lowest  install the lowest versions that setup.cfg allows into .venv-lowest, then the tests of make test"
 	@echo "make bench    install, then measure axonrl and its peers in turn, and write benchmarks/RESULTS.md"
 	@echo "              ARGS=--quick shows in a few minutes that it works; ARGS=\"--only dqn act\" measures a part"
 	@echo "make bench-distributed install RLlib, measure training by several processes against it, and write docs/distributed.md"
@@ -51,7 +53,7 @@ help:
 	@echo "make docker-check run what the Dockerfile runs, in a new virtual environment; takes some minutes"
 	@echo "make wheel    build the wheel and the source distribution into dist/"
 	@echo "make wheel-check  build them, then install and try the wheel with $(TRIED); takes some minutes"
-	@echo "make clean    remove .venv, .venv-bench*, .venv-polyaxon, .venv-agents-bar and what tools left behind; runs/ stays"
+	@echo "make clean    remove .venv, .venv-bench*, .venv-lowest, .venv-polyaxon, .venv-agents-bar and what tools left behind; runs/ stays"
 
 run: $(VENV)/installed-run
 	$(BIN)/axonrl run "$(EXPERIMENT)" $(if $(MODEL_DIR),--model-dir "$(MODEL_DIR)") $(ARGS)
@@ -66,6 +68,11 @@ test-all: test test-more
 test-more: test-server
 	@$(MAKE) --no-print-directory -j2 docs wheel
 	$(PYTEST) --dist worksteal -m "$(MARKED)"
+
+# Linters judge otherwise from version to version, and so do types: NumPy's own are in it. Both are for the newest.
+test-lowest:
+	@$(MAKE) --no-print-directory VENV=.venv-lowest .venv-lowest/installed-lowest
+	@$(MAKE) --no-print-directory VENV=.venv-lowest --old-file=lint --old-file=types test
 
 # The server (AGPL) is a tool of the tests: it has an environment of its own, and nothing of axonrl imports it. So has the
 # published client of the service whose interface ours follows.
@@ -143,7 +150,7 @@ wheel-check: wheel
 	.ci/wheel-check dist/*.whl $(TRIED)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-bench-* .venv-polyaxon .venv-agents-bar build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench .venv-bench-* .venv-lowest .venv-polyaxon .venv-agents-bar build dist axonrl.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/installed-run: $(VENV)/made-in setup.cfg pyproject.toml
@@ -155,6 +162,13 @@ $(VENV)/installed-test: $(VENV)/made-in setup.cfg pyproject.toml
 	@echo "Installing axonrl and what its tests need into $(VENV); the first time this takes some minutes."
 	@$(PIP) --editable ".[test]"
 	@touch $@ $(VENV)/installed-run
+
+# Of what those require in turn, the newest.
+$(VENV)/installed-lowest: $(VENV)/made-in setup.cfg pyproject.toml
+	@echo "Installing the lowest versions that axonrl and its tests allow into $(VENV); the first time this takes some minutes."
+	@$(PIP) uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --upgrade --resolution lowest-direct --editable ".[test]"
+	@touch $@
 
 # The benchmarks are modules of axonrl, which needs nothing else to be imported: there it comes without TensorFlow.
 # What it took at first, in seconds, is kept for the results.

@@ -227,7 +227,7 @@ def _keeps(given: Array, dtype: np.dtype[Any]) -> bool:
     """Whether another dtype holds these values exactly."""
     try:
         with np.errstate(invalid="ignore"):
-            return bool((given.astype(dtype) == given).all())
+            return bool(np.all(given.astype(dtype) == given))  # one bool for text, in older versions of NumPy
     except (TypeError, ValueError, OverflowError):  # text, say
         return False
 

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ class Steady(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def test_observations_are_normalised_inside(tmp_path: Path) -> None:
-    with registered("Steady-v0", Steady):
+    with registered("Steady-v0", partial(Steady)):  # Gymnasium 1.3 refuses a wrapper's class
         env = make("Steady-v0", wrappers=["normalize_observation"])
         made = agent(tmp_path / "run").train(env, 40, 4, timesteps=100)
         directory = made.export(tmp_path / "exported", formats="onnx")
