@@ -13,11 +13,12 @@ from ..accounts.idempotency import request_digest, without_secrets
 from ..idempotency import key_of
 from ..logs import LOGGER
 from ..refusals import RefusedError, invalid
-from .bodies import read
+from .bodies import Share, read
 from .cookies import cookie_of
 from .declaration import Route
 from .gateway import ANONYMOUS, Gateway
 from .http_messages import (
+    CLOSING,
     JSON_TYPE,
     REPLAYED,
     DisconnectedError,
@@ -81,7 +82,9 @@ class Edge:
     async def _reply(self, request: Request) -> Reply:
         """The reply to a request, refusals and bugs included; raises DisconnectedError."""
         try:
-            return await self._served(request)
+            reply = await self._served(request)
+            if reply.is_large:
+                Share(request, request.gateway.files).add(len(reply.body))
         except DisconnectedError:
             raise
         except Exception as error:
@@ -89,11 +92,12 @@ class Edge:
             if problem is None:
                 LOGGER.exception("a request failed", extra={"request_id": request.id, "route": request.route})
                 problem = RefusedError("internal", "")
-        if not request.is_read and _is_large(request):
-            problem.closing()
-        if problem.status in (401, 403):
-            self._record(request, problem.code)
-        return Reply.refusing(problem, request)
+            if problem.status in (401, 403):
+                self._record(request, problem.code)
+            reply = Reply.refusing(problem, request)
+        if not request.is_read and _is_large(request) and not reply.is_closing:
+            reply = reply._replace(headers=[*reply.headers, CLOSING])
+        return reply
 
     async def _served(self, request: Request) -> Reply:
         self._check(request)
@@ -140,6 +144,9 @@ class Edge:
             raise RefusedError("body_too_large", f"the headers may have {limits.header_bytes} bytes").closing()
         if not request.headers.get(b"content-length", b"0").isdigit():
             raise RefusedError("invalid_request", "Content-Length must be a number").closing()
+        if request.has_lost_body:
+            what = "Upgrade is not supported, and a body behind it cannot be read: send HTTP/1.1 without Upgrade"
+            raise RefusedError("invalid_request", what).closing()
 
     def _headers(self, request: Request) -> Headers:
         """Headers of every answer."""

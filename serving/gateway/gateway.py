@@ -83,7 +83,7 @@ class Gateway:
         self.limits = limits = self.settings.limits
         largest = max(limits.batch_bytes, limits.body_bytes) if limits.batch_bytes and limits.body_bytes else 0
         self.bodies = Held(largest, "limits.batch_bytes")
-        """Bodies in memory, until their requests are answered; and in files."""
+        """Bodies in memory, until their requests are answered; and in files, with large answers until they are sent."""
         self.files = Held(limits.state_bytes, "limits.state_bytes")
         self.meters = Meters(self.gauges)
         self.threads = Threads(self.meters)

@@ -88,13 +88,13 @@ class Http(Section):
     header_seconds: Seconds = 10.0
     """Time in which a request's headers must arrive."""
     body_seconds: Seconds = 30.0
-    """Time in which a request's body must arrive; a large one has more."""
+    """Time in which a request's body must arrive, and an answer be taken; large ones have more."""
     idle_seconds: Seconds = 60.0
     """Time after which a connection without a request is closed."""
     max_connections: Count = 1000
     """Connections at once; 0: no limit."""
     connections_per_address: Count = 100
-    """Connections at once from one address; 0: no limit. Proxies have none."""
+    """Connections at once from one address (IPv6: from one /64); 0: no limit. Proxies have none."""
 
 
 class Limits(Section):

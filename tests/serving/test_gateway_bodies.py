@@ -244,6 +244,30 @@ def test_bodies_that_do_not_end_are_bounded_in_sum() -> None:
         assert service.holds_nothing()
 
 
+def test_large_answers_that_are_not_taken_are_bounded_in_sum() -> None:
+    """An account may have one of any size, and more as long as their sum is within the limit."""
+    path = f"{API}/agents/cart/state"
+    with with_cart({"limits.state_bytes": "100000", "limits.transfers_per_minute": "0"}) as service:
+        service.pool.answers["get_state"] = WorkerResponse(200, b"x" * 150_000)
+
+        async def run() -> None:
+            taken = asyncio.Event()
+            first = asyncio.create_task(service.request("GET", path, taken=taken))
+            while service.holds_nothing():
+                await asyncio.sleep(0)
+            refused = await service.request("GET", path)
+            assert (refused.status, refused.code) == (429, "rate_limited")
+            assert "limits.state_bytes" in refused.json["detail"]
+            assert (await service.request("GET", f"{API}/agents/cart")).status == 200  # what is small goes on
+            assert not first.done()
+            taken.set()
+            assert len((await first).body) == 150_000
+            assert (await service.request("GET", path)).status == 200
+
+        service.run(run)
+        assert service.holds_nothing()
+
+
 def test_a_large_state_is_in_a_file_until_it_is_answered(usual: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[tuple[bytes, Path, bytes]] = []
     ask = usual.pool.ask
