@@ -174,24 +174,33 @@ async def _once(request: Request, route: Route, key: str) -> Reply:
         RefusedError: another request had this key, or the first one is still in progress.
     """
     gateway, user = request.gateway, request.grant.user_id
-    idempotency, call = gateway.idempotency, gateway.threads.call
     target = f"{request.method} {request.path}?".encode() + request.scope["query_string"]
     digest = request_digest(target, request.body if request.upload is None else request.upload.digest)
-    known = await call(idempotency.begin, user, key, digest)
-    if known is not None and known.status is not None:
-        return Reply(known.status, known.body, JSON_TYPE if known.body else b"", REPLAYED)
-    if known is not None and (user, key) in gateway.under_way:  # otherwise its server has crashed
-        raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
-    gateway.under_way.add((user, key))
+    is_first = (user, key) not in gateway.under_way
+    if is_first:  # before the database is asked: of two requests at once, it may answer the second one first
+        gateway.under_way.add((user, key))
+    try:
+        known = await gateway.threads.call(gateway.idempotency.begin, user, key, digest)
+        if known is not None and known.status is not None:
+            return Reply(known.status, known.body, JSON_TYPE if known.body else b"", REPLAYED)
+        if not is_first:
+            raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
+        return await _first(request, route, key)  # the server of one that is known has crashed
+    finally:
+        if is_first:
+            gateway.under_way.discard((user, key))
+
+
+async def _first(request: Request, route: Route, key: str) -> Reply:
+    """Carry out a request, and store its answer; a refusal is not stored."""
+    idempotency, call, user = request.gateway.idempotency, request.gateway.threads.call, request.grant.user_id
     try:
         reply = await route.reply(request)
         with contextlib.suppress(RefusedError):  # the request is done in any case
             await call(idempotency.finish, user, key, reply.status, without_secrets(reply.body))
-    except BaseException:  # refusals are not stored
+    except BaseException:
         await asyncio.shield(call(idempotency.forget, user, key))
         raise
-    finally:
-        gateway.under_way.discard((user, key))
     return reply
 
 
