@@ -100,7 +100,13 @@ class Route:
     @property
     def limits(self) -> list[str]:
         """Keys of the limits that apply to it, beside those of every route."""
-        return [*(() if self.body is None else self.body.limits), *self.own_limits]
+        changes = ("changes_per_minute",) if self.is_change else ()
+        return [*(() if self.body is None else self.body.limits), *changes, *self.own_limits]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes an account, and writes into the database and the audit log."""
+        return self.scope == "manage" and self.method != "GET"
 
     @property
     def has_key(self) -> bool:

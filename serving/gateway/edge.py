@@ -113,6 +113,8 @@ class Edge:
             if request.grant is ANONYMOUS:
                 self._let_in(request)
             route.check(request.grant)
+        if route.is_change:
+            self._gateway.charge("changes_per_minute", request.grant, request.grant.user_id)
         kind, has_key = route.body, route.has_key
         if kind is not None:
             request.check_type(kind.types)

@@ -102,6 +102,7 @@ class Gateway:
         self._rates: dict[str, Buckets | PerMinute] = {
             "requests_per_minute": Buckets(beyond("requests_per_minute", "requests"), 60.0, 10.0),
             "steps_per_second": self._steps,
+            "changes_per_minute": PerMinute(beyond("changes_per_minute", "changes")),
             "creations_per_minute": PerMinute(beyond("creations_per_minute", "creations")),
             "transfers_per_minute": PerMinute(beyond("transfers_per_minute", "transfers of this agent's state")),
         }
@@ -118,8 +119,8 @@ class Gateway:
         """Count an event under a limit; ``rate_limited``.
 
         Args:
-            rate: the limit: ``requests_per_minute``, ``steps_per_second``, ``creations_per_minute``,
-                ``transfers_per_minute``.
+            rate: the limit: ``requests_per_minute``, ``steps_per_second``, ``changes_per_minute``,
+                ``creations_per_minute``, ``transfers_per_minute``.
             grant: whose limit.
             key: id of the account or the agent that it is counted for.
         """

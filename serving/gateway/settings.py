@@ -122,6 +122,8 @@ class Limits(Section):
     """Requests of an account; a sixth of them may come at once."""
     steps_per_second: Count = QUOTAS["steps_per_second"]
     """Steps of an agent."""
+    changes_per_minute: Count = QUOTAS["changes_per_minute"]
+    """Changes of an account's agents, states, tokens and password, within any minute."""
     creations_per_minute: Count = QUOTAS["creations_per_minute"]
     """Attempts of an account to create an agent, within any minute."""
     transfers_per_minute: Count = QUOTAS["transfers_per_minute"]

@@ -105,7 +105,8 @@ a list and 2 numbers for the action, and 32 for all else; an act that is a list 
 @pytest.fixture(scope="module")
 def usual() -> Iterator[Service]:
     """With the usual limits, but for those of a minute; alice also has an agent with 100,000 numbers."""
-    sets = {"limits.creations_per_minute": "0", "limits.transfers_per_minute": "0", "limits.steps_per_second": "0"}
+    names = ("changes_per_minute", "creations_per_minute", "transfers_per_minute", "steps_per_second")
+    sets = {f"limits.{name}": "0" for name in names}
     with with_cart(sets) as service:
         assert create(service, "large", config={"state_size": [100, 1000], "action_size": 2}).status == 201
         service.pool.answers["steps"] = WorkerResponse(200, b'{"accepted": 1, "seq": 1}')

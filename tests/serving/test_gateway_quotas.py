@@ -43,6 +43,24 @@ def test_no_minute_has_more_creations_than_the_limit(clock: Clock) -> None:
         assert created == [1000, 1000.1, 1000.2, 1060, 1070, 1080, 1120, 1130, 1140]
 
 
+def test_no_minute_has_more_changes_than_the_limit(clock: Clock) -> None:
+    """What is refused counts, too: each change is a line of the audit log."""
+    with gateway({"limits.changes_per_minute": "4", "limits.creations_per_minute": "0"}) as service:
+        assert create(service).status == 201
+        assert service("DELETE", "/api/v1/tokens/nosuch").code == "not_found"
+        assert service("PATCH", f"{AGENTS}/cart", {"learning": True}).status == 200
+        assert service("POST", "/api/v1/tokens", {"name": "t", "scopes": ["act"]}).status == 201
+        for method, path in (("PATCH", "/agents/cart"), ("DELETE", "/agents/cart"), ("DELETE", "/tokens/nosuch")):
+            refused = service(method, f"/api/v1{path}", {} if method == "PATCH" else None)
+            assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
+            assert "axonrl service set-quota USER changes_per_minute=" in refused.json["detail"]
+        assert service("GET", "/api/v1/tokens").status == 200
+        assert service("POST", f"{AGENTS}/cart/step", STEP).status == 200
+        assert create(service, user="bob").status == 201
+        clock.now += 60
+        assert service("DELETE", f"{AGENTS}/cart").status == 202
+
+
 def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None:
     create(service)
     assert sorted(service("GET", "/api/v1/snapshots/cart").json) == sorted(SIX)
