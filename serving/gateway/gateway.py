@@ -93,6 +93,8 @@ class Gateway:
         """Ready and active agents, by owner's id and name."""
         self.creating: set[str] = set()
         """Agents in creation here; the creator of one that is removed meanwhile completes its removal."""
+        self.building = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
+        """By owner's id: held while a program may be built, so that others wait for one of an account, not for all."""
         self.used: dict[str, float] = {}
         """Times at which agents acted or stepped, since they were last stored in the database."""
         self.under_way: set[tuple[str, str]] = set()
