@@ -112,6 +112,27 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
 
 
+def test_an_account_far_above_its_bytes_only_acts(service: Service) -> None:
+    """Steps make agents grow; what they have is counted each minute, and at the start."""
+    create(service), create(service, user="bob")
+    for size, status in ((200, 200), (201, 403), (200, 200)):
+        service.gateway.accounts.set_quota("alice", {"bytes": 100})
+        service.gateway.rows.note({row.id: (None, size) for _, row in service.gateway.rows.all()})
+        assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+        service.pool.answers["info"] = failure(404, "not_found")
+        service.run(service.gateway.note_used)
+        service.run(service.gateway.tokens.refresh)
+        for do, body in (("step", STEP), ("steps", {"steps": [STEP["step_data"]]}), ("end_episode", {})):
+            answer = service("POST", f"{AGENTS}/cart/{do}", body)
+            assert answer.status == status, (size, do)
+            assert status == 200 or answer.code == "quota_exceeded"
+        assert service("POST", f"{AGENTS}/cart/step", STEP, user="bob").status == 200
+    service.gateway.rows.note({row.id: (None, 201) for _, row in service.gateway.rows.all()})
+    service.run(service.gateway.start)
+    assert service("POST", f"{AGENTS}/cart/step", STEP).code == "quota_exceeded"
+    assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+
+
 def test_compiled_programs_count_against_the_bytes_of_an_account() -> None:
     with gateway(program_bytes=lambda agents: 1000 * len(list(agents))) as service:
         create(service)
