@@ -141,7 +141,9 @@ def test_bodies_of_each_route(
         deep = send(b"[" * 9 + b"]" * 9)
         assert (deep.status, deep.code) == (422, "invalid_value")
         assert send(b"[" * 8 + b"]" * 8).json["errors"][0]["what"] != deep.json["errors"][0]["what"]
-        assert send(b'{"a":' * 4000 + b"1" + b"}" * 4000).code == "invalid_json"
+        for key in ({}, {"Idempotency-Key": "deep"}):
+            deepest = b'{"password":' * 4000 + b"1" + b"}" * 4000
+            assert send(deepest, **key).code == "invalid_json"
     assert send(parts(first, more=True)).status == 499
     assert usual.pool.asked == []
     if values and not is_read:
