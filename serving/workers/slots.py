@@ -54,6 +54,8 @@ class Slot:
     agent: HostedAgent | None = None
     used: float = 0.0
     is_ready: bool = False
+    behind_until: float = 0.0
+    """Time until which others come first, as a request of its own took long."""
     update: Future[None] | None = None
     """An update in the other thread. Meanwhile nothing uses the agent, except that a relaxed one continues to act."""
     sync: Future[None] | None = None

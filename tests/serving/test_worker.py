@@ -50,6 +50,27 @@ def test_descriptors_may_be_large() -> None:
         assert wait_for([large, ours], 30) == [large]
 
 
+def test_others_wait_for_one_long_request_however_many_agents_have_them(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acted: list[str] = []
+
+    def act(agent: HostedAgent, *_: object) -> Reply:
+        name, began = agent._folder.path.name, time.thread_time()
+        while name != "v" and time.thread_time() < began + 0.03:
+            pass
+        acted.append(name)
+        return Reply({})
+
+    monkeypatch.setattr(HostedAgent, "act", act)
+    for name in "abcdv":
+        assert statuses([worker.ask(name, do, recipe) for do in ("open", "act")]) == [200, 200]
+    acted.clear()
+    worker.send(*((name, "act", ACT) for _ in range(3) for name in "abcdv"))
+    assert statuses([worker.answer() for _ in range(15)]) == [200] * 15
+    assert acted == [*"vavbvc", *"d", *"abcd" * 2]
+
+
 def test_an_agent_that_cannot_learn_fails_alone(worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses([worker.ask(name, "open", recipe) for name in "ab"]) == [200, 200]
     calls: list[AcceptedSteps] = []
