@@ -3,7 +3,7 @@
 Agents are served in turn: one request each, with short updates between. Acts come first: they are polled after each
 step, and between the updates of a turn. An agent with a long request comes behind the others for a while, which wait
 for one such request at most, however many agents have them. Accepted records are forced to the disk in a separate
-thread before they are acknowledged; long updates have another thread. The gateway kills a worker that hangs: child.py.
+thread before they are acknowledged; long updates have other threads. The gateway kills a worker that hangs: child.py.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ _BEHIND: Final = 1000.0
 _HOUSEKEEPING_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 1.0
 _BEAT: Final = encode({"id": BEAT})
+_UPDATES: Final = 32
+"""Maximum number of long updates at once: with one at a time, a large agent would keep others from learning."""
 _NICE: Final = 10
-"""Niceness of the thread of long updates: a tenth of a contended processor. With less, it would hold the interpreter's
-lock for long on a busy machine."""
+"""Niceness of their threads: a tenth of a contended processor. With less, they would hold the interpreter for long."""
 _M_MMAP_THRESHOLD: Final = -3
 _MMAP_BYTES: Final = 128 * 1024
 logger = logging.getLogger("axonrl.serving")
@@ -80,7 +81,7 @@ class Worker:
         self._spins = False
         """Whether the last request arrived within the time of a spin, as the next may."""
         self._stopping: Head | None = None
-        self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
+        self._updates = ThreadPoolExecutor(_UPDATES, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
         self._housekept = self._beaten = time.monotonic()
 
@@ -320,9 +321,8 @@ def _update(name: str, agent: HostedAgent) -> None:
 def _keep_large_arrays_apart() -> None:
     """Allocate each large array by its own mmap, and return it when freed. Only with glibc.
 
-    An agent's memory is zeros that take no RAM until written. Without this, glibc raises its mmap threshold when the
-    first large array is freed, and then takes such arrays from its heap, where it must write the zeros: 7 MB for a DQN
-    with an empty memory of 100,000 transitions instead of 1.4 MB.
+    Otherwise glibc takes them from its heap once one was freed, and writes an empty memory's zeros: a DQN's of 100,000
+    transitions takes 7 MB instead of 1.4 MB.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

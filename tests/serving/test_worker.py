@@ -245,6 +245,29 @@ def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked
     assert statuses([worker.answer() for _ in frames]) == [200, 200, 404, 404]
 
 
+def test_a_long_update_does_not_keep_others_from_learning(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, learning, acted, waited = Stepper.learn, list[Stepper](), threading.Event(), list[bool]()
+
+    def slow(stepper: Stepper) -> UpdateFacts:
+        learning.append(stepper)
+        if len(learning) == 1:
+            waited.append(acted.wait(60))
+        return learn(stepper)
+
+    monkeypatch.setattr(Stepper, "learn", slow)
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+        for _ in range(8):
+            worker.ask(name, "step", STEP)
+    assert worker.ask("b", "act", ACT).head["status"] == 200  # after its update
+    assert len(set(map(id, learning))) == 2
+    acted.set()
+    assert worker.ask("a", "act", ACT).head["status"] == 200
+    assert waited == [True]
+
+
 def test_a_long_update_does_not_keep_it_from_beating(
     worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
