@@ -1,9 +1,9 @@
 """A worker: a process of one thread that hosts many agents. Loads no TensorFlow.
 
 Agents are served in turn: one request each, with short updates between. Acts come first: they are polled after each
-step, and between the updates of a turn. An agent with a long request comes behind the others for a while, which wait
-for one such request at most, however many agents have them. Accepted records are forced to the disk in a separate
-thread before they are acknowledged; long updates have other threads. The gateway kills a worker that hangs: child.py.
+step, and between the updates of a turn. Agents with long requests come behind the others, which wait for one of these
+at most. Accepted records are forced to the disk in a thread before they are acknowledged; long updates have other
+threads, those of a replay, too. The gateway kills a worker that hangs: child.py.
 """
 
 from __future__ import annotations
@@ -38,10 +38,8 @@ _ACT_SECONDS: Final = 0.0002
 """Seconds of such a turn between looks at new acts: a look costs as much as storing a transition."""
 _STEPS_AT_ONCE: Final = 64
 """Number of step requests per turn: they are forced to the disk together."""
-_LONG_SECONDS: Final = 0.02
-"""Seconds of the processor above which a request is long, as an act for many observations with a large network."""
-_BEHIND: Final = 1000.0
-"""Seconds for which others come first, for each second of a long request."""
+_LONG_SECONDS, _BEHIND = 0.02, 1000.0
+"""Seconds of the processor above which a request is long; seconds for which others come first, for each of these."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 1.0
 _BEAT: Final = encode({"id": BEAT})
@@ -49,8 +47,7 @@ _UPDATES: Final = 32
 """Maximum number of long updates at once: with one at a time, a large agent would keep others from learning."""
 _NICE: Final = 10
 """Niceness of their threads: a tenth of a contended processor. With less, they would hold the interpreter for long."""
-_M_MMAP_THRESHOLD: Final = -3
-_MMAP_BYTES: Final = 128 * 1024
+_M_MMAP_THRESHOLD, _MMAP_BYTES = -3, 128 * 1024
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -279,7 +276,10 @@ class Worker:
                 return
             do = slot.next
             head, body = slot.queue.popleft()
-            self._agents.deliver(slot, head, self._respond(slot, head, body))
+            if not (frame := self._respond(slot, head, body)):
+                slot.queue.appendleft((head, body))
+                return
+            self._agents.deliver(slot, head, frame)
             if do not in KEEPS_ORDER:
                 return
             self._let_act()

@@ -268,6 +268,35 @@ def test_a_long_update_does_not_keep_others_from_learning(
     assert waited == [True]
 
 
+def test_a_replay_of_long_updates_keeps_no_other_from_acting(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, acted, waited = Stepper.learn, threading.Event(), list[bool]()
+
+    def slow(stepper: Stepper) -> UpdateFacts:
+        if not waited:
+            waited.append(acted.wait(60))
+        return learn(stepper)
+
+    def broken(agent: HostedAgent) -> Reply:
+        raise RuntimeError("its memory cannot be trusted")
+
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+    for _ in range(8):
+        worker.ask("a", "step", STEP)
+    counters = json.loads(worker.ask("a", "info").body)["counters"]
+    assert (counters["global_timestep"], counters["global_step"] > 0) == (8, True)
+    monkeypatch.setattr(HostedAgent, "loss", broken)
+    assert worker.ask("a", "loss").head["status"] == 500
+    monkeypatch.setattr(Stepper, "learn", slow)
+    worker.send(("a", "info", b""))
+    assert worker.ask("b", "act", ACT).head["status"] == 200
+    acted.set()
+    assert json.loads(worker.answer().body)["counters"] == counters
+    assert waited == [True]
+
+
 def test_a_long_update_does_not_keep_it_from_beating(
     worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
