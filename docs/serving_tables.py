@@ -61,9 +61,9 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
             "the same key with another body: use a new key for each request"
         ),
         "rate_limited": (
-            "too many requests, steps, creations or logins, or too much in bodies "
-            "at once; `detail` says which limit it is and what helps; repeat after "
-            "`Retry-After`"
+            "too many requests, steps, changes, creations or logins, or too much "
+            "in bodies at once; `detail` says which limit it is and what helps; "
+            "repeat after `Retry-After`"
         ),
         "internal": "a defect of ours: the log has it under `request_id`",
         "agent_busy": (

@@ -135,10 +135,10 @@ class PerMinute(RecentEvents):
 
 
 class Held:
-    """Bytes of bodies held at once: of all requests, and of each account and address.
+    """Bytes of bodies and answers held at once: of all requests, and of each account and address.
 
     Args:
-        largest: bytes of the largest body; 0: no limit.
+        largest: bytes of the largest one; 0: no limit.
         setting: the setting that says so.
     """
 
@@ -148,13 +148,13 @@ class Held:
         """By client; the empty one is all."""
 
     def add(self, clients: Sequence[str], size: int) -> None:
-        """Hold more; raises RefusedError."""
+        """Hold more; raises RefusedError. A client's only one is held in any case."""
         for client in (*clients, ""):
-            times = _OF_ONE if client else _OF_ALL
-            if self._largest and self._bytes[client] + size > times * self._largest:
+            times, held = _OF_ONE if client else _OF_ALL, self._bytes[client]
+            if self._largest and held and held + size > times * self._largest:
                 whose = f"this {client.partition(' ')[0]}" if client else "all requests"
-                what = f"bodies of {whose} that are not answered yet may have {times * self._largest:,} bytes in sum"
-                how = f"wait for their answers, or send less at once (that is {times} times {self._setting})"
+                what = f"bodies and answers of {whose} under way may have {times * self._largest:,} bytes in sum"
+                how = f"wait for their end, or transfer less at once (that is {times} times {self._setting})"
                 raise RefusedError("rate_limited" if client else "unavailable", f"{what}: {how}").closing()
         self._bytes.update(dict.fromkeys((*clients, ""), size))
 

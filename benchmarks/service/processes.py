@@ -25,6 +25,7 @@ PASSWORD: Final = "a long password of a benchmark"
 UNLIMITED: Final = (
     "limits.requests_per_minute=1000000000",
     "limits.steps_per_second=1000000000",
+    "limits.changes_per_minute=0",
     "limits.creations_per_minute=0",
     "limits.agents=0",
     "limits.bytes=0",

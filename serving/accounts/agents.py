@@ -118,6 +118,12 @@ class AgentRows(Records):
             agents, size = session.execute(_usage(owner)).one()
         return {"agents": agents, "bytes": int(size)}
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes that the agents of each user have, by owner."""
+        query = select(Agent.owner, func.sum(Agent.bytes)).where(_ALIVE).group_by(Agent.owner)
+        with self._database.reading() as session:
+            return {owner: int(size) for owner, size in session.execute(query) if owner is not None}
+
     def ids(self, owner: str) -> Sequence[str]:
         """The ids of a user's agents."""
         return self._database.all(select(Agent.id).where(Agent.owner == owner, _ALIVE))

@@ -21,11 +21,12 @@ QUOTAS: Final[Mapping[str, int]] = {
     "bytes": 2 << 30,
     "requests_per_minute": 60_000,
     "steps_per_second": 1000,
+    "changes_per_minute": 300,
     "creations_per_minute": 10,
     "transfers_per_minute": 6,
 }
-"""Default quotas of an account: agents and bytes in total, steps and state transfers per agent, requests and creations
-of the account. 0 is no limit."""
+"""Default quotas of an account: agents and bytes in total, steps and state transfers per agent, requests, changes and
+creations of the account. 0 is no limit."""
 
 
 def is_name(text: object) -> bool:

@@ -34,7 +34,10 @@ def is_older(engine: Engine) -> bool:
     Raises:
         UnusableError: it was written by a newer version of axonrl.
     """
-    current = revision(engine)
+    return _is_older(engine, revision(engine))
+
+
+def _is_older(engine: Engine, current: str | None) -> bool:
     if current is not None and current > head():
         shown = engine.url.render_as_string(hide_password=True)
         raise UnusableError(
@@ -45,7 +48,11 @@ def is_older(engine: Engine) -> bool:
 
 
 def upgrade(engine: Engine) -> None:
-    """Create the tables, or migrate them to this version, atomically."""
+    """Create the tables, or migrate them to this version, atomically.
+
+    Raises:
+        UnusableError: a newer version of axonrl has just migrated them.
+    """
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SET LOCAL statement_timeout = 0"))
@@ -56,10 +63,10 @@ def upgrade(engine: Engine) -> None:
             Base.metadata.create_all(connection)
             _VERSION.create(connection)
             connection.execute(_VERSION.insert().values(version_num=head()))
-            return
-        for migrate in MIGRATIONS[int(current) - 1 :]:
-            migrate(connection)
-        connection.execute(_VERSION.update().values(version_num=head()))
+        elif _is_older(engine, current):  # no other process has migrated them meanwhile
+            for migrate in MIGRATIONS[int(current) - 1 :]:
+                migrate(connection)
+            connection.execute(_VERSION.update().values(version_num=head()))
 
 
 def _revision(connection: Connection) -> str | None:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from ...core import checks
@@ -36,8 +36,12 @@ _MOST: Final = {
         "logins. One ends by RemoteAgent.close() or POST /logout, or when it is idle; all end with another password."
         " For programs that start often, make one token: axonrl service create-token",
     ),
+    WEB: (1000, "logins on the web page. One ends by logging out there, or when it is idle"),
 }
 """Maximum number of a user's valid tokens by kind, and what to do about it."""
+_MOST_ENDED: Final = 500
+"""Maximum number of a user's ended tokens of a kind that are kept. Revoked ones are deleted first: clients with expired
+ones log in again, as long as these are called expired."""
 _MOST_AGENTS: Final = 1000
 """Maximum agents of one token: databases limit the names in one query."""
 _MOST_EXPIRED: Final = 10_000
@@ -173,12 +177,18 @@ class Tokens(Records):
         lifetime: dt.timedelta,
         agents: list[str] | None = None,
     ) -> tuple[str, Token]:
-        """Add a token. One beyond the limit is refused: it must not replace another, which may be in use."""
+        """Add a token, and delete old ones that have ended.
+
+        One beyond the limit is refused: it must not replace another, which may be in use.
+        """
         time = self._clock()
-        most, advice = _MOST.get(kind, (0, ""))
-        alive = select(Token.id).where(Token.user_id == owner.id, Token.kind == kind, *_good(time))
-        if most and len(session.scalars(alive).all()) >= most:
+        most, advice = _MOST[kind]
+        alike, valid = (Token.user_id == owner.id, Token.kind == kind), and_(*_good(time))
+        if len(session.scalars(select(Token.id).where(*alike, valid)).all()) >= most:
             raise RefusedError("quota_exceeded", f"{owner.name} has {most:,} {advice}")
+        ended = select(Token.id).where(*alike, not_(valid))
+        ended = ended.order_by(Token.revoked_at.is_not(None), Token.created_at.desc()).offset(_MOST_ENDED)
+        session.execute(delete(Token).where(Token.id.in_(ended)))
         text = make(kind)
         row = Token(id=new_id(), user_id=owner.id, kind=kind, name=name, sha256=digest(text), last_four=text[-4:])
         row.scopes, row.agents, row.created_at, row.expires_at = list(scopes), agents, time, time + lifetime

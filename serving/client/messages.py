@@ -101,7 +101,7 @@ def parsed(request: Request, answer: Response, parse: Callable[[Any], Result], c
     """
     try:
         found = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _unexpected(request, answer, "the answer is not JSON; is this the URL of an axonrl service?") from None
     try:
         return parse(found)

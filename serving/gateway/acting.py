@@ -60,6 +60,8 @@ async def _done(request: Request, do: str, body: BodyKind) -> Reply:
     key = key_of(request.headers.get(b"idempotency-key"))
     if key is not None and do != "act":
         head["key"] = key
+    if do != "act":
+        gateway.check_growth(request.grant)
     if do in ("step", "steps"):
         gateway.charge("steps_per_second", request.grant, known.id)
     values = known.batch_values if body is _BATCH else known.step_values

@@ -71,7 +71,12 @@ async def create_agent(request: Request, body: NewAgent) -> AgentObject:
         config["state_size"] = config.pop("obs_size")
     recipe = _recipe(gateway, body.model, config)
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
-    row = await _added(request, body, recipe, stored)
+    async with gateway.building[grant.user_id]:
+        return await _created(request, body, recipe, stored)
+
+
+async def _created(request: Request, body: NewAgent, recipe: Recipe, stored: dict[str, Any]) -> AgentObject:
+    gateway, row = request.gateway, await _added(request, body, recipe, stored)
     gateway.creating.add(row.id)
     try:
         made = json.dumps(recipe.to_json()).encode()

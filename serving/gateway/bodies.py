@@ -26,7 +26,7 @@ _HAS_FILES: Final = sys.platform == "linux"
 """Whether another process can open a file without a name."""
 
 
-class _Share:
+class Share:
     """Bytes held for one request until it is answered.
 
     Args:
@@ -87,7 +87,7 @@ async def read(request: Request, most: int, values: int, in_list: int = 0, *, is
             if not more and size <= _SMALL:
                 request.body = part
                 return
-            share = _Share(request, request.gateway.files if is_state else request.gateway.bodies)
+            share = Share(request, request.gateway.files if is_state else request.gateway.bodies)
         share.add(len(part))
         content += part  # parts may have one byte each
         if is_state and _HAS_FILES and (len(content) > _PIECE or (file is not None and not more)):

@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic_core import to_json
 
 from ..accounts import Grant
@@ -27,6 +27,12 @@ from .settings import Limits
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 PLACEHOLDER: Final = re.compile(r"{(\w+)}")
+
+
+class _Query(BaseModel):
+    """Arguments in a query: unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class BodyKind(NamedTuple):
@@ -67,7 +73,7 @@ class Route:
         tag: heading in the reference; empty: it is not there.
         function: serves a request.
         model: model of the function's argument ``body``; None without one.
-        query: model of its arguments from the query; None without any.
+        query: model of its arguments from the query; None where the function reads it, or it has no meaning.
         takes: type of the body in the reference.
         answers: type of the answer in the reference.
         status: status of a success.
@@ -94,7 +100,13 @@ class Route:
     @property
     def limits(self) -> list[str]:
         """Keys of the limits that apply to it, beside those of every route."""
-        return [*(() if self.body is None else self.body.limits), *self.own_limits]
+        changes = ("changes_per_minute",) if self.is_change else ()
+        return [*(() if self.body is None else self.body.limits), *changes, *self.own_limits]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes an account, and writes into the database and the audit log."""
+        return self.scope == "manage" and self.method != "GET"
 
     @property
     def has_key(self) -> bool:
@@ -114,8 +126,7 @@ class Route:
         """Serve a request whose body was read."""
         arguments: dict[str, Any] = {}
         if self.query is not None:
-            given = urllib.parse.parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-            arguments.update(_valid(self.query, dict(given), "query"))
+            arguments.update(_valid(self.query, _pairs(request), "query"))
         if self.model is not None:
             if not request.body:
                 raise invalid("body", "is missing")
@@ -169,19 +180,31 @@ class Routes:
                 for name, argument in inspect.signature(function).parameters.items()
                 if name not in ("request", "body")
             }
+            checks_query = bool(self._tag) and (route.body is None or not route.body.is_frame)
             answers = types["return"]
             found: dict[str, Any] = {
                 "takes": types.get("body"),
                 "answers": None if answers in (Reply, type(None)) else answers,
                 **more,
                 "model": types.get("body"),
-                "query": create_model("Query", **query) if query else None,  # type: ignore[call-overload]
+                "query": create_model("Query", __base__=_Query, **query) if checks_query else None,  # type: ignore[call-overload]
             }
             found |= {"method": method, "path": self._prefix + path, "tag": self._tag, "function": function}
             self.declared.append(dataclasses.replace(route, **found))
             return function
 
         return declare
+
+
+def _pairs(request: Request) -> dict[str, str]:
+    """Arguments in the query; RefusedError for one that is given twice."""
+    pairs = urllib.parse.parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise invalid(f"query.{twice[:80]}", "is given twice")
+    return found
 
 
 def _valid(model: type[BaseModel], value: Any, *where: str) -> Any:

@@ -13,11 +13,12 @@ from ..accounts.idempotency import request_digest, without_secrets
 from ..idempotency import key_of
 from ..logs import LOGGER
 from ..refusals import RefusedError, invalid
-from .bodies import read
+from .bodies import Share, read
 from .cookies import cookie_of
 from .declaration import Route
 from .gateway import ANONYMOUS, Gateway
 from .http_messages import (
+    CLOSING,
     JSON_TYPE,
     REPLAYED,
     DisconnectedError,
@@ -81,7 +82,9 @@ class Edge:
     async def _reply(self, request: Request) -> Reply:
         """The reply to a request, refusals and bugs included; raises DisconnectedError."""
         try:
-            return await self._served(request)
+            reply = await self._served(request)
+            if reply.is_large:
+                Share(request, request.gateway.files).add(len(reply.body))
         except DisconnectedError:
             raise
         except Exception as error:
@@ -89,11 +92,12 @@ class Edge:
             if problem is None:
                 LOGGER.exception("a request failed", extra={"request_id": request.id, "route": request.route})
                 problem = RefusedError("internal", "")
-        if not request.is_read and _is_large(request):
-            problem.closing()
-        if problem.status in (401, 403):
-            self._record(request, problem.code)
-        return Reply.refusing(problem, request)
+            if problem.status in (401, 403):
+                self._record(request, problem.code)
+            reply = Reply.refusing(problem, request)
+        if not request.is_read and _is_large(request) and not reply.is_closing:
+            reply = reply._replace(headers=[*reply.headers, CLOSING])
+        return reply
 
     async def _served(self, request: Request) -> Reply:
         self._check(request)
@@ -109,6 +113,8 @@ class Edge:
             if request.grant is ANONYMOUS:
                 self._let_in(request)
             route.check(request.grant)
+        if route.is_change:
+            self._gateway.charge("changes_per_minute", request.grant, request.grant.user_id)
         kind, has_key = route.body, route.has_key
         if kind is not None:
             request.check_type(kind.types)
@@ -140,6 +146,9 @@ class Edge:
             raise RefusedError("body_too_large", f"the headers may have {limits.header_bytes} bytes").closing()
         if not request.headers.get(b"content-length", b"0").isdigit():
             raise RefusedError("invalid_request", "Content-Length must be a number").closing()
+        if request.has_lost_body:
+            what = "Upgrade is not supported, and a body behind it cannot be read: send HTTP/1.1 without Upgrade"
+            raise RefusedError("invalid_request", what).closing()
 
     def _headers(self, request: Request) -> Headers:
         """Headers of every answer."""
@@ -167,24 +176,33 @@ async def _once(request: Request, route: Route, key: str) -> Reply:
         RefusedError: another request had this key, or the first one is still in progress.
     """
     gateway, user = request.gateway, request.grant.user_id
-    idempotency, call = gateway.idempotency, gateway.threads.call
     target = f"{request.method} {request.path}?".encode() + request.scope["query_string"]
     digest = request_digest(target, request.body if request.upload is None else request.upload.digest)
-    known = await call(idempotency.begin, user, key, digest)
-    if known is not None and known.status is not None:
-        return Reply(known.status, known.body, JSON_TYPE if known.body else b"", REPLAYED)
-    if known is not None and (user, key) in gateway.under_way:  # otherwise its server has crashed
-        raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
-    gateway.under_way.add((user, key))
+    is_first = (user, key) not in gateway.under_way
+    if is_first:  # before the database is asked: of two requests at once, it may answer the second one first
+        gateway.under_way.add((user, key))
+    try:
+        known = await gateway.threads.call(gateway.idempotency.begin, user, key, digest)
+        if known is not None and known.status is not None:
+            return Reply(known.status, known.body, JSON_TYPE if known.body else b"", REPLAYED)
+        if not is_first:
+            raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
+        return await _first(request, route, key)  # the server of one that is known has crashed
+    finally:
+        if is_first:
+            gateway.under_way.discard((user, key))
+
+
+async def _first(request: Request, route: Route, key: str) -> Reply:
+    """Carry out a request, and store its answer; a refusal is not stored."""
+    idempotency, call, user = request.gateway.idempotency, request.gateway.threads.call, request.grant.user_id
     try:
         reply = await route.reply(request)
         with contextlib.suppress(RefusedError):  # the request is done in any case
             await call(idempotency.finish, user, key, reply.status, without_secrets(reply.body))
-    except BaseException:  # refusals are not stored
+    except BaseException:
         await asyncio.shield(call(idempotency.forget, user, key))
         raise
-    finally:
-        gateway.under_way.discard((user, key))
     return reply
 
 

@@ -39,6 +39,8 @@ _REFUSALS_PER_MINUTE: Final = 10
 """Refusals per address that the audit log records; the rest are only counted."""
 _CREATION: Final = dt.timedelta(minutes=10)
 """Longer than any creation takes."""
+_OF_STEPS: Final = 2
+"""Quotas of bytes above which an account's steps are refused: agents that exist may grow somewhat beyond one."""
 
 
 class Known(NamedTuple):
@@ -83,7 +85,7 @@ class Gateway:
         self.limits = limits = self.settings.limits
         largest = max(limits.batch_bytes, limits.body_bytes) if limits.batch_bytes and limits.body_bytes else 0
         self.bodies = Held(largest, "limits.batch_bytes")
-        """Bodies in memory, until their requests are answered; and in files."""
+        """Bodies in memory, until their requests are answered; and in files, with large answers until they are sent."""
         self.files = Held(limits.state_bytes, "limits.state_bytes")
         self.meters = Meters(self.gauges)
         self.threads = Threads(self.meters)
@@ -93,6 +95,10 @@ class Gateway:
         """Ready and active agents, by owner's id and name."""
         self.creating: set[str] = set()
         """Agents in creation here; the creator of one that is removed meanwhile completes its removal."""
+        self.building = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
+        """By owner's id: held while a program may be built, so that others wait for one of an account, not for all."""
+        self.sizes: dict[str, int] = {}
+        """Bytes of each account's agents, by owner's id, within the last minute."""
         self.used: dict[str, float] = {}
         """Times at which agents acted or stepped, since they were last stored in the database."""
         self.under_way: set[tuple[str, str]] = set()
@@ -102,6 +108,7 @@ class Gateway:
         self._rates: dict[str, Buckets | PerMinute] = {
             "requests_per_minute": Buckets(beyond("requests_per_minute", "requests"), 60.0, 10.0),
             "steps_per_second": self._steps,
+            "changes_per_minute": PerMinute(beyond("changes_per_minute", "changes")),
             "creations_per_minute": PerMinute(beyond("creations_per_minute", "creations")),
             "transfers_per_minute": PerMinute(beyond("transfers_per_minute", "transfers of this agent's state")),
         }
@@ -118,8 +125,8 @@ class Gateway:
         """Count an event under a limit; ``rate_limited``.
 
         Args:
-            rate: the limit: ``requests_per_minute``, ``steps_per_second``, ``creations_per_minute``,
-                ``transfers_per_minute``.
+            rate: the limit: ``requests_per_minute``, ``steps_per_second``, ``changes_per_minute``,
+                ``creations_per_minute``, ``transfers_per_minute``.
             grant: whose limit.
             key: id of the account or the agent that it is counted for.
         """
@@ -145,6 +152,15 @@ class Gateway:
         if most and used >= most:
             what = f"the account's agents and their compiled programs have {used:,} bytes, and its quota is {most:,}"
             raise RefusedError("quota_exceeded", what)
+
+    def check_growth(self, grant: Grant) -> None:
+        """Refuse steps to an account that has far more bytes than its quota; ``quota_exceeded``."""
+        used, most = self.sizes.get(grant.user_id, 0), self.limit(grant, "bytes")
+        if most and used > _OF_STEPS * most:
+            what = f"the account's agents have {used:,} bytes, over {_OF_STEPS} times its quota, {most:,}: remove some"
+            raise RefusedError(
+                "quota_exceeded", f"{what}, or have an administrator raise it; it is counted each minute"
+            )
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
@@ -263,6 +279,7 @@ class Gateway:
         """Load the tokens, and clean up interrupted creations and removals: none is in progress yet."""
         await self.tokens.refresh()
         await self.finish_removals(starting=True)
+        self.sizes = await self.threads.call(self.rows.sizes)
 
     async def finish_removals(self, *, starting: bool = False) -> None:
         """Remove agents marked by the command line, and abandoned creations."""
@@ -284,7 +301,7 @@ class Gateway:
         return row.created_at < now - _CREATION and (row.lease_until is None or row.lease_until < now)
 
     async def note_used(self) -> None:
-        """Store in the database when agents were last used, and their bytes."""
+        """Store in the database when agents were last used, and their bytes; and count those of each account."""
         used, self.used = self.used, {}
         ids = list(used)
         answers = await asyncio.gather(*(self.pool.ask(agent, "info", wake=False) for agent in ids))
@@ -294,6 +311,7 @@ class Gateway:
                 time_used = dt.datetime.fromtimestamp(used[agent], dt.timezone.utc)
                 seen[agent] = time_used, info_of(answer).get("bytes")
         await self.threads.call(self.rows.note, seen)
+        self.sizes = await self.threads.call(self.rows.sizes)
 
 
 def info_of(answer: WorkerResponse) -> dict[str, Any]:

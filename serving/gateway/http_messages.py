@@ -25,6 +25,9 @@ FORM_TYPE: Final = b"application/x-www-form-urlencoded"
 STATE_TYPES: Final = (b"application/octet-stream", b"application/vnd.safetensors")
 REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
 """Headers of an earlier answer to a request with the same ``Idempotency-Key``."""
+CLOSING: Final = (b"connection", b"close")
+_SMALL: Final = 2**16
+"""Largest answer that is not counted while the client takes it."""
 
 _DRAINED, _DRAIN_SECONDS = 8 * 2**20, 1.0
 """Bytes and seconds for which a refused body is read and dropped, so that the client gets to read the answer."""
@@ -122,6 +125,15 @@ class Request:
         address = f"address {network(self.address)}"
         return [address] if self.grant is ANONYMOUS else [f"account {self.grant.user_id}", address]
 
+    @property
+    def has_lost_body(self) -> bool:
+        """Whether it asks for another protocol, so that what follows its headers is not parsed, and has a body."""
+        if b"upgrade" not in self.headers:
+            return False
+        connection = {one.strip().lower() for one in self.headers.get(b"connection", b"").split(b",")}
+        has_body = self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
+        return has_body and b"upgrade" in connection
+
     async def call(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call a function of the database, in a thread; raises RefusedError."""
         return await self.gateway.threads.call(function, *args, **kwargs)
@@ -173,15 +185,29 @@ class Reply(NamedTuple):
         headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
         return cls(problem.status, document(problem, request.id), MEDIA_TYPE.encode(), headers)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is counted until the client has taken it."""
+        return len(self.body) > _SMALL
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection is closed after it."""
+        return CLOSING in self.headers
+
     async def send(self, send: Send, request: Request, more: Headers) -> None:
-        """Send it with more headers. If the connection is to be closed, read the rest of the request for a while."""
+        """Send it with more headers; a large one is sent when this returns.
+
+        If the connection is to be closed, the rest of the request is read for a while.
+        """
         kind = [(b"content-type", self.type), (b"content-length", b"%d" % len(self.body))] if self.type else []
-        closing = (b"connection", b"close") in self.headers
         headers = [*kind, *self.headers, *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": closing})
-        if closing:
+        more_body = self.is_closing or self.is_large
+        await send({"type": "http.response.body", "body": self.body, "more_body": more_body})
+        if self.is_closing:
             await request.drain()
+        if more_body:
             await send({"type": "http.response.body", "body": b""})
 
 

@@ -1,7 +1,8 @@
 """uvicorn's HTTP protocol with deadlines, limits of connections, and errors as problem documents.
 
-uvicorn waits for a request indefinitely. Here headers, bodies and idle connections have deadlines; a request that
-arrives at once pays only a comparison.
+uvicorn waits for a request indefinitely, and for a client that does not read its answer. Here headers, bodies, answers
+and idle connections have deadlines; a request that arrives at once pays only a comparison. uvicorn also keeps trailers
+among the headers, where they would replace those that a proxy has checked: here they are dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from ..limits import network
 from ..refusals import RefusedError
 from .gateway import Network
 from .http_messages import trusted
@@ -28,6 +30,8 @@ _COPIED: Final = 65_536
 """Bytes up to which copying costs less than another buffer, and another record of TLS, which wakes the client."""
 _AT_ONCE: Final = 8 * _MIB
 """Size up to which a body has `body_seconds`; each further MiB adds a second."""
+_PIPELINED: Final = 100
+"""Maximum number of requests of a connection that wait for the answer to an earlier one."""
 
 
 @dataclasses.dataclass
@@ -48,22 +52,23 @@ class Guard:
 
     def admits(self, address: str) -> bool:
         """Count a connection if one more is allowed."""
-        http = self.settings.http
+        http, where = self.settings.http, network(address)
         if http.max_connections and self.connections >= http.max_connections:
             return False
         most = http.connections_per_address
-        if most and self.by_address[address] >= most and not trusted(address, self.proxies):
+        if most and self.by_address[where] >= most and not trusted(address, self.proxies):
             return False
         self.connections += 1
-        self.by_address[address] += 1
+        self.by_address[where] += 1
         return True
 
     def left(self, address: str) -> None:
         """Uncount a closed connection."""
+        where = network(address)
         self.connections -= 1
-        self.by_address[address] -= 1
-        if not self.by_address[address]:
-            del self.by_address[address]
+        self.by_address[where] -= 1
+        if not self.by_address[where]:
+            del self.by_address[where]
 
 
 class JoiningTransport:
@@ -90,7 +95,7 @@ class JoiningTransport:
 
     def _flush(self) -> None:
         held, self._held = self._held, []
-        if held:
+        if held and not self._transport.is_closing():
             self._transport.writelines(held if len(held[-1]) > _COPIED else [b"".join(held)])
 
     def close(self) -> None:
@@ -117,8 +122,11 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._counted = ""
         self._deadline: asyncio.TimerHandle | None = None
+        self._answer_deadline: asyncio.TimerHandle | None = None
         self._heads = self._head_bytes = 0
-        self._in_body = self._ended_body = False
+        """Heads that are complete; bytes of an incomplete one, or of chunks' extensions and trailers."""
+        self._in_body = self._moved = False
+        """Whether a body arrives; whether the last data completed a head, or had some of a body, or its end."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse the connection, or wait for its first byte."""
@@ -129,12 +137,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         self._counted = address
+        self.transport.set_write_buffer_limits(high=1)  # see pause_writing
         idle = guard.settings.http.idle_seconds
         self.timeout_keep_alive_task = self.loop.call_later(idle, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_deadline()
+        self._stop_answer_deadline()
         if self._counted:
             self.config.guard.left(self._counted)
             self._counted = ""
@@ -144,7 +154,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Parse the data; an incomplete request has a deadline."""
         if self.transport.is_closing():
             return
-        heads = self._heads
+        heads, self._moved = self._heads, False
         super().data_received(data)
         if self.transport.is_closing():
             self._stop_deadline()
@@ -154,10 +164,11 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._start_deadline(self._body_seconds())
             else:
                 self._stop_deadline()
-        elif not self._in_body and not self._ended_body:
+        elif self._moved:
+            self._head_bytes = 0
+        else:
             self._head_bytes += len(data)
             self._within_header_limits()
-        self._ended_body = False
 
     def _within_header_limits(self) -> None:
         http, limits = self.config.guard.settings.http, self.config.guard.settings.limits
@@ -166,19 +177,30 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._deadline is None:
             self._start_deadline(http.header_seconds)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header, but not a trailer."""
+        if not self._in_body:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Begin a request."""
         version = self.parser.get_http_version()
         if version not in ("1.0", "1.1"):
             raise ValueError(f"HTTP/{version} is not served")
+        if len(self.pipeline) >= _PIPELINED:
+            raise ValueError(f"more than {_PIPELINED} requests wait for the answer to an earlier one")
         self._heads += 1
-        self._in_body = True
+        self._in_body = self._moved = True
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Add to the body of a request."""
+        self._moved = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End the body of a request."""
-        self._in_body = False
-        self._ended_body = True
+        self._in_body, self._moved = False, True
         self._stop_deadline()
         super().on_message_complete()
 
@@ -200,9 +222,29 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.write(b"".join([*head, body]))
         self.transport.close()
 
+    def pause_writing(self) -> None:
+        """Wait until the client has taken its answer, of which a part could not be sent; it has a deadline."""
+        super().pause_writing()
+        self._stop_answer_deadline()
+        seconds = self._seconds_for(self.transport.get_write_buffer_size())
+        self._answer_deadline = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has taken its answer."""
+        self._stop_answer_deadline()
+        super().resume_writing()
+
+    def _stop_answer_deadline(self) -> None:
+        if self._answer_deadline is not None:
+            self._answer_deadline.cancel()
+            self._answer_deadline = None
+
     def _body_seconds(self) -> float:
         length = next((value for name, value in self.headers if name == b"content-length"), b"")
-        size = int(length) if length.isdigit() else 0
+        return self._seconds_for(int(length) if length.isdigit() else 0)
+
+    def _seconds_for(self, size: int) -> float:
+        """Seconds in which so many bytes must be transferred."""
         return self.config.guard.settings.http.body_seconds + max(0, size - _AT_ONCE) / _MIB
 
     def _start_deadline(self, seconds: float) -> None:

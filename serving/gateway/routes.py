@@ -6,6 +6,8 @@ import functools
 import re
 from typing import Any, Final
 
+from pydantic_core import to_json
+
 from ..refusals import RefusedError
 from . import acting, administration, agents, health, page, reference, states, users
 from .declaration import PLACEHOLDER, Route, Routes
@@ -57,9 +59,9 @@ _about: Final = Routes()
 
 
 @_about("GET", "/openapi.json", Route(""))
-async def get_document(request: Request) -> dict[str, Any]:
+async def get_document(request: Request) -> bytes:
     """The OpenAPI document."""
-    return document()
+    return _document()
 
 
 @_about("GET", "/docs", Route(""))
@@ -68,7 +70,7 @@ async def get_reference(request: Request) -> Reply:
     if not request.gateway.settings.http.docs:
         raise not_found("the path")
     policy = (b"content-security-policy", reference.POLICY.encode())
-    return Reply(200, reference.page(document()).encode(), b"text/html; charset=utf-8", [policy])
+    return Reply(200, _page(), b"text/html; charset=utf-8", [policy])
 
 
 SERVICE: Final = Table(
@@ -77,6 +79,16 @@ SERVICE: Final = Table(
 )  # fmt: skip
 METRICS: Final = Table(health.metrics)
 """For a port of its own, where they need no token."""
+
+
+@functools.cache
+def _page() -> bytes:
+    return reference.page(document()).encode()
+
+
+@functools.cache
+def _document() -> bytes:
+    return to_json(document())
 
 
 @functools.cache

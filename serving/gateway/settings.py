@@ -88,13 +88,13 @@ class Http(Section):
     header_seconds: Seconds = 10.0
     """Time in which a request's headers must arrive."""
     body_seconds: Seconds = 30.0
-    """Time in which a request's body must arrive; a large one has more."""
+    """Time in which a request's body must arrive, and an answer be taken; large ones have more."""
     idle_seconds: Seconds = 60.0
     """Time after which a connection without a request is closed."""
     max_connections: Count = 1000
     """Connections at once; 0: no limit."""
     connections_per_address: Count = 100
-    """Connections at once from one address; 0: no limit. Proxies have none."""
+    """Connections at once from one address (IPv6: from one /64); 0: no limit. Proxies have none."""
 
 
 class Limits(Section):
@@ -122,6 +122,8 @@ class Limits(Section):
     """Requests of an account; a sixth of them may come at once."""
     steps_per_second: Count = QUOTAS["steps_per_second"]
     """Steps of an agent."""
+    changes_per_minute: Count = QUOTAS["changes_per_minute"]
+    """Changes of an account's agents, states, tokens and password, within any minute."""
     creations_per_minute: Count = QUOTAS["creations_per_minute"]
     """Attempts of an account to create an agent, within any minute."""
     transfers_per_minute: Count = QUOTAS["transfers_per_minute"]

@@ -76,7 +76,7 @@ async def put_state(request: Request) -> Uploaded:
 async def _uploaded(request: Request, form: str) -> Uploaded:
     gateway, row = request.gateway, await whole(request)
     head: dict[str, Any] = {} if request.upload is None else {"file": request.upload.path}
-    async with _recorded(request, "state.write"):
+    async with _recorded(request, "state.write"), gateway.building[request.grant.user_id]:
         answer = await gateway.ask_once(row, "put_state", request.body, form=form, **head)
     await note_info(gateway, row, info_of(answer))
     return Uploaded(uploaded=request.name)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from ..accounts.names import QUOTAS
 from ..accounts.tables import Token
@@ -105,10 +110,14 @@ async def revoked(request: Request, token_id: str | None = None) -> None:
 
 
 @about_service("GET", "/models", READ, answers=list[ModelObject])
-async def get_models(request: Request) -> Sequence[Mapping[str, Any]]:
+async def get_models(request: Request) -> bytes:
     """The models that are hosted, with their hyperparameters and defaults."""
-    models: Sequence[Mapping[str, Any]] = request.gateway.catalogue.described()
-    return models
+    return await asyncio.to_thread(_models, request.gateway.catalogue)
+
+
+@functools.cache
+def _models(catalogue: Any) -> bytes:
+    return to_json(TypeAdapter(list[ModelObject]).validate_python(catalogue.described()))
 
 
 @about_service("GET", "/service", READ)

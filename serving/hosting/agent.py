@@ -49,9 +49,15 @@ class HostedAgent(DurableAgent):
     """
 
     def __init__(
-        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, beat: Callable[[], None]
+        self,
+        recipe: Recipe,
+        stepper_of: StepperOf,
+        folder: Folder,
+        state: State | None,
+        beat: Callable[[], None],
+        replays: bool = True,
     ) -> None:
-        super().__init__(recipe, stepper_of, folder, state, beat)
+        super().__init__(recipe, stepper_of, folder, state, beat, replays)
         self._bodies = RequestReader(*map(spaces.from_json, (recipe.observation, recipe.action)))
         self.updating = False
         """Whether an update runs in another thread."""

@@ -38,13 +38,20 @@ class DurableAgent:
         state: the checkpoint to continue from, together with the journal after it; None for a new agent, for which a
             first checkpoint is written.
         beat: called after each piece of long work, such as a replay of the journal.
+        replays: whether the journal's records are applied at once; otherwise :meth:`work` applies them.
     """
 
     def __init__(
-        self, recipe: Recipe, stepper_of: StepperOf, folder: Folder, state: State | None, beat: Callable[[], None]
+        self,
+        recipe: Recipe,
+        stepper_of: StepperOf,
+        folder: Folder,
+        state: State | None,
+        beat: Callable[[], None],
+        replays: bool = True,
     ) -> None:
         self._folder = folder
-        self._beat = beat
+        self._beat, self._replays = beat, replays
         stepper = stepper_of(recipe, state is None)
         self._use(recipe, AcceptedSteps(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
@@ -84,6 +91,7 @@ class DurableAgent:
         recipe: Recipe | None = None,
         epoch: int = 0,
         beat: Callable[[], None] = lambda: None,
+        replays: bool = True,
     ) -> _Agent:
         """Open the agent of a folder: its newest checkpoint, and the journal from there on.
 
@@ -93,6 +101,7 @@ class DurableAgent:
             recipe: recipe of a new agent; None for an existing one.
             epoch: number of times that it was taken over.
             beat: called repeatedly while this takes long.
+            replays: whether the journal's records are applied before this returns.
 
         Raises:
             RefusedError: ``unavailable``: another process has the folder.
@@ -107,7 +116,7 @@ class DurableAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            return cls(recipe, stepper_of, folder, state, beat)
+            return cls(recipe, stepper_of, folder, state, beat, replays)
         except BaseException:
             folder.close()
             raise
@@ -123,7 +132,8 @@ class DurableAgent:
         try:
             for record in self._folder.journal.read(self._number + 1, self._codec.decode):
                 self._accept(record)
-                self.learning.finish(self._beat)
+                if self._replays:
+                    self.learning.finish(self._beat)
                 if self.learning.failure is not None:
                     break
         except DamagedJournalError as error:

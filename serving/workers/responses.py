@@ -23,8 +23,15 @@ from .slots import Slot, Slots
 logger = logging.getLogger("axonrl.serving")
 
 
+class _ReplayingError(Exception):
+    """The agent was loaded, and must apply its journal before it answers."""
+
+
 def respond(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
-    """Carry out a request; returns the answering frame. Any error becomes the answer to one request."""
+    """Carry out a request; returns the answering frame. Any error becomes the answer to one request.
+
+    Empty if the agent was only loaded: the request is to be carried out once the journal's records are applied.
+    """
     try:
         if time.time() > head.get("deadline", float("inf")):
             raise RefusedError("unavailable", "the request waited too long, and was not begun", retry_after=1)
@@ -35,6 +42,8 @@ def respond(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
             what = f"the answer has {len(content):,} bytes, more than the limit of {MAX_BODY:,}"
             raise RefusedError("body_too_large", f"{what}: download the state as a file, which is smaller")
         return answer(head, 200, content, **({"replayed": True} if reply.replayed else {}))
+    except _ReplayingError:
+        return b""
     except ProgramMissingError as error:
         return answer(head, 503, to_bytes(error.recipe.to_json()), needs_program=True)
     except RefusedError as error:
@@ -58,7 +67,9 @@ def _carried_out(agents: Slots, slot: Slot, head: Head, body: bytes) -> Reply:
         return agents.open(slot, head, Recipe.from_json(json.loads(body))).info()
     if slot.agent is None and head.get("wake") is False:
         return Reply(agent_files.known(agents.folder_of(slot.name)))
-    agent = agents.open(slot, head)
+    was_loaded, agent = slot.agent is not None, agents.open(slot, head)
+    if not was_loaded and agent.learning.has_work:
+        raise _ReplayingError
     if do == "put_state":
         body = Path(head["file"]).read_bytes() if "file" in head else body
         return agent.put_state(body, agents.stepper_of, is_file=_is_file(head))

@@ -26,6 +26,8 @@ from .messages import Head, refusal
 from .settings import WorkerSettings
 
 AGENTS: Final = "agents"
+_MOST_SECONDS_OWED: Final = 1.0
+"""Seconds of pending updates up to which an agent is saved, for which all of them are run."""
 ACT: Final = "act"
 KEEPS_ORDER: Final = ("step", "steps", "end_episode")
 """Requests that need not wait until accepted records are applied."""
@@ -54,6 +56,8 @@ class Slot:
     agent: HostedAgent | None = None
     used: float = 0.0
     is_ready: bool = False
+    behind_until: float = 0.0
+    """Time until which others come first, as a request of its own took long."""
     update: Future[None] | None = None
     """An update in the other thread. Meanwhile nothing uses the agent, except that a relaxed one continues to act."""
     sync: Future[None] | None = None
@@ -70,8 +74,9 @@ class Slot:
 
     @property
     def rests(self) -> bool:
-        """Whether nothing is in progress."""
-        return not self.queue and not self.waiting and self.update is None and self.sync is None
+        """Whether nothing is in progress, and nothing long is left to do, so that it can be saved at once."""
+        idle = not self.queue and not self.waiting and self.update is None and self.sync is None
+        return idle and (self.agent is None or self.agent.learning.seconds_owed() < _MOST_SECONDS_OWED)
 
     @property
     def may_answer(self) -> bool:
@@ -151,7 +156,8 @@ class Slots:
         path = self.folder_of(slot.name)
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
-        slot.agent = HostedAgent.open(path, self.stepper_of, recipe, int(head.get("epoch", 0)), self._beat)
+        epoch = int(head.get("epoch", 0))
+        slot.agent = HostedAgent.open(path, self.stepper_of, recipe, epoch, self._beat, replays=False)
         return slot.agent
 
     def folder_of(self, name: str) -> Path:

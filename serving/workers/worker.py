@@ -1,8 +1,9 @@
 """A worker: a process of one thread that hosts many agents. Loads no TensorFlow.
 
 Agents are served in turn: one request each, with short updates between. Acts come first: they are polled after each
-step, and between the updates of a turn. Accepted records are forced to the disk in a separate thread before they are
-acknowledged; long updates have another thread. The gateway kills a worker that hangs: child.py.
+step, and between the updates of a turn. Agents with long requests come behind the others, which wait for one of these
+at most. Accepted records are forced to the disk in a thread before they are acknowledged; long updates have other
+threads, those of a replay, too. The gateway kills a worker that hangs: child.py.
 """
 
 from __future__ import annotations
@@ -37,14 +38,16 @@ _ACT_SECONDS: Final = 0.0002
 """Seconds of such a turn between looks at new acts: a look costs as much as storing a transition."""
 _STEPS_AT_ONCE: Final = 64
 """Number of step requests per turn: they are forced to the disk together."""
+_LONG_SECONDS, _BEHIND = 0.02, 1000.0
+"""Seconds of the processor above which a request is long; seconds for which others come first, for each of these."""
 _HOUSEKEEPING_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 1.0
 _BEAT: Final = encode({"id": BEAT})
+_UPDATES: Final = 32
+"""Maximum number of long updates at once: with one at a time, a large agent would keep others from learning."""
 _NICE: Final = 10
-"""Niceness of the thread of long updates: a tenth of a contended processor. With less, it would hold the interpreter's
-lock for long on a busy machine."""
-_M_MMAP_THRESHOLD: Final = -3
-_MMAP_BYTES: Final = 128 * 1024
+"""Niceness of their threads: a tenth of a contended processor. With less, they would hold the interpreter for long."""
+_M_MMAP_THRESHOLD, _MMAP_BYTES = -3, 128 * 1024
 logger = logging.getLogger("axonrl.serving")
 
 
@@ -65,6 +68,9 @@ class Worker:
         self._ready: collections.deque[Slot] = collections.deque()
         self._acting: collections.deque[Slot] = collections.deque()
         """Ready slots that can act at once."""
+        self._behind, self._turns_before = collections.deque[Slot](), 0
+        """Ready slots that come behind the others, and the turns of others before the next one of these."""
+        self._queues = self._ready, self._acting, self._behind
         self._out = self._agents.out
         self._done: collections.deque[Slot] = collections.deque()
         """Slots whose sync or update in another thread is done."""
@@ -72,7 +78,7 @@ class Worker:
         self._spins = False
         """Whether the last request arrived within the time of a spin, as the next may."""
         self._stopping: Head | None = None
-        self._updates = ThreadPoolExecutor(1, "update", initializer=_give_way)
+        self._updates = ThreadPoolExecutor(_UPDATES, "update", initializer=_give_way)
         self._woken, self._wakes = socket.socketpair()
         self._housekept = self._beaten = time.monotonic()
 
@@ -90,14 +96,18 @@ class Worker:
         self._connection.setblocking(False)
         self._out += _BEAT  # the worker has started
         while not self._gateway_is_gone:
-            self._receive(0.0 if self._ready or self._acting else _HOUSEKEEPING_SECONDS)
+            self._receive(0.0 if any(self._queues) else _HOUSEKEEPING_SECONDS)
             self._act()
             if self._ready:
-                self._turn()
+                self._turn(self._ready)
+                self._turns_before -= 1
+            if self._behind and (self._turns_before <= 0 or not self._ready):
+                self._turn(self._behind)
+                self._turns_before = len(self._ready)
             self._hand_over()
             SERVING.agent = None
             self._keep_house()
-            if self._stopping is not None and not self._ready and not self._acting and not self._agents.busy():
+            if self._stopping is not None and not any(self._queues) and not self._agents.busy():
                 self._stop(self._stopping)
                 return
         self._agents.abandon_all()
@@ -149,8 +159,11 @@ class Worker:
     def _make_ready(self, slot: Slot) -> None:
         """Queue a slot for a turn, if it has anything to do."""
         if not slot.is_ready and (slot.may_answer or slot.may_work):
-            slot.is_ready = True
-            (self._acting if slot.may_act else self._ready).append(slot)
+            self._queue(slot, self._acting if slot.may_act else self._ready)
+
+    def _queue(self, slot: Slot, ready: collections.deque[Slot]) -> None:
+        slot.is_ready = True
+        (self._behind if slot.behind_until > time.monotonic() else ready).append(slot)
 
     def _act(self) -> None:
         """Answer one act of each slot that can. A slot with other work gets a turn before its next act."""
@@ -158,8 +171,7 @@ class Worker:
             slot = self._begin(self._acting)
             self._serve(slot)
             if slot.may_work:
-                slot.is_ready = True
-                self._ready.append(slot)
+                self._queue(slot, self._ready)
             else:
                 self._make_ready(slot)
 
@@ -216,9 +228,9 @@ class Worker:
             self._slots.move_to_end(slot.name)
         return slot
 
-    def _turn(self) -> None:
+    def _turn(self, ready: collections.deque[Slot]) -> None:
         """Serve one request of an agent (or several steps), and apply some of its records."""
-        slot = self._begin(self._ready)
+        slot = self._begin(ready)
         self._serve(slot)
         agent = slot.agent
         if agent is not None and slot.update is None:
@@ -264,12 +276,23 @@ class Worker:
                 return
             do = slot.next
             head, body = slot.queue.popleft()
-            self._agents.deliver(slot, head, respond(self._agents, slot, head, body))
+            if not (frame := self._respond(slot, head, body)):
+                slot.queue.appendleft((head, body))
+                return
+            self._agents.deliver(slot, head, frame)
             if do not in KEEPS_ORDER:
                 return
             self._let_act()
             if slot.next not in KEEPS_ORDER:
                 return
+
+    def _respond(self, slot: Slot, head: Head, body: bytes) -> bytes:
+        """Carry out a request; a long one puts its agent behind the others, but for the time of loading it."""
+        is_loaded, began = slot.agent is not None, time.thread_time()
+        frame = respond(self._agents, slot, head, body)
+        if is_loaded and (took := time.thread_time() - began) > _LONG_SECONDS:
+            slot.behind_until = max(slot.behind_until, time.monotonic() + _BEHIND * took)
+        return frame
 
     def _keep_house(self) -> None:
         """Once a second, look after all agents."""
@@ -298,9 +321,8 @@ def _update(name: str, agent: HostedAgent) -> None:
 def _keep_large_arrays_apart() -> None:
     """Allocate each large array by its own mmap, and return it when freed. Only with glibc.
 
-    An agent's memory is zeros that take no RAM until written. Without this, glibc raises its mmap threshold when the
-    first large array is freed, and then takes such arrays from its heap, where it must write the zeros: 7 MB for a DQN
-    with an empty memory of 100,000 transitions instead of 1.4 MB.
+    Otherwise glibc takes them from its heap once one was freed, and writes an empty memory's zeros: a DQN's of 100,000
+    transitions takes 7 MB instead of 1.4 MB.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

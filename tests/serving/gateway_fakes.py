@@ -202,6 +202,7 @@ class Service:
         user: str | None = "alice",
         headers: Any = (),
         peer: str = "1.2.3.4",
+        taken: asyncio.Event | None = None,
     ) -> Reply:
         given = [(name.lower().encode(), value.encode("latin-1")) for name, value in dict(headers).items()]
         if user is not None:
@@ -217,7 +218,7 @@ class Service:
             "query_string": query.encode(), "headers": given, "scheme": "http", "client": (peer, 1),
             "http_version": "1.1", "root_path": "",
         }  # fmt: skip
-        return await _called(self.app, scope, receive)
+        return await _called(self.app, scope, receive, taken)
 
     def holds_nothing(self) -> bool:
         """Is nothing of a body counted any more?"""
@@ -260,11 +261,14 @@ def parts(*contents: bytes, more: bool = False) -> Receive:
     return receive
 
 
-async def _called(app: Any, scope: dict[str, Any], receive: Receive) -> Reply:
+async def _called(app: Any, scope: dict[str, Any], receive: Receive, taken: asyncio.Event | None) -> Reply:
+    """Call as uvicorn does, which waits with the next message until the client has ``taken`` the one before."""
     start: dict[str, Any] = {}
-    pieces = []
+    pieces: list[bytes] = []
 
     async def send(message: Message) -> None:
+        if pieces and taken is not None:
+            await taken.wait()
         if message["type"] == "http.response.start":
             start.update(message)
         else:

@@ -16,12 +16,14 @@ from .gateway_fakes import FakePool, fake_gateway
 
 
 class Pool(FakePool):
-    """Some agents that are there; an act with noise 1 takes a while."""
+    """Some agents that are there; an act with noise 1 takes a while, and episodes have 8 MiB."""
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: object) -> WorkerResponse:
         self.steps.setdefault(agent, 0)
         if do == "act" and head.get("noise") == 1:
             await asyncio.sleep(0.4)
+        if do == "episodes":
+            return WorkerResponse(200, b"[%s]" % (b" " * 2**23))
         self.asked.clear()
         return await super().ask(agent, do, body, **head)
 

@@ -30,7 +30,7 @@ _SECONDS: Final = 120
 CLI: Final = [sys.executable, "-c", "import sys; from axonrl.experiments.commands.cli import main; sys.exit(main())"]
 UNLIMITED: Final = (
     *("limits.transfers_per_minute", "limits.creations_per_minute", "limits.steps_per_second"),
-    *("limits.requests_per_minute", "http.connections_per_address"),
+    *("limits.requests_per_minute", "limits.changes_per_minute", "http.connections_per_address"),
 )
 
 

@@ -86,6 +86,20 @@ def test_an_older_postgresql_is_migrated_when_told_so(postgresql: PostgreSQL, ne
 
 
 @on_both
+def test_of_two_versions_that_start_at_once_the_newer_one_migrates(url: str, newer: Migrations) -> None:
+    """The older one has seen an older database, then has waited for the newer one."""
+    Database.open(url).close()
+    with mock.patch.object(schema, "MIGRATIONS", newer):
+        Database.open(url, migrate=True).close()
+    with mock.patch.object(schema, "is_older", return_value=True):
+        raised(UnusableError, Database.open, url, migrate=True, match="newer version")
+    with mock.patch.object(schema, "MIGRATIONS", newer):
+        opened = Database.open(url, migrate=False)
+    assert "colour" in columns(opened)
+    opened.close()
+
+
+@on_both
 def test_a_migration_that_fails_changes_nothing(url: str, newer: Migrations) -> None:
     Database.open(url).close()
 

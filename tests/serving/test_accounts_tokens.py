@@ -5,7 +5,7 @@ import pytest
 
 from axonrl.errors import ArgumentError
 from axonrl.serving.accounts import Accounts, AgentRows, Database, Lifetimes, RefusedError, tokens
-from axonrl.serving.accounts.grants import LOGIN
+from axonrl.serving.accounts.grants import LOGIN, WEB
 from axonrl.serving.accounts.tokens import to_json
 from axonrl.tests.raising import raised
 
@@ -155,10 +155,34 @@ def test_an_account_has_a_hundred_tokens(accounts: Accounts) -> None:
     accounts.create_token("alice", "one more")
 
 
+@on_both
+def test_of_ended_tokens_few_are_kept_and_of_these_the_expired_ones_first(
+    accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "_MOST_ENDED", 2)
+    for seconds in (10, 0, 20, 0, 0):  # 0: it is revoked
+        _, row = accounts.create_token("alice", f"{seconds}", expires_in=seconds or 60)
+        if not seconds:
+            accounts.revoke_token(row.id)
+        clock.move(seconds=1)
+    assert sorted(row.name for row in accounts.tokens("alice")) == ["0", "0", "0", "10", "20"]
+    clock.move(seconds=30)
+    accounts.login("alice", PASSWORD, "")  # of another kind
+    accounts.create_token("alice", "new")
+    assert sorted(row.name for row in accounts.tokens("alice")) == ["10", "20", "login", "new"]
+    assert set(accounts.expired_tokens().values()) == {"made"}
+
+
 def test_a_login_too_many_is_refused_and_ends_no_other(
     accounts: Accounts, clock: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(tokens._MOST, LOGIN, (2, tokens._MOST[LOGIN][1]))
+    for kind in (LOGIN, WEB):
+        monkeypatch.setitem(tokens._MOST, kind, (2, tokens._MOST[kind][1]))
+    assert len({accounts.web_login("alice", PASSWORD, "") for _ in range(2)}) == 2
+    assert raised(RefusedError, accounts.web_login, "alice", PASSWORD, "").code == "quota_exceeded"
+    clock.move(minutes=30)  # these are idle
+    assert accounts.web_login("alice", PASSWORD, "")
+    clock.move(minutes=30)
     first, second = (tokens.digest(accounts.login("alice", PASSWORD, "")) for _ in range(2))
     refused = raised(RefusedError, accounts.login, "alice", PASSWORD, "")
     assert refused.code == "quota_exceeded"

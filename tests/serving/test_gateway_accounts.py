@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+import threading
 import urllib.parse
 from typing import Any
 
@@ -223,6 +224,33 @@ def test_the_same_creation_twice_at_once_is_carried_out_once(service: Service) -
     first, second = service.run(both)
     assert (first.status, second.code, second.headers["retry-after"]) == (201, "unavailable", "1")
     assert service.pool.done() == ["open"]
+
+
+def test_of_two_at_once_the_one_that_the_database_answers_first_is_not_carried_out_too(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun, answered = service.gateway.idempotency.begin, threading.Event(), threading.Event()
+
+    def late(*arguments: str) -> Any:
+        is_first = not begun.is_set()
+        found = begin(*arguments)
+        begun.set()
+        if is_first:
+            answered.wait(60)
+        return found
+
+    async def both() -> tuple[Reply, Reply]:
+        body, key = {"name": "game", "scopes": ["act"]}, {"Idempotency-Key": "k"}
+        first = asyncio.ensure_future(service.request("POST", f"{API}/tokens", body, headers=key))
+        await asyncio.to_thread(begun.wait, 60)
+        second = await service.request("POST", f"{API}/tokens", body, headers=key)
+        answered.set()
+        return await first, second
+
+    monkeypatch.setattr(service.gateway.idempotency, "begin", late)
+    first, second = service.run(both)
+    assert (first.status, second.code) == (201, "unavailable")
+    assert [one["name"] for one in service("GET", f"{API}/tokens").json].count("game") == 1
 
 
 def test_another_password_is_another_request(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

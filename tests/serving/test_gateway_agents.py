@@ -176,6 +176,29 @@ def test_a_removed_agent_is_gone_and_its_name_is_free(service: Service, by: str)
     assert create(service).status == 201
 
 
+def test_of_an_account_one_program_is_built_at_a_time(service: Service) -> None:
+    """There is one builder: another account waits for one of it."""
+
+    async def run() -> list[Reply]:
+        def creation(name: str, user: str) -> asyncio.Future[Reply]:
+            body = {"name": name, "model": "dqn", "config": CARTPOLE}
+            return asyncio.ensure_future(service.request("POST", AGENTS, body, user=user))
+
+        service.pool.held = asyncio.Event()
+        several = [creation(name, "alice") for name in "abc"]
+        await service.pool.asking.wait()
+        service.pool.asking.clear()
+        other = creation("d", "bob")
+        await service.pool.asking.wait()
+        assert service.pool.done() == ["open", "open"]
+        service.pool.held.set()
+        return [await one for one in (*several, other)]
+
+    answers = service.run(run)
+    assert [one.status for one in answers] == [201] * 4
+    assert service.pool.done() == ["open"] * 4
+
+
 @pytest.mark.parametrize(
     ("path", "user"),
     [

@@ -105,7 +105,8 @@ a list and 2 numbers for the action, and 32 for all else; an act that is a list 
 @pytest.fixture(scope="module")
 def usual() -> Iterator[Service]:
     """With the usual limits, but for those of a minute; alice also has an agent with 100,000 numbers."""
-    sets = {"limits.creations_per_minute": "0", "limits.transfers_per_minute": "0", "limits.steps_per_second": "0"}
+    names = ("changes_per_minute", "creations_per_minute", "transfers_per_minute", "steps_per_second")
+    sets = {f"limits.{name}": "0" for name in names}
     with with_cart(sets) as service:
         assert create(service, "large", config={"state_size": [100, 1000], "action_size": 2}).status == 201
         service.pool.answers["steps"] = WorkerResponse(200, b'{"accepted": 1, "seq": 1}')
@@ -140,7 +141,9 @@ def test_bodies_of_each_route(
         deep = send(b"[" * 9 + b"]" * 9)
         assert (deep.status, deep.code) == (422, "invalid_value")
         assert send(b"[" * 8 + b"]" * 8).json["errors"][0]["what"] != deep.json["errors"][0]["what"]
-        assert send(b'{"a":' * 4000 + b"1" + b"}" * 4000).code == "invalid_json"
+        for key in ({}, {"Idempotency-Key": "deep"}):
+            deepest = b'{"password":' * 4000 + b"1" + b"}" * 4000
+            assert send(deepest, **key).code == "invalid_json"
     assert send(parts(first, more=True)).status == 499
     assert usual.pool.asked == []
     if values and not is_read:
@@ -239,6 +242,30 @@ def test_bodies_that_do_not_end_are_bounded_in_sum() -> None:
                 assert not task.done()
                 one.more.set()
             assert {(await task).status for task, _ in slow} == {499}
+
+        service.run(run)
+        assert service.holds_nothing()
+
+
+def test_large_answers_that_are_not_taken_are_bounded_in_sum() -> None:
+    """An account may have one of any size, and more as long as their sum is within the limit."""
+    path = f"{API}/agents/cart/state"
+    with with_cart({"limits.state_bytes": "100000", "limits.transfers_per_minute": "0"}) as service:
+        service.pool.answers["get_state"] = WorkerResponse(200, b"x" * 150_000)
+
+        async def run() -> None:
+            taken = asyncio.Event()
+            first = asyncio.create_task(service.request("GET", path, taken=taken))
+            while service.holds_nothing():
+                await asyncio.sleep(0)
+            refused = await service.request("GET", path)
+            assert (refused.status, refused.code) == (429, "rate_limited")
+            assert "limits.state_bytes" in refused.json["detail"]
+            assert (await service.request("GET", f"{API}/agents/cart")).status == 200  # what is small goes on
+            assert not first.done()
+            taken.set()
+            assert len((await first).body) == 150_000
+            assert (await service.request("GET", path)).status == 200
 
         service.run(run)
         assert service.holds_nothing()

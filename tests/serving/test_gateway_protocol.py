@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import ssl
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,38 +21,12 @@ from axonrl.serving.gateway.settings import SettingsError
 from axonrl.tests.experiments.sharing import free_port
 from axonrl.tests.raising import raised
 
-from .live import Server, agent, running
+from .faked import ACT, SECONDS, Faked, answer, exchange, read
+from .live import agent, running
 
-ROOT = Path(__file__).parent.parent.parent
-ACT = "/api/v1/agents/cart/act"
-SECONDS = 60.0
-"""At most, for what takes less than one on an idle machine."""
 SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8", "http.connections_per_address=0")
 FEW = "http.connections_per_address=5"
 METRICS = free_port()
-
-
-class Faked(Server):
-    def __init__(self, folder: Path, *sets: str) -> None:
-        folder.mkdir(exist_ok=True)
-        super().__init__(folder, environment={"PYTHONPATH": os.pathsep.join([str(ROOT / ".build"), str(ROOT)])})
-        self._sets = sets
-
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "tests.serving.gateway_program", str(self.data), *self._sets]
-
-    @property
-    def token(self) -> str:
-        return self.log.read_text().partition("\n")[0]
-
-    def connect(self, address: str = "127.0.0.1") -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS, source_address=(address, 0))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
-    def request(self, target: str = f"POST {ACT}", body: bytes = b"[0]", more: str = "") -> bytes:
-        head = f"{target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.token}\r\nContent-Length: {len(body)}\r\n"
-        return f"{head}{more}\r\n".encode() + body
 
 
 @pytest.fixture(scope="module")
@@ -66,30 +39,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faked]:
     with running(Faked(tmp_path_factory.mktemp("gateway"), FEW)) as server:
         yield server
-
-
-def read(connection: socket.socket) -> bytes:
-    """All until the server closes; a reset is an end as well."""
-    parts = []
-    try:
-        while part := connection.recv(65536):
-            parts.append(part)
-    except ConnectionResetError:
-        pass
-    return b"".join(parts)
-
-
-def answer(connection: socket.socket) -> tuple[int, Any]:
-    response = http.client.HTTPResponse(connection)
-    response.begin()
-    body = response.read()
-    return response.status, json.loads(body)
-
-
-def exchange(server: Faked, sent: bytes) -> tuple[int, Any]:
-    with server.connect() as connection:
-        connection.sendall(sent)
-        return answer(connection)
 
 
 @pytest.mark.parametrize(("first", "byte"), [(b"GET /", b"x"), (b"", b"\r\n")])

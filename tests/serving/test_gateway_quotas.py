@@ -43,6 +43,24 @@ def test_no_minute_has_more_creations_than_the_limit(clock: Clock) -> None:
         assert created == [1000, 1000.1, 1000.2, 1060, 1070, 1080, 1120, 1130, 1140]
 
 
+def test_no_minute_has_more_changes_than_the_limit(clock: Clock) -> None:
+    """What is refused counts, too: each change is a line of the audit log."""
+    with gateway({"limits.changes_per_minute": "4", "limits.creations_per_minute": "0"}) as service:
+        assert create(service).status == 201
+        assert service("DELETE", "/api/v1/tokens/nosuch").code == "not_found"
+        assert service("PATCH", f"{AGENTS}/cart", {"learning": True}).status == 200
+        assert service("POST", "/api/v1/tokens", {"name": "t", "scopes": ["act"]}).status == 201
+        for method, path in (("PATCH", "/agents/cart"), ("DELETE", "/agents/cart"), ("DELETE", "/tokens/nosuch")):
+            refused = service(method, f"/api/v1{path}", {} if method == "PATCH" else None)
+            assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", "60")
+            assert "axonrl service set-quota USER changes_per_minute=" in refused.json["detail"]
+        assert service("GET", "/api/v1/tokens").status == 200
+        assert service("POST", f"{AGENTS}/cart/step", STEP).status == 200
+        assert create(service, user="bob").status == 201
+        clock.now += 60
+        assert service("DELETE", f"{AGENTS}/cart").status == 202
+
+
 def test_states_are_limited_and_recorded(service: Service, clock: Clock) -> None:
     create(service)
     assert sorted(service("GET", "/api/v1/snapshots/cart").json) == sorted(SIX)
@@ -92,6 +110,27 @@ def test_an_account_above_its_bytes_uploads_and_creates_nothing(service: Service
     service.gateway.accounts.set_quota("alice", {"bytes": 0})  # no limit
     service.run(service.gateway.tokens.refresh)
     assert service("POST", "/api/v1/snapshots/cart", {}).status == 201
+
+
+def test_an_account_far_above_its_bytes_only_acts(service: Service) -> None:
+    """Steps make agents grow; what they have is counted each minute, and at the start."""
+    create(service), create(service, user="bob")
+    for size, status in ((200, 200), (201, 403), (200, 200)):
+        service.gateway.accounts.set_quota("alice", {"bytes": 100})
+        service.gateway.rows.note({row.id: (None, size) for _, row in service.gateway.rows.all()})
+        assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+        service.pool.answers["info"] = failure(404, "not_found")
+        service.run(service.gateway.note_used)
+        service.run(service.gateway.tokens.refresh)
+        for do, body in (("step", STEP), ("steps", {"steps": [STEP["step_data"]]}), ("end_episode", {})):
+            answer = service("POST", f"{AGENTS}/cart/{do}", body)
+            assert answer.status == status, (size, do)
+            assert status == 200 or answer.code == "quota_exceeded"
+        assert service("POST", f"{AGENTS}/cart/step", STEP, user="bob").status == 200
+    service.gateway.rows.note({row.id: (None, 201) for _, row in service.gateway.rows.all()})
+    service.run(service.gateway.start)
+    assert service("POST", f"{AGENTS}/cart/step", STEP).code == "quota_exceeded"
+    assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
 
 
 def test_compiled_programs_count_against_the_bytes_of_an_account() -> None:

@@ -162,6 +162,22 @@ def test_nobody_gives_an_agent_another_owner_or_takes_a_role(service: Service) -
     assert service.gateway.accounts.login("alice", PASSWORD, "")
 
 
+def test_a_query_has_only_known_arguments_and_each_once(service: Service) -> None:
+    create(service)
+    routes = [route for methods in SERVICE.routes.values() for route in methods.values() if route.tag]
+    for route in routes:
+        path = route.path.replace("{name}", "alice" if "/users/" in route.path else "cart")
+        path = path.replace("{agent}", "cart").replace("{token_id}", "x")
+        headers = {} if route.body is None else {"Content-Type": route.body.types[0].decode()}
+        user = "root" if route.scope == "admin" else "alice"
+        refused = service(route.method, f"{path}?nosuch=1", b"{}", user=user, headers=headers)
+        assert (refused.status, refused.json["errors"][0]["where"]) == (422, "query.nosuch"), route.path
+    for twice in ("limit=1&limit=1", "limit=1&after=a&limit=x"):
+        refused = service("GET", f"{AGENTS}?{twice}")
+        assert refused.json["errors"] == [{"where": "query.limit", "what": "is given twice"}]
+    assert service("GET", "/livez?verbose").status == 200  # what probes and browsers add has no meaning elsewhere
+
+
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_name_that_is_none_is_refused_everywhere(service: Service, name: str) -> None:
     create(service)

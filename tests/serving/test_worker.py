@@ -50,6 +50,27 @@ def test_descriptors_may_be_large() -> None:
         assert wait_for([large, ours], 30) == [large]
 
 
+def test_others_wait_for_one_long_request_however_many_agents_have_them(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acted: list[str] = []
+
+    def act(agent: HostedAgent, *_: object) -> Reply:
+        name, began = agent._folder.path.name, time.thread_time()
+        while name != "v" and time.thread_time() < began + 0.03:
+            pass
+        acted.append(name)
+        return Reply({})
+
+    monkeypatch.setattr(HostedAgent, "act", act)
+    for name in "abcdv":
+        assert statuses([worker.ask(name, do, recipe) for do in ("open", "act")]) == [200, 200]
+    acted.clear()
+    worker.send(*((name, "act", ACT) for _ in range(3) for name in "abcdv"))
+    assert statuses([worker.answer() for _ in range(15)]) == [200] * 15
+    assert acted == [*"vavbvc", *"d", *"abcd" * 2]
+
+
 def test_an_agent_that_cannot_learn_fails_alone(worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses([worker.ask(name, "open", recipe) for name in "ab"]) == [200, 200]
     calls: list[AcceptedSteps] = []
@@ -222,6 +243,58 @@ def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked
     frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
     worker.send(*(("a", do, body) for do, body in frames))
     assert statuses([worker.answer() for _ in frames]) == [200, 200, 404, 404]
+
+
+def test_a_long_update_does_not_keep_others_from_learning(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, learning, acted, waited = Stepper.learn, list[Stepper](), threading.Event(), list[bool]()
+
+    def slow(stepper: Stepper) -> UpdateFacts:
+        learning.append(stepper)
+        if len(learning) == 1:
+            waited.append(acted.wait(60))
+        return learn(stepper)
+
+    monkeypatch.setattr(Stepper, "learn", slow)
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+        for _ in range(8):
+            worker.ask(name, "step", STEP)
+    assert worker.ask("b", "act", ACT).head["status"] == 200  # after its update
+    assert len(set(map(id, learning))) == 2
+    acted.set()
+    assert worker.ask("a", "act", ACT).head["status"] == 200
+    assert waited == [True]
+
+
+def test_a_replay_of_long_updates_keeps_no_other_from_acting(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, acted, waited = Stepper.learn, threading.Event(), list[bool]()
+
+    def slow(stepper: Stepper) -> UpdateFacts:
+        if not waited:
+            waited.append(acted.wait(60))
+        return learn(stepper)
+
+    def broken(agent: HostedAgent) -> Reply:
+        raise RuntimeError("its memory cannot be trusted")
+
+    for name in "ab":
+        worker.ask(name, "open", recipe)
+    for _ in range(8):
+        worker.ask("a", "step", STEP)
+    counters = json.loads(worker.ask("a", "info").body)["counters"]
+    assert (counters["global_timestep"], counters["global_step"] > 0) == (8, True)
+    monkeypatch.setattr(HostedAgent, "loss", broken)
+    assert worker.ask("a", "loss").head["status"] == 500
+    monkeypatch.setattr(Stepper, "learn", slow)
+    worker.send(("a", "info", b""))
+    assert worker.ask("b", "act", ACT).head["status"] == 200
+    acted.set()
+    assert json.loads(worker.answer().body)["counters"] == counters
+    assert waited == [True]
 
 
 def test_a_long_update_does_not_keep_it_from_beating(
