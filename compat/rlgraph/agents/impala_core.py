@@ -9,6 +9,7 @@ import numpy as np
 
 from ....core.protocols import Array, ArraySpec, State
 from ....core.tensorflow_import import load_tensorflow
+from ...common.processing.steps import ACTIVATIONS
 from ..spaces import Space
 from ..specs.impala import PREVIOUS_ACTION, PREVIOUS_REWARD, lstm_units
 from ..utils.rlgraph_errors import refuse
@@ -137,7 +138,7 @@ class ImpalaCore(Core):
             actions, explored = self.explored({ONLY: drawn}, asked)
             epsilon = 0.0 if self.exploration is None else self.exploration.level(asked.timestep)
         index = actions[ONLY].astype(np.int32) - self._low
-        probs = _softmax(predictions["logits"])  # [N, ..., A]
+        probs = ACTIVATIONS["softmax"](predictions["logits"].astype(np.float64))  # [N, ..., A]
         taken = np.take_along_axis(probs, index[..., None], axis=-1).reshape(rows, -1).prod(axis=-1)
         number = float(self._categories**self._low.size)
         extras = {
@@ -207,13 +208,6 @@ class ImpalaCore(Core):
         """Take over what :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._last_actions = dict(state["last_actions"])
-
-
-def _softmax(logits: Array) -> Array:
-    """float64, over the last axis."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
-    found: Array = shifted / shifted.sum(axis=-1, keepdims=True)
-    return found
 
 
 def image_scale(boxes: Mapping[str, Any]) -> float:

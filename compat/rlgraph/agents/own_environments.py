@@ -139,7 +139,7 @@ class PolicyLoop:
         self._returns += rewards
         for one, env_id in zip(told, self._ids, strict=True):
             for companion in agent.companions:
-                companion.observed(env_id, float(one.reward), one.terminal and not one.truncated)
+                companion.observed(env_id, one.reward, one.terminal and not one.truncated)
                 if one.truncated:
                     companion.cut(env_id)
         cut, values = [lane for lane, one in enumerate(told) if one.truncated], np.zeros(len(told), np.float32)

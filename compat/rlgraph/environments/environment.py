@@ -112,32 +112,35 @@ class Stepped(NamedTuple):
 
     state: Any
     """The next one, as the environment returned it: of an episode that ended its last, not that of the next episode."""
-    reward: np.float32
+    reward: float
+    """Of all frames."""
     terminal: bool
     """The episode ended, or was cut."""
     truncated: bool
     """It was only cut, by a time limit: the last state has a value."""
-    info: Mapping[str, Any]
+    frames: int
 
 
-def stepped(environment: Environment, actions: Any) -> Stepped:
-    """One step of any environment, a user's own included.
+def stepped(environment: Environment, actions: Any, frames: int = 1) -> Stepped:
+    """One step of any environment, a user's own included: ``frames`` times, or until its episode ends.
 
     Raises:
         RLGraphError: the environment returned something else than state, reward, terminal and information, a reward
             that is not a finite number, or a terminal that is neither True nor False.
     """
-    where = f"{type(environment).__name__}.step"
-    told = environment.step(actions)
-    if not isinstance(told, tuple | list) or len(told) != 4:
-        refuse(where, "must return state, reward, terminal and info", told)
-    state, reward, terminal, info = told
-    if type(terminal) not in (bool, np.bool_):
-        terminal = read_terminals(f"{where}: terminal", terminal, None)[0]
-    if type(reward) is not np.float32 or not np.isfinite(reward):
-        reward = read_rewards(f"{where}: reward", reward, None)[0]
-    ended, info = bool(terminal), info if isinstance(info, Mapping) else {}
-    return Stepped(state, reward, ended, ended and bool(info.get("truncated", False)), info)
+    where, total, ended, done = f"{type(environment).__name__}.step", 0.0, False, 0
+    while done < frames and not ended:
+        told = environment.step(actions)
+        if not isinstance(told, tuple | list) or len(told) != 4:
+            refuse(where, "must return state, reward, terminal and info", told)
+        state, reward, terminal, info = told
+        if type(terminal) not in (bool, np.bool_):
+            terminal = read_terminals(f"{where}: terminal", terminal, None)[0]
+        if type(reward) is not np.float32 or not np.isfinite(reward):
+            reward = read_rewards(f"{where}: reward", reward, None)[0]
+        total, ended, done = total + float(reward), bool(terminal), done + 1
+    cut = ended and isinstance(info, Mapping) and bool(info.get("truncated", False))
+    return Stepped(state, total, ended, cut, done)
 
 
 def read_seed(name: str, seed: int | None) -> int:

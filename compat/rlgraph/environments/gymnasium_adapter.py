@@ -83,14 +83,9 @@ class _FromRLGraph:
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, as often as frames are skipped or until the episode ends."""
-        total = 0.0
-        for _ in range(self._frame_skip):
-            step = stepped(self.environment, action)
-            total += float(step.reward)
-            if step.terminal:
-                break
+        step = stepped(self.environment, action, self._frame_skip)
         terminated = step.terminal and not step.truncated
-        return self._seen(step.state), total, terminated, step.truncated, {}
+        return self._seen(step.state), step.reward, terminated, step.truncated, {}
 
     def render(self) -> Any:
         """Show the environment, if it can be shown."""

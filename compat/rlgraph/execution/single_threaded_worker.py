@@ -279,22 +279,18 @@ class SingleThreadedWorker(Worker):
 
     def _move(self, index: int, action: Any, run: Run) -> None:
         """Act in one environment as often as frames are skipped, or until its episode ends, and observe."""
-        lane, reward = self._lanes[index], 0.0
-        for _ in range(run.frameskip):
-            told = stepped(lane.environment, action)
-            reward += float(told.reward)
-            run.frames += 1
-            if told.terminal:
-                break
+        lane = self._lanes[index]
+        told = stepped(lane.environment, action, run.frameskip)
+        run.frames += told.frames
         run.timesteps += 1
-        lane.reward += reward
+        lane.reward += told.reward
         lane.timesteps += 1
         terminal, seen = told.terminal and not told.truncated, self._see(lane, told.state)
         self.agent.observe(
             preprocessed_states=lane.seen,
             actions=action,
             internals=None,
-            rewards=reward,
+            rewards=told.reward,
             next_states=seen,
             terminals=terminal,
             env_id=lane.env_id,

@@ -135,6 +135,17 @@ def test_what_the_cluster_is_made_of() -> None:
     assert own.params()["epsilon"]["num_timesteps"] == 7
 
 
+def test_a_memory_that_this_machine_cannot_hold_is_kept_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    from axonrl.compat.rlgraph.execution.ray.apex import plan
+
+    monkeypatch.setattr(plan, "physical_memory", lambda: 2400)  # half of it holds 300 states of 4 bytes
+    with pytest.warns(RLGraphWarning, match=r"capacity'\] is 1,000: .* 300 records"):
+        small = made()._plan
+    assert (small.size, small.first_update) == (300, 100)
+    with pytest.warns(RLGraphWarning):
+        assert "min_sample_memory_size" in refused(made, replay={**REPLAY, "min_sample_memory_size": 301}).argument
+
+
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     executor = ApexExecutor(GRID, config())

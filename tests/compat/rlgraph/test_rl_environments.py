@@ -315,8 +315,10 @@ def test_a_step_is_told_alike_by_all_environments() -> None:
     told: Any = stepped(env, 2)
     assert (told.state["count"], told.reward, told.terminal, told.truncated) == (1, 1.0, True, True)
     own: Any = stepped(Own((0.5, 2, np.array(True), None)), 0)
-    assert own == (0.5, 2.0, True, False, {})
-    assert (type(own.reward), type(own.terminal)) == (np.float32, bool)
+    assert own == (0.5, 2.0, True, False, 1)
+    assert (type(own.reward), type(own.terminal)) == (float, bool)
+    assert stepped(Own((0.5, 2, False, {})), 0, frames=3) == (0.5, 6.0, False, False, 3)
+    assert stepped(Own((0.5, 2, True, {"truncated": True})), 0, frames=3) == (0.5, 2.0, True, True, 1)
     assert stepped(Own((0.5, 2, False, {"truncated": True})), 0).truncated is False  # it goes on
     assert stepped(Own((0.5, 2, [False], {})), 0).terminal is False  # a list of one is not empty
     wrongs: list[Any] = [(0.5, 2, True), (0.5, np.nan, True, {}), (0.5, np.float32(np.inf), True, {}), None]

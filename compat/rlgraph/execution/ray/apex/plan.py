@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ....agents.traced import lows_of, specs_of
+from ......core.checks import physical_memory
+from ......memories.columns import nbytes
+from ....agents.traced import arrays_of, lows_of, specs_of
 from ....environments.gymnasium_adapter import EnvironmentFactory, sendable
 from ....processing.exploration import EpsilonExploration, make_exploration
 from ....spaces import Space, space_of
@@ -88,17 +90,23 @@ class Plan:
         return [len(range(shard, self.workers, shards)) * self.width for shard in range(shards)]
 
     @property
+    def capacity(self) -> int:
+        """The capacity of ``memory_spec``, or as many records as half of this machine's memory holds."""
+        wanted, machine = int(self.form["memory_spec"]["capacity"]), physical_memory()
+        return wanted if machine is None else min(wanted, machine // 2 // nbytes(arrays_of(self.seen.flat())))
+
+    @property
     def size(self) -> int:
-        """Size of the memory: its ``capacity``, rounded up to parts of equal size, and lanes likewise."""
+        """Size of the memory: its :attr:`capacity`, rounded up to parts of equal size, and lanes likewise."""
         lanes = self.lanes()
         unit = len(lanes) * math.lcm(*lanes)
-        return int(-(-self.form["memory_spec"]["capacity"] // unit) * unit)
+        return -(-self.capacity // unit) * unit
 
     @property
     def first_update(self) -> int:
         """Timesteps before the first update; RLGraphError if the memory, or a part of it, could not fill a batch."""
         update, place = self.form["update_spec"], f"{RAY}['apex_replay_spec']"
-        capacity, following = self.form["memory_spec"]["capacity"], self.form["observe_spec"]["n_step"] - 1
+        capacity, following = self.capacity, self.form["observe_spec"]["n_step"] - 1
         lanes, batch, given = self.lanes(), update["batch_size"], self.replay["min_sample_memory_size"]
         least = batch + following * max(lanes)
         if self.size // len(lanes) < least:
@@ -212,6 +220,9 @@ def _check(plan: Plan) -> None:
         problem = f"must divide update_interval, {every}: updates are made one by one; got {steps}"
         refuse(f"{WHERE}: update_spec['update_steps']", problem, steps)
     plan.epsilon()
+    if plan.capacity < (wanted := plan.form["memory_spec"]["capacity"]):
+        text = f"memory_spec['capacity'] is {wanted:,}: half of this machine's memory holds {plan.capacity:,} records"
+        warnings.warn(f"{WHERE}: {text}, and that is what is kept", RLGraphWarning, stacklevel=4)
     _ = plan.first_update
 
 
