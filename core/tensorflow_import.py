@@ -38,11 +38,8 @@ def load_tensorflow() -> None:
     """Import TensorFlow without the lines that its libraries print; they are shown if the import fails.
 
     Sets TF_CPP_MIN_LOG_LEVEL to 3 unless it is set; fatal errors of the C++ libraries are still shown. Python's global
-    generator, from which the import draws, keeps its state: an environment may draw from it. Sets
-    TF_ONEDNN_THREADPOOL_USE_CALLER_THREAD likewise, which TensorFlow reads when an op first uses its threads: else the
-    calling thread hands its own share to a sleeping one, and a convolutional network acts a fifth slower.
+    generator, from which the import draws, keeps its state: an environment may draw from it.
     """
-    os.environ.setdefault("TF_ONEDNN_THREADPOOL_USE_CALLER_THREAD", "true")
     if "tensorflow" in sys.modules:
         return
     announce("Loading TensorFlow ...")

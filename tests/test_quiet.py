@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from axonrl.core.tensorflow_import import announce, load_tensorflow
-
-SWITCH = "TF_ONEDNN_THREADPOOL_USE_CALLER_THREAD"
+from axonrl.core.tensorflow_import import announce
 
 
 class Terminal:
@@ -79,14 +77,3 @@ print("tensorflow" in sys.modules, os.environ["TF_CPP_MIN_LOG_LEVEL"])
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert (run.stderr, run.stdout) == (err, f"{not source} 3\n")
-
-
-def test_the_calling_thread_computes_unless_that_is_set_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where TensorFlow was imported before: it reads the switch at its first op with several threads."""
-    monkeypatch.setitem(sys.modules, "tensorflow", sys)
-    monkeypatch.setenv(SWITCH, "false")
-    load_tensorflow()
-    assert os.environ[SWITCH] == "false"
-    monkeypatch.delenv(SWITCH)
-    load_tensorflow()
-    assert os.environ[SWITCH] == "true"
