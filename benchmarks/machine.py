@@ -6,10 +6,9 @@ import datetime
 import os
 import platform
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-from ..run_dir.provenance import version_of
+from ..run_dir.provenance import processor_name, version_of
 
 PACKAGES: Final = (
     *("axonrl", "tensorflow", "keras", "ai-edge-litert", "stable-baselines3", "sb3-contrib", "torch", "sbx-rl"),
@@ -29,7 +28,7 @@ def machine() -> dict[str, str]:
     gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "processor": processor(),
+        "processor": processor_name() or platform.machine(),
         "cores": str(os.cpu_count()),
         "memory": f"{gibibytes:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
@@ -40,11 +39,3 @@ def machine() -> dict[str, str]:
 def load() -> float:
     """The load of the last minute: the mean number of processes that run or wait for a processor."""
     return os.getloadavg()[0]
-
-
-def processor() -> str:
-    """The processor's name, if the system has it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

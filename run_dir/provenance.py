@@ -21,7 +21,7 @@ def provenance() -> dict[str, str | int | None]:
         "axonrl": __version__,
         **{package: version_of(package) for package in PACKAGES},
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "threads": processors(),
         # TensorFlow's switches that change results: oneDNN kernels, and fewer threads than processors.
         **{name: os.environ.get(name) for name in ("TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS")},
@@ -42,7 +42,7 @@ def version_of(package: str) -> str | None:
         return build and f"{build} (tensorflow-cpu)"
 
 
-def _processor() -> str:
+def processor_name() -> str:
     """Name of the processor; on Linux with its family and model, as virtual machines name many kinds alike."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()

@@ -233,8 +233,7 @@ def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0, limit_
                 return f"op {op.type} of unknown shape"
             inner = left[-2 if op.get_attr(_MATMUL[op.type]) else -1]
             total += 2 * math.prod(size or 1 for size in (*result, inner))
-        elif op.type == "ResourceApplyAdam" and (op.inputs[-1].shape.num_elements() or 0) > limit_adam:
-            size = op.inputs[-1].shape.num_elements()
+        elif op.type == "ResourceApplyAdam" and (size := op.inputs[-1].shape.num_elements() or 0) > limit_adam:
             return f"Adam on a variable of {size:,} elements, limit {limit_adam:,}"
     mflop = total / 1e6
     return f"matrix products of {mflop:.0f} MFLOP, limit {limit_mflop:.0f}" if mflop > limit_mflop else None

@@ -113,7 +113,7 @@ class Stepped(NamedTuple):
     state: Any
     """The next one, as the environment returned it: of an episode that ended its last, not that of the next episode."""
     reward: float
-    """Of all frames."""
+    """Sum over the frames."""
     terminal: bool
     """The episode ended, or was cut."""
     truncated: bool
