@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.checks import refuse_non_finite
 from ..core.protocols import Array, Memory, SpecTree
+from ..core.tensorflow_import import collections_paused
 from ..policies.actor import ActorProgram
 from ..policies.behaviour import zero_state
 from ..policies.description import Normalization, Part
@@ -91,6 +92,7 @@ class Model:
         """Learn from this memory, in this number of environments."""
         self._experience = Experience.of(memory, lanes)
 
+    @collections_paused()
     def keep(self) -> None:
         """Store the program in the cache for the next run, if this one was traced and trained in LiteRT."""
         traced = None if self._is_kept or self._traced is None else self._traced.traced

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.protocols import Memory, SpecTree
+from ..core.tensorflow_import import collections_paused
 from ..environments.spaces import action_spec
 from ..policies.executors import Executor
 from ..policies.reasons import Choice
@@ -40,6 +41,7 @@ class TrainingParts:
     """Digests of the program's initial values."""
 
 
+@collections_paused()
 def build_parts(
     run: Run,
     model: Model,
