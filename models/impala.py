@@ -33,7 +33,6 @@ class IMPALAParams(PolicyValueParams):
 
     learning_rate: ScheduleLike = 6e-4
     entropy_coefficient: ScheduleLike = 0.01
-    max_gradient_norm: float | None = 40.0
     epochs: int = param(1, "steps of the optimizer on a rollout, each with its own V-trace", whole(at_least=1))
     rho_clip: float | None = param(
         1.0, "highest ratio of probabilities in a TD error; `null` does not clip", optional(real(above=0))
