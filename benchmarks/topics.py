@@ -191,9 +191,9 @@ TOPICS: Final = {
     ),
     "actor": Topic(
         "Starting an actor: a process from its start to its first action in CartPole-v1",
-        "axonrl loads TensorFlow and a run, with `Agent.predict`; exported is `Policy.load`, without TensorFlow;"
-        " Stable-Baselines3 is `MlpPolicy.load`, without TensorFlow either. Memory is the most that was resident"
-        " (VmHWM). Files are in the machine's cache.",
+        "axonrl loads a run, whose program is in the cache, with `Agent.predict`; exported is `Policy.load`, without"
+        " TensorFlow; Stable-Baselines3 is `MlpPolicy.load`, without TensorFlow either. Memory is the most that was"
+        " resident (VmHWM). Files are in the machine's cache.",
     ),
     "start": Topic(
         "Starting a training: a process from its start to its end",
