@@ -213,12 +213,11 @@ def how(results: Results) -> str:
         f" computing in every process. A cell is the median of {results.rounds} round{'s' * (results.rounds > 1)}, with"
         " the smallest and the largest value. The best is who trained on most timesteps. Memory is the proportional set"
         " size of all processes, the daemons of Ray among them, with an object store of 256 MB. Lag is how many updates"
-        " the weights that acted are behind those that learn. IMPALA: 16 environments in a process, unrolls of 50 timesteps,"
-        " updates of 800, 2x64 tanh with the value on the same layers, V-trace clipped at 1, Adam at 5e-4. RLlib adds a"
-        " row for every episode and unroll, and counts it as trained on. DQN: double, dueling, 3-step, 64 of 50,000"
-        " prioritized, an update for every 8 timesteps; RLlib, whose environments step once more in a sample where one"
-        " was reset, makes up to a fifth fewer."
-        " Efficiency is timesteps sampled, of those that two processes"
+        " the weights that acted are behind those that learn. IMPALA: 16 environments in a process, unrolls of 50"
+        " timesteps, updates of 800, 2x64 tanh with the value on the same layers, V-trace clipped at 1, Adam at 5e-4."
+        " RLlib adds a row for every episode and unroll, and counts it as trained on. DQN: double, dueling, 3-step, 64"
+        " of 50,000 prioritized, an update for every 8 timesteps; RLlib, whose environments step once more in a sample"
+        " where one was reset, makes up to a fifth fewer. Efficiency is timesteps sampled, of those that two processes"
         f" take that only step the environment ({bare} per second each)."
     )
 
