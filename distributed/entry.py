@@ -11,7 +11,7 @@ from ..estimators.limits import Goal, UpdateSchedule
 from ..hooks.hook import Hooks
 from .driver import Driver
 from .environment_recipes import recipe_of, refuse_unsuitable
-from .learner_memory import make_learner_memory
+from .learner_memory import lanes_in, make_learner_memory
 from .replay import ShardedReplay
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ def train(
         opened = recipe.several(1)
         closing.callback(opened.close)
         refuse_unsuitable(recipe, opened)
-        number = cluster.actors * cluster.envs_per_actor
-        if not isinstance(memory, ShardedReplay):
-            number = memory.size // cluster.unroll
         source = env if isinstance(env, str) else opened.env
+        number = lanes_in(cluster, memory)
         lanes = Lanes(opened.observation_space, opened.action_space, number, source=source, like=opened)
         if isinstance(memory, ShardedReplay):
             closing.enter_context(trainer.using(memory))

@@ -36,6 +36,11 @@ def make_learner_memory(cluster: Settings, memory: Any) -> Any:
     return ShardedReplay(memory, lanes, saves=cluster.save_replay)
 
 
+def lanes_in(cluster: Settings, memory: Any) -> int:
+    """Number of lanes of the learner's memory: those whose unrolls fill a rollout together, or all."""
+    return int(memory.size) // cluster.unroll if memory.is_rollout else cluster.actors * cluster.envs_per_actor
+
+
 def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:
     """Raise for a ``max_lag`` that no unroll could keep: training would never proceed."""
     least = -(-actors * cluster.in_flight // batch)

@@ -13,6 +13,9 @@ from typing import Any
 from ...core.errors import CheckpointError, NotCompilableError
 from ...core.protocols import RunConfig
 from ...distributed import Cluster
+from ...distributed.learner_memory import lanes_in
+from ...distributed.settings import Settings
+from ...estimators.experience_sources import training_spaces
 from ...estimators.limits import Plan
 from ...hooks.evaluation import EvaluationHook
 from ...hooks.history import HistoryHook
@@ -77,7 +80,12 @@ def compile_experiment(
                 f"{experiment.name} cannot be compiled: eval_batches of its evaluation hook need TensorFlow"
             )
         agent = agent_of(experiment.model_copy(update={"seed": seeds[0]}), parts, Path(passing))
-        compiled: Path = agent.compile(directory, env, seeds=seeds)
+        where, lanes = env, 1
+        if experiment.distributed is not None:
+            single = training_spaces(env, 1)
+            where = single.observation_space, single.action_space
+            lanes = lanes_in(Settings(**experiment.distributed), agent.memory)
+        compiled: Path = agent.compile(directory, where, lanes=lanes, seeds=seeds)
     return compiled
 
 

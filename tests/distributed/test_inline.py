@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from axonrl import Agent, RunConfig
+from axonrl import Agent, RunConfig, prepare
 from axonrl.distributed import Cluster, driver
 from axonrl.distributed.actor import Collector
 from axonrl.distributed.environment_recipes import EnvironmentRecipe
@@ -22,6 +22,8 @@ from axonrl.environments import make
 from axonrl.environments.statistics import learnt, merged
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.estimators.traced import TracedModel
+from axonrl.experiments.config.schema import load
+from axonrl.experiments.running.runner import run
 from axonrl.hooks import Hook
 from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
@@ -79,6 +81,34 @@ def test_a_program_of_the_cache_does_so_too(make_agent: Any, tmp_path: Path, mon
         monkeypatch.setattr(TracedModel, "__init__", None)
     assert all(np.array_equal(value, weights[1][name]) for name, value in weights[0].items())
     assert Agent.load(tmp_path / "cached").evaluate("CartPole-v1", 1)["episodes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "memory", "train"),
+    [
+        ("impala", "{kind: batch, size: 40}", "{max_timesteps: 80}"),
+        (
+            "dqn",
+            "{kind: replay, size: 80, batch_size: 8}",
+            "{first_update: 40, update_frequency: 8, max_timesteps: 80}",
+        ),
+    ],
+)
+def test_the_program_of_an_experiment_fits_its_cluster(
+    model: str, memory: str, train: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled for the lanes of the learner, not for the one environment of the file."""
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
+    file = tmp_path / "experiment.yml"
+    cluster = "{backend: inline, actors: 2, envs_per_actor: 2, unroll: 10}"
+    agent = f"{{model_fn: {model}, params: {{hidden: [8]}}, memory: {memory}}}"
+    file.write_text(
+        f"name: pole\nenvironment: {{id: CartPole-v1}}\nagent: {agent}\ndistributed: {cluster}\ntrain: {train}\n"
+    )
+    prepare(file)
+    monkeypatch.setattr(TracedModel, "__init__", None)
+    result = run(*load(file), tmp_path / "run")
+    assert (result.timesteps, result.updates > 0) == (80, True)
 
 
 def test_impala_counts_and_tells_what_actors_did(tmp_path: Path) -> None:
