@@ -20,6 +20,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from axonrl import noise
 from axonrl.core.errors import ArgumentError, message_of
 from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
+from axonrl.core.tensorflow_import import collections_paused
 from axonrl.noise import Request
 from axonrl.run_dir.programs import shared
 from axonrl.runtimes.executor_choice import choose
@@ -478,3 +479,15 @@ def test_weights_that_train_would_load_at_every_update_are_refused(trace: Make, 
     message = "in mode 'train' loads weights into weight float32(4, 2)"
     with pytest.raises(ValueError, match=re.escape(message) + ".*at every update.*warm_start='model.keras'"):
         trace(learning(train)).trace_train(batch_specs(8))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_collection_pauses_and_is_then_as_it_was(enabled: bool) -> None:
+    try:
+        if not enabled:
+            gc.disable()
+        with collections_paused():
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
