@@ -30,7 +30,7 @@ pytestmark = pytest.mark.ray
 
 def test_impala_counts_what_actors_without_tensorflow_did(cluster: Path, seen: list[Any], tmp_path: Path) -> None:
     agent = rollouts(tmp_path)
-    agent.train(factory("reporting"), cluster=Cluster(**QUICK), max_timesteps=2000)
+    agent.train(factory("reporting"), cluster=Cluster(**QUICK, lockstep=True), max_timesteps=2000)
     assert (agent.global_timestep, agent.global_step) == (2000, 50)
     assert seen[0].counts["accepted"] == 100
     assert agent.global_episode > 20
