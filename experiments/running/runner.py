@@ -14,7 +14,6 @@ from ...core.errors import CheckpointError, NotCompilableError
 from ...core.protocols import RunConfig
 from ...distributed import Cluster
 from ...distributed.learner_memory import lanes_in
-from ...distributed.settings import Settings
 from ...estimators.experience_sources import training_spaces
 from ...estimators.limits import Plan
 from ...hooks.evaluation import EvaluationHook
@@ -84,7 +83,7 @@ def compile_experiment(
         if experiment.distributed is not None:
             single = training_spaces(env, 1)
             where = single.observation_space, single.action_space
-            lanes = lanes_in(Settings(**experiment.distributed), agent.memory)
+            lanes = lanes_in(Cluster(**experiment.distributed), agent.memory)
         compiled: Path = agent.compile(directory, where, lanes=lanes, seeds=seeds)
     return compiled
 
