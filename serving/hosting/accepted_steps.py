@@ -6,7 +6,7 @@ import collections
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from ...core.errors import NonFiniteError
@@ -104,12 +104,6 @@ class AcceptedSteps:
         self._rows.clear()
         self._steps_pending, self.failure, self.last_update = 0, None, None
         self.stepper.pending_updates = 0
-
-    def finish(self, beat: Callable[[], None]) -> None:
-        """Do all pending work; calls ``beat`` after each piece."""
-        while self.has_work:
-            self.work()
-            beat()
 
     def seconds_owed(self) -> float:
         """Estimated seconds of the due and coming updates, by the duration of the last ones; 0 if it does not learn."""

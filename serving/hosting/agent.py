@@ -55,9 +55,8 @@ class HostedAgent(DurableAgent):
         folder: Folder,
         state: State | None,
         beat: Callable[[], None],
-        replays: bool = True,
     ) -> None:
-        super().__init__(recipe, stepper_of, folder, state, beat, replays)
+        super().__init__(recipe, stepper_of, folder, state, beat)
         self._bodies = RequestReader(*map(spaces.from_json, (recipe.observation, recipe.action)))
         self.updating = False
         """Whether an update runs in another thread."""

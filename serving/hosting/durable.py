@@ -37,8 +37,7 @@ class DurableAgent:
         folder: folder, locked by this process.
         state: the checkpoint to continue from, together with the journal after it; None for a new agent, for which a
             first checkpoint is written.
-        beat: called after each piece of long work, such as a replay of the journal.
-        replays: whether the journal's records are applied at once; otherwise :meth:`work` applies them.
+        beat: called after each piece of long work, such as a record of the journal.
     """
 
     def __init__(
@@ -48,10 +47,8 @@ class DurableAgent:
         folder: Folder,
         state: State | None,
         beat: Callable[[], None],
-        replays: bool = True,
     ) -> None:
-        self._folder = folder
-        self._beat, self._replays = beat, replays
+        self._folder, self._beat = folder, beat
         stepper = stepper_of(recipe, state is None)
         self._use(recipe, AcceptedSteps(stepper, recipe.gathers))
         self._specs = transition_specs_of(stepper)
@@ -91,9 +88,8 @@ class DurableAgent:
         recipe: Recipe | None = None,
         epoch: int = 0,
         beat: Callable[[], None] = lambda: None,
-        replays: bool = True,
     ) -> _Agent:
-        """Open the agent of a folder: its newest checkpoint, and the journal from there on.
+        """Open the agent of a folder: its newest checkpoint, and the journal from there on, which :meth:`work` applies.
 
         Args:
             path: the folder; locked until :meth:`close`.
@@ -101,7 +97,6 @@ class DurableAgent:
             recipe: recipe of a new agent; None for an existing one.
             epoch: number of times that it was taken over.
             beat: called repeatedly while this takes long.
-            replays: whether the journal's records are applied before this returns.
 
         Raises:
             RefusedError: ``unavailable``: another process has the folder.
@@ -116,13 +111,13 @@ class DurableAgent:
                 recipe = Recipe.from_json(service_part(state)["recipe"])
             elif recipe is None:
                 raise CheckpointError(f"{path} holds no agent")
-            return cls(recipe, stepper_of, folder, state, beat, replays)
+            return cls(recipe, stepper_of, folder, state, beat)
         except BaseException:
             folder.close()
             raise
 
     def _restore(self, state: State) -> None:
-        """Restore a checkpoint, and replay the journal from there on."""
+        """Restore a checkpoint, and accept the journal from there on."""
         part = service_part(state)
         bring_back(state, self.learning)
         self._number = self._saved = int(part["number"])
@@ -132,10 +127,7 @@ class DurableAgent:
         try:
             for record in self._folder.journal.read(self._number + 1, self._codec.decode):
                 self._accept(record)
-                if self._replays:
-                    self.learning.finish(self._beat)
-                if self.learning.failure is not None:
-                    break
+                self._beat()
         except DamagedJournalError as error:
             self._damage = error.with_traceback(None)
 

@@ -157,7 +157,7 @@ class Slots:
         if recipe is None and not path.is_dir():
             raise RefusedError("not_found", "there is no such agent")
         epoch = int(head.get("epoch", 0))
-        slot.agent = HostedAgent.open(path, self.stepper_of, recipe, epoch, self._beat, replays=False)
+        slot.agent = HostedAgent.open(path, self.stepper_of, recipe, epoch, self._beat)
         return slot.agent
 
     def folder_of(self, name: str) -> Path:

@@ -37,6 +37,7 @@ class Host:
     def open(self, name: str, recipe: Recipe | None = None, epoch: int = 0) -> HostedAgent:
         agent = HostedAgent.open(self.folder / name, self.stepper_of, recipe, epoch)
         self.agents.append(agent)
+        agent.finish()
         return agent
 
     def again(self, agent: HostedAgent, name: str) -> HostedAgent:

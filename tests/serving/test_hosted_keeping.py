@@ -78,8 +78,11 @@ def test_a_replay_says_that_it_gets_on(built: Built, host: Host) -> None:
     feed(host.open("a", built("dqn", DQN)), 0, 30)
     host.agents[-1].abandon()
     calls = list[None]()
-    host.agents.append(HostedAgent.open(host.folder / "a", host.stepper_of, beat=lambda: calls.append(None)))
-    assert len(calls) == 30 + 30 + 23  # records, transitions, and updates from the eighth step on
+    agent = HostedAgent.open(host.folder / "a", host.stepper_of, beat=lambda: calls.append(None))
+    host.agents.append(agent)
+    assert len(calls) == 30  # records
+    agent.finish()
+    assert len(calls) == 30 + 30 + 30 + 23  # steps, transitions, and updates from the eighth step on
 
 
 def test_a_key_is_applied_once_also_after_a_crash(built: Built, host: Host) -> None:

@@ -66,6 +66,7 @@ def test_agents_of_earlier_releases_act_as_they_did(release: str, built: Built, 
         assert connection.execute("SELECT * FROM axonrl_service_version").fetchall() == [(schema.head(),)]
     for one_more in (0, 1):
         cart = HostedAgent.open(data / "agents" / row.id, lambda one, fresh: open_stepper(one, programs, fresh))
+        cart.finish()
         counters = {**expected["counters"], "global_timestep": expected["counters"]["global_timestep"] + one_more}
         assert cart.info().value["counters"] == counters
         acted = [cart.act(json.dumps(one).encode()).value["action"][0] for one in OBSERVATIONS]
