@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.protocols import Array
+from ..experiments.config.seeds import seed_ranges
 from ..experiments.config.shipped import shipped
 from ..experiments.searches import reproduction
 from ..experiments.searches.reproduction import Result
@@ -81,25 +82,11 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         "-"
         if kept is None or policy == "best"
         else f"{kept['median']:.2f} ({kept['lowest']:.2f})",
-        spelled(seeds),
+        seed_ranges(seeds),
         f"{found['timesteps']:,}",
         "-"
         if reference is None
         else f"{reference['return']:,.0f} ({reference['source']})",
-    )
-
-
-def spelled(seeds: Sequence[int]) -> str:
-    """Increasing seeds as text, such as ``"100-102, 105"``."""
-    parts: list[list[int]] = []
-    for seed in seeds:
-        if parts and parts[-1][-1] == seed - 1:
-            parts[-1].append(seed)
-        else:
-            parts.append([seed])
-    return ", ".join(
-        str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}"
-        for each in parts
     )
 
 

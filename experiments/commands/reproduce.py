@@ -14,6 +14,7 @@ from ...run_dir.final import final_evaluation
 from ..config.schema import Evaluate, ExperimentFile
 from ..config.seeds import listed
 from ..console import DONE, FAILED, print_json, print_table, say
+from ..errors import ExperimentError
 from ..running import trained_agent
 from ..searches import reproduction
 from ..searches.runs import FINISHED
@@ -31,7 +32,11 @@ SEEDS: Final = list(range(100, 110))
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run the seeds that have no result, evaluate them, write their results, and print those of all seeds."""
     experiment = load(arguments)[0]
-    wanted = SEEDS if experiment.seeds is None else listed(experiment.seeds, SEEDS[0])
+    number, first = experiment.seeds, SEEDS[0]
+    if isinstance(number, int) and number >= first:
+        what = f"is a number of seeds here, {first} to {first + number - 1}; one seed is {number}-{number}"
+        raise ExperimentError(f"--seeds {number}", what)
+    wanted = SEEDS if number is None else listed(number, first)
     results, code = arguments.results, DONE
     if missing := _without_result(results, experiment, wanted):
         with contextlib.redirect_stdout(sys.stderr):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -69,8 +70,12 @@ def as_yaml(text: str) -> str:
     return str(_checked(seeds))
 
 
-def seed_ranges(seeds: list[int]) -> str:
-    """``0 to 7``, or ``0, 5, 9``."""
-    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[0] + len(seeds))):
-        return f"{seeds[0]} to {seeds[-1]}"
-    return ", ".join(map(str, seeds))
+def seed_ranges(seeds: Sequence[int]) -> str:
+    """Seeds as text, such as ``0 to 7, 12, 13``."""
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

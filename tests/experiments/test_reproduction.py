@@ -91,6 +91,8 @@ def test_what_has_a_result_is_not_run_again(
     folder = Path("runs/reproduced/dqn_cartpole")
     assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None), ([100, 101], folder, True, None)]
     assert capsys.readouterr().out == ""
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "100", *into]) == 2
+    assert "--seeds 100: is a number of seeds here, 100 to 199; one seed is 100-100" in capsys.readouterr().err
 
 
 def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
         made(tmp_path, tmp_path.parent / f"run-{seed}", seed, best=best, last=last)
     found = result_tables.everything()
     assert "## CartPole-v1\n" in found
-    assert "| `dqn_cartpole` | best | 40.0 | - | 30.0, 50.0, 40.0 | - | 3-4, 6 | 60 | - |" in found
+    assert "| `dqn_cartpole` | best | 40.0 | - | 30.0, 50.0, 40.0 | - | 3, 4, 6 | 60 | - |" in found
     assert "`ppo_cartpole`" in found.partition("## Not run")[2]
     assert "`dqn_cartpole`" not in found.partition("## Not run")[2]
     short = tmp_path / "dqn_cartpole" / "seed_6.csv"  # this run ended at its first evaluation

@@ -132,6 +132,7 @@ def test_an_invalid_value_in_the_file(run_file: Path, value: str) -> None:
 
 def test_seeds_in_words() -> None:
     assert [seed_ranges(seeds) for seeds in ([3], [3, 4], [3, 4, 5], [3, 5, 4])] == ["3", "3, 4", "3 to 5", "3, 5, 4"]
+    assert seed_ranges([0, 1, 2, 3, 7, 8, 20, 21, 22]) == "0 to 3, 7, 8, 20 to 22"
 
 
 def test_the_outcome_of_each_seed_is_kept_and_a_damaged_record_refused(tmp_path: Path, run_file: Path) -> None:
