@@ -43,17 +43,31 @@ from ..errors import RunFolderError
 from ..running.components import environment_of
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
+_MINATAR: Final = "MinAtar's authors, better of two agents"
 REFERENCES: Final[Mapping[str, tuple[float, str]]] = {
     "ppo_halfcheetah": (5783.9, _TIANSHOU),
     "ppo_hopper": (2609.3, _TIANSHOU),
     "ppo_walker2d": (3588.5, _TIANSHOU),
     "ppo_ant": (3258.4, _TIANSHOU),
     "ppo_humanoid": (787.1, _TIANSHOU),
+    "ppo_halfcheetah_3m": (7337.0, _TIANSHOU),
+    "ppo_hopper_3m": (3128.0, _TIANSHOU),
+    "ppo_walker2d_3m": (4896.0, _TIANSHOU),
+    "ppo_ant_3m": (4079.0, _TIANSHOU),
+    "ppo_humanoid_3m": (1360.0, _TIANSHOU),
+    "pqn_minatar_asterix": (20.5, _MINATAR),
+    "pqn_minatar_breakout": (17.5, _MINATAR),
+    "pqn_minatar_freeway": (50.0, _MINATAR),
+    "pqn_minatar_seaquest": (20.0, _MINATAR),
+    "pqn_minatar_space_invaders": (185.0, _MINATAR),
 }
-"""Published returns, with source, version of the environment and statistic. Tianshou's
-(https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the highest point within 1M timesteps of the mean
-over 10 seeds of evaluations every 30,720 timesteps, 10 episodes each, in runs of 3M: more than the mean of the last
-policies, less than that of the best ones."""
+"""Published returns, with source, version of the environment and statistic.
+
+Tianshou's (https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the highest point within 1M or 3M
+timesteps of the mean over 10 seeds of evaluations every 30,720 timesteps, 10 episodes each, in runs of 3M: more than
+the mean of the last policies, less than that of the best ones. MinAtar's are read from the curves of Young and Tian
+2019, https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training.
+"""
 _SIMULATORS: Final = ("mujoco", "box2d", "minatar", "ale-py")
 _NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "tracker", "submit", "matrix"}
 """Keys of an experiment that do not make another run; the values of params have been put in their places."""

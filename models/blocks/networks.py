@@ -45,10 +45,12 @@ ACTIVATIONS = (
 INITIALIZERS = LAWS
 """Kernel initialisers by Keras' names; biases start at zero."""
 
-DEFAULT_UNITS: dict[str, tuple[int, ...]] = {"mlp": (64, 64), "nature_cnn": (512,)}
+DEFAULT_UNITS: dict[str, tuple[int, ...]] = {"mlp": (64, 64), "nature_cnn": (512,), "minatar_cnn": (128,)}
 """Networks by name, and the default sizes of their dense layers."""
-_NATURE_CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, kernel, stride
-_NATURE_SMALLEST = 36  # pixels, of which the three convolutions leave one
+_CONVOLUTIONS = {"nature_cnn": ((32, 8, 4), (64, 4, 2), (64, 3, 1)), "minatar_cnn": ((16, 3, 1),)}
+"""Filters, kernel and stride of each convolution."""
+_SMALLEST = {"nature_cnn": 36, "minatar_cnn": 3}
+"""Pixels along a side, of which the convolutions leave one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,12 +75,14 @@ class NetworkParams(DenseParams):
     """The parameters of a network over observations."""
 
     hidden: Sequence[int] | None = param(
-        None, "sizes of the dense layers; `null`: `[64, 64]` for mlp, `[512]` for nature_cnn", optional(sizes())
+        None,
+        "sizes of the dense layers; `null`: `[64, 64]` for mlp, `[512]` for nature_cnn, `[128]` for minatar_cnn",
+        optional(sizes()),
     )
     network: str = param(
         "mlp",
-        "`nature_cnn` is for frames [height, width, channels] of at least 36 x 36; the other parts of a Dict join their"
-        " features",
+        "`nature_cnn` is for frames [height, width, channels] of at least 36 x 36, `minatar_cnn` for small ones; the"
+        " other parts of a Dict join their features",
         one_of(DEFAULT_UNITS),
     )
 
@@ -175,8 +179,8 @@ class Style(NamedTuple):
         sizes = enumerate(units, start=1)
         return [self.layer(n, f"dense{i}", self.activation, self.initializer, self.scale) for i, n in sizes]
 
-    def convolutions(self, prefix: str) -> list[Any]:
-        """The convolutions of Nature's network, and a layer that flattens their output."""
+    def convolutions(self, name: str, prefix: str) -> list[Any]:
+        """The convolutions of a network by name, and a layer that flattens their output."""
         made = [
             keras.layers.Conv2D(
                 filters,
@@ -187,7 +191,7 @@ class Style(NamedTuple):
                 data_format="channels_last",
                 name=f"{prefix}convolution{index}",
             )
-            for index, (filters, size, stride) in enumerate(_NATURE_CONVOLUTIONS, start=1)
+            for index, (filters, size, stride) in enumerate(_CONVOLUTIONS[name], start=1)
         ]
         return [*made, keras.layers.Flatten(data_format="channels_last")]
 
@@ -215,18 +219,20 @@ def mlp(shape: Sequence[int], units: Sequence[int], style: Style = _USUAL) -> An
     return keras.Sequential([*layers, *style.dense_layers(units)], name="mlp")
 
 
-def nature_cnn(shape: Sequence[int], units: Sequence[int], style: Style = _USUAL) -> Any:
-    """Three convolutions and dense layers, for stacked frames.
+def cnn(name: str, shape: Sequence[int], units: Sequence[int], style: Style = _USUAL) -> Any:
+    """Convolutions and dense layers, for frames.
 
     In joined parts (a Dict of images and vectors) every image has its own convolutions; the dense layers take their
     features and the other parts together.
 
-    Source: Mnih et al. 2015, https://doi.org/10.1038/nature14236, Methods, "Model architecture".
+    Sources: ``"nature_cnn"``, of three convolutions, is Mnih et al. 2015, https://doi.org/10.1038/nature14236, Methods,
+    "Model architecture"; ``"minatar_cnn"``, of one, Young and Tian 2019, https://arxiv.org/abs/1903.03176, section 3.
 
     Args:
-        shape: height, width and channels of one input, at least 36 x 36; or a :class:`.input_tensors.JoinedShape`
-            with at least one such part.
-        units: sizes of the dense layers; the paper's is (512,).
+        name: one of the two.
+        shape: height, width and channels of one input, at least 36 x 36 or 3 x 3; or a
+            :class:`.input_tensors.JoinedShape` with at least one such part.
+        units: sizes of the dense layers; the papers' are (512,) and (128,).
         style: activation and initial kernels.
 
     Returns:
@@ -235,43 +241,49 @@ def nature_cnn(shape: Sequence[int], units: Sequence[int], style: Style = _USUAL
     Raises:
         ArgumentError: the shape does not fit, or a name is unknown.
     """
+    smallest = _SMALLEST[name]
+
+    def is_image(shape: Sequence[int]) -> bool:
+        return len(shape) == 3 and min(shape[:2]) >= smallest
+
     parts: Sequence[Sequence[int]] = shape.parts if isinstance(shape, JoinedShape) else (shape,)
-    if not any(map(_is_image, parts)):
+    if not any(map(is_image, parts)):
         given = [list(part) for part in parts] if isinstance(shape, JoinedShape) else list(shape)
         raise ArgumentError(
-            f"nature_cnn needs frames of shape [height, width, channels] with at least {_NATURE_SMALLEST} x"
-            f" {_NATURE_SMALLEST} pixels, got {given}; network 'mlp' takes any shape",
+            f"{name} needs frames of shape [height, width, channels] with at least {smallest} x {smallest} pixels, got"
+            f" {given}; network 'mlp' takes any shape",
             "network",
-            "nature_cnn",
+            name,
         )
     last = style.dense_layers(units)
     if not isinstance(shape, JoinedShape):
-        return keras.Sequential([keras.Input(tuple(shape)), *style.convolutions(""), *last], name="nature_cnn")
+        return keras.Sequential([keras.Input(tuple(shape)), *style.convolutions(name, ""), *last], name=name)
     inputs = keras.Input(tuple(shape))
     features, begin = [], 0
     for index, part in enumerate(parts, start=1):
         size = math.prod(part)
         values = inputs[:, begin : begin + size]
         begin += size
-        if _is_image(part):
+        if is_image(part):
             values = keras.layers.Reshape(tuple(part))(values)
-            for one in style.convolutions(f"part{index}_"):
+            for one in style.convolutions(name, f"part{index}_"):
                 values = one(values)
         features.append(values)
     outputs = keras.ops.concatenate(features, axis=-1)
     for one in last:
         outputs = one(outputs)
-    return keras.Model(inputs, outputs, name="nature_cnn")
+    return keras.Model(inputs, outputs, name=name)
 
 
 def make_network(name: str, shape: Sequence[int], units: Sequence[int] | None, style: Style) -> Any:
-    """A body by name, ``"mlp"`` or ``"nature_cnn"``; ``units=None`` means its :data:`DEFAULT_UNITS`.
+    """A body by name, one of :data:`DEFAULT_UNITS`, which ``units=None`` means.
 
     Raises:
         ArgumentError: a name is unknown, or the shape does not fit.
     """
-    network = {"mlp": mlp, "nature_cnn": nature_cnn}[choice("network", name, DEFAULT_UNITS)]
-    return network(shape, DEFAULT_UNITS[name] if units is None else units, style)
+    usual = DEFAULT_UNITS[choice("network", name, DEFAULT_UNITS)]
+    units = usual if units is None else units
+    return mlp(shape, units, style) if name == "mlp" else cnn(name, shape, units, style)
 
 
 def _built(layer: Any, inputs: int) -> Any:
@@ -281,10 +293,6 @@ def _built(layer: Any, inputs: int) -> Any:
 
 def _called(layer: Any, inputs: Tensor, training: bool) -> Tensor:
     return layer(inputs, training=True) if training else layer(inputs)
-
-
-def _is_image(shape: Sequence[int]) -> bool:
-    return len(shape) == 3 and min(shape[:2]) >= _NATURE_SMALLEST
 
 
 def _kernel(initializer: str, scale: float) -> Initializer:

@@ -158,7 +158,9 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 LEFT_OUT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "exploration": {"ornstein_uhlenbeck": _PER_ENVIRONMENT, "random_decay": _PER_ENVIRONMENT},
     "box_policy": {"state_dependent": _PER_ENVIRONMENT},
-    "network": {"nature_cnn": "has convolutions, which only TensorFlow trains, and hosted agents do without"},
+    "network": dict.fromkeys(
+        ("nature_cnn", "minatar_cnn"), "has convolutions, which only TensorFlow trains, and hosted agents do without"
+    ),
 }
 
 NOT_YET: Final[Mapping[str, str]] = {

@@ -133,6 +133,7 @@ def test_a_programs_digest_has_the_versions_in_it(monkeypatch: pytest.MonkeyPatc
         ("dqn", {"lr": 10**400}, "lr", "2**64"),
         ("dqn", {"margin_weight": 1}, "margin_weight", "demonstrations"),
         ("dqn", {"network": "nature_cnn"}, "network", "TensorFlow"),
+        ("dqn", {"network": "minatar_cnn"}, "network", "TensorFlow"),
         ("dqn", {"sampler": {"kind": "prioritised"}}, "sampler", "prioritized"),
         ("dqn", {"seed": 2**63}, "seed", f"{2**63 - 1:,}"),
         ("rainbow", {"v_min": 10}, "v_min", "v_max"),

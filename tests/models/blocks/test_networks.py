@@ -29,23 +29,27 @@ def test_mlp_computes_its_layers() -> None:
     np.testing.assert_allclose(networks.mlp((2,), ())(tf.constant([[1.0, 2.0]])), [[1.0, 2.0]])
 
 
-def test_nature_cnn_is_the_papers() -> None:
-    network = networks.nature_cnn((84, 84, 4), (512,))
-    assert [shape for name, shape in names(network) if name.endswith("kernel")] == [
-        (8, 8, 4, 32),
-        (4, 4, 32, 64),
-        (3, 3, 64, 64),
-        (7 * 7 * 64, 512),
-    ]
-    assert network(tf.zeros((2, 84, 84, 4))).shape == (2, 512)
+@pytest.mark.parametrize(
+    ("name", "shape", "kernels"),
+    [
+        ("nature_cnn", (84, 84, 4), [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 512)]),
+        ("minatar_cnn", (10, 10, 7), [(3, 3, 7, 16), (8 * 8 * 16, 128)]),
+    ],
+)
+def test_convolutions_are_the_papers(name: str, shape: tuple[int, ...], kernels: list[tuple[int, ...]]) -> None:
+    network = networks.make_network(name, shape, None, Style())
+    assert [shape for name, shape in names(network) if name.endswith("kernel")] == kernels
+    assert network(tf.zeros((2, *shape))).shape == (2, kernels[-1][-1])
 
 
-def test_nature_cnn_refuses_what_it_cannot_see() -> None:
-    shape = (35, 84, 4)
-    with pytest.raises(ArgumentError, match=re.escape(f"at least 36 x 36 pixels, got {list(shape)}")) as error:
-        networks.nature_cnn(shape, (512,))
-    assert (error.value.argument, error.value.value) == ("network", "nature_cnn")
-    assert networks.nature_cnn((36, 36, 1), (4,)).output_shape == (None, 4)
+@pytest.mark.parametrize(("name", "smallest"), [("nature_cnn", 36), ("minatar_cnn", 3)])
+def test_convolutions_refuse_frames_that_are_too_small(name: str, smallest: int) -> None:
+    shape = (smallest - 1, 84, 4)
+    message = re.escape(f"at least {smallest} x {smallest} pixels, got {list(shape)}")
+    with pytest.raises(ArgumentError, match=message) as error:
+        networks.cnn(name, shape, (512,))
+    assert (error.value.argument, error.value.value) == ("network", name)
+    assert networks.cnn(name, (smallest, smallest, 1), (4,)).output_shape == (None, 4)
 
 
 def test_make_network_knows_the_usual_sizes() -> None:
@@ -67,7 +71,7 @@ def test_make_network_knows_the_usual_sizes() -> None:
     [
         (
             ("mpl", (4,), None, Style("relu", "zeros")),
-            "network must be one of mlp, nature_cnn; got 'mpl' (did you mean",
+            "network must be one of mlp, nature_cnn, minatar_cnn; got 'mpl' (did you mean",
         ),
         (("mlp", (4,), None, Style("rleu", "zeros")), "got 'rleu' (did you mean 'relu'?)"),
     ],
@@ -113,7 +117,8 @@ def test_a_scale_multiplies_the_initial_kernels() -> None:
     def initial(*arguments: Any) -> list[Any]:
         keras.utils.set_random_seed(7)
         return [
-            variable.numpy() for variable in networks.nature_cnn((36, 36, 1), (8,), Style("relu", *arguments)).variables
+            variable.numpy()
+            for variable in networks.cnn("nature_cnn", (36, 36, 1), (8,), Style("relu", *arguments)).variables
         ]
 
     plain, scaled = initial("he_normal"), initial("he_normal", 0.25)
@@ -128,8 +133,8 @@ def test_a_scale_multiplies_the_initial_kernels() -> None:
 
 def test_nature_cnn_joins_the_features_of_images_with_other_parts() -> None:
     shape = JoinedShape.of([(2,), (36, 40, 3), (1,), (36, 36, 1)])
-    joined = networks.nature_cnn(shape, (), Style("tanh"))
-    alone = [networks.nature_cnn(part, (), Style("tanh")) for part in ((36, 40, 3), (36, 36, 1))]
+    joined = networks.cnn("nature_cnn", shape, (), Style("tanh"))
+    alone = [networks.cnn("nature_cnn", part, (), Style("tanh")) for part in ((36, 40, 3), (36, 36, 1))]
     for number, network in zip((2, 4), alone, strict=True):
         for layer in network.layers[:3]:
             joined.get_layer(f"part{number}_{layer.name}").set_weights(layer.get_weights())
@@ -139,4 +144,4 @@ def test_nature_cnn_joins_the_features_of_images_with_other_parts() -> None:
     images = [network(image) for network, image in zip(alone, (parts[1], parts[3]), strict=True)]
     np.testing.assert_allclose(outputs, np.concatenate([parts[0], images[0], parts[2], images[1]], axis=1), rtol=1e-5)
     with pytest.raises(ValueError, match=r"at least 36 x 36 pixels, got \[\[35, 36, 1\], \[2\]\]"):
-        networks.nature_cnn(JoinedShape.of([(35, 36, 1), (2,)]), ())
+        networks.cnn("nature_cnn", JoinedShape.of([(35, 36, 1), (2,)]), ())
