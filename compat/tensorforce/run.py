@@ -14,7 +14,7 @@ from .execution.runner import Runner
 from .spaces.errors import TensorforceError, integer, refuse
 
 _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds")
-"""What ``--path`` holds of each episode."""
+"""Values of each episode that ``--path`` holds."""
 _OF_RUN: Final = (
     *("num_episodes", "num_timesteps", "num_updates", "batch_agent_calls", "sync_timesteps", "sync_episodes"),
     *("mean_horizon", "save_best_agent"),
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _writable(given: str | None) -> Path | None:
-    """The file for the results, whose folder exists now: that it cannot is told before the run, and not after it."""
+    """File for the results; its folder is created now, so that an error comes before the run and not after it."""
     if given is None:
         return None
     path = Path(f"{given}.json")

@@ -1,4 +1,4 @@
-"""How actions are chosen, on the host: drawn from what a model predicts, at random, or always alike."""
+"""Choice of actions on the host: drawn from a model's predictions, uniformly random, or constant."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from .learner import Learner
 
 _MAIN, _INDEPENDENT, _PARAMETERS = 11, 12, 13
-"""Words that tell an agent's generators from one another, beside its seed."""
+"""Numbers that, beside the seed, tell an agent's generators apart."""
 NOISE: Final = "variable-noise"
 _LOWEST: Final = float(np.finfo(np.float32).min)
 
 
 class Levels(NamedTuple):
-    """How an action is chosen."""
+    """Randomness of an act."""
 
     temperature: Mapping[str, float]
-    """By action: 0 is greedy, 1 draws from the distribution."""
+    """Temperature by action: 0 is greedy, 1 draws from the distribution."""
     exploration: Mapping[str, float]
-    """By action: the probability of a uniform action, or the standard deviation of noise on a float."""
+    """Exploration by action: probability of a uniform action, or standard deviation of noise on a float."""
 
 
 class Acted(NamedTuple):
-    """What actions of B rows are drawn from; the last one is kept for queries."""
+    """Inputs of a draw of actions for B rows; the last one is kept for queries."""
 
     predictions: Mapping[str, Array]
     features: Mapping[str, Array]
-    """What they were predicted from, masks among them."""
+    """Inputs of the predictions, masks among them."""
     levels: Levels
     noise: float = 0.0
-    """On the weights."""
+    """Standard deviation of the noise on the weights."""
 
 
 class Chooser:
@@ -68,7 +68,7 @@ class Chooser:
         self.greedy = Levels(dict.fromkeys(actions.flat, 0.0), dict.fromkeys(actions.flat, 0.0))
 
     def __call__(self, acted: Acted, rng: np.random.Generator) -> dict[str, Array]:
-        """Actions by flat name, [B, *shape] each. Of a model nothing is drawn where both levels are 0."""
+        """Actions by flat name, [B, *shape] each; with a model, nothing is drawn where both levels are 0."""
         return {name: draw(spec, acted, rng) for name, spec, draw in self._actions}
 
     def parameters(self, acted: Acted | None) -> dict[str, Array]:
@@ -92,16 +92,16 @@ class Acting:
 
     Args:
         actions: what is chosen.
-        chooser: draws them.
+        chooser: draws the actions.
         seed: of the generators.
-        learning: has the model; None for agents without.
-        parameters: of one with a model, by name: ``<a>-exploration``, ``<a>-temperature``, ``variable-noise``.
+        learning: holds the model; None for agents without one.
+        parameters: of an agent with a model, by name: ``<a>-exploration``, ``<a>-temperature``, ``variable-noise``.
 
     Attributes:
         last: the last act, for queries.
-        rng: what training draws from.
-        independent_rng: what independent acts draw from.
-        parameter_rng: what random parameters draw from.
+        rng: generator of training.
+        independent_rng: generator of independent acts.
+        parameter_rng: generator of random parameters.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Acting:
             self._noise = None
         self.last: Acted | None = None
         self.setting_names: list[str] = []
-        """Parameters that a call can be given, and that can be queried."""
+        """Parameters that a call may override and query."""
         self._fixed: Levels | None = chooser.greedy
         if learning is not None:
             several = [] if actions.single else [f"{name}-exploration" for name in actions.flat]
@@ -174,7 +174,7 @@ class Acting:
         return self.chooser(self.last, rng), following
 
     def _scheduled(self, counts: Counts | None) -> Levels:
-        """The levels of the schedules; without counts those at their end."""
+        """Levels of the schedules; without counts, those at their end."""
 
         def now(kind: str) -> dict[str, float]:
             found = {name: self.parameters[f"{name}-{kind}"] for name in self._actions.flat}

@@ -1,7 +1,7 @@
-"""Acting and nothing else: what ``Agent.load(format="pb-actonly")`` returns. It runs without TensorFlow.
+"""Act-only agents, as ``Agent.load(format="pb-actonly")`` returns them; they run without TensorFlow.
 
-``Agent.save`` writes it as a folder, which is written whole or not at all: a LiteRT program, its weights and what
-preprocessing has learnt, and a JSON file that says how states become actions.
+``Agent.save`` writes one as a folder, whole or not at all: a LiteRT program, its weights and what preprocessing has
+learnt, and a JSON file that says how states become actions.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from .learner import Learner
 
 WHY: Final = "act_only_why_not"
-"""Where a saved state says why there is no such folder; None if there is."""
+"""Key in a saved state: the reason why there is no act-only folder; None if there is one."""
 _FILE, _PROGRAM, _STATE = "actonly.json", "policy.tflite", "state.safetensors"
 _FORMAT, _VERSION = "axonrl act-only agent", 1
 _MADE: weakref.WeakKeyDictionary[Any, FrozenProgram | bytes | str] = weakref.WeakKeyDictionary()
-"""By traced program: that of PREDICT alone, or why there is none."""
+"""Program of PREDICT alone by traced program; a string is the reason why there is none."""
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def write(agent: AgentCore, directory: Path) -> str | None:
-    """Write the folder, in the place of an earlier one; where it cannot be made, there is none.
+    """Write the folder in place of an earlier one, which is removed if no new one can be made.
 
     Returns:
-        None, or why it cannot be made.
+        None, or the reason why it cannot be made.
 
     Raises:
         CheckpointError: it cannot be written.
@@ -101,7 +101,7 @@ def _described(agent: AgentCore, learning: Learner) -> dict[str, Any]:
 
 
 def _made(learning: Learner) -> FrozenProgram | bytes | str:
-    """PREDICT as a LiteRT program, converted once; or why it cannot run there."""
+    """PREDICT as a LiteRT program, converted once; or the reason why it cannot run there."""
     from ....run_dir.programs import shared
     from ....runtimes.frozen import acting_program
 
@@ -171,8 +171,8 @@ class ActOnly:
             states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
                 several parallel indices a list of them.
             internals: as the last act returned them.
-            parallel: an index, or several different ones; any. Each is an episode, whose history preprocessing has.
-            independent: it always is.
+            parallel: any index, or several different ones. Each is an episode with a preprocessing history of its own.
+            independent: no effect; an act always is.
             deterministic: likewise.
             evaluation: likewise.
 

@@ -1,4 +1,4 @@
-"""What the parts of an agent share: its attributes, and companions that are told what happens."""
+"""Common base of the parts of an agent: its attributes, and companions that are told of events."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class AgentCore:
 
 
 class Companion:
-    """Is told what happens; each method does nothing unless it is overridden."""
+    """Observer of an agent's events; each method does nothing unless it is overridden."""
 
     def begin(self, agent: AgentCore) -> None:
         """The agent is initialized."""
@@ -77,7 +77,7 @@ class Companion:
         """A timestep of a parallel index is complete; its episode goes on (0), ended (1) or was aborted (2)."""
 
     def finished(self, agent: AgentCore, episode_reward: float) -> None:
-        """An episode has been counted, whose rewards sum up to this."""
+        """An episode has been counted; ``episode_reward`` is the sum of its rewards."""
 
     def updated(self, agent: AgentCore) -> None:
         """An update has been counted."""

@@ -31,9 +31,9 @@ SUFFIXES: Final = {
     HDF5: (".hdf5", ".h5"),
     ACT_ONLY: (".actonly",),
 }
-"""By format: the first is what is written, all are read."""
+"""Suffixes by format: the first is written, all are read."""
 SAVED: Final = "saved"
-"""The key of the JSON file under which :func:`saved_names` are."""
+"""Key of :func:`saved_names` in the JSON file."""
 _FORMATS: Final = {suffix: format for format, suffixes in SUFFIXES.items() for suffix in suffixes}
 _DAMAGED: Final = (CheckpointError, OSError, ValueError, KeyError, RuntimeError, EOFError, zlib.error)
 
@@ -62,7 +62,7 @@ def make_directory(place: str, directory: str) -> Path:
 
 @contextlib.contextmanager
 def writing(place: str, argument: str, directory: Any) -> Iterator[None]:
-    """Within it errors of files that cannot be written name the directory."""
+    """Context in which errors of files that cannot be written name the directory."""
     try:
         yield
     except OSError as error:
@@ -83,7 +83,7 @@ def stamps() -> Iterator[str]:
 
 
 class Saved(NamedTuple):
-    """A saved agent, or what only acts."""
+    """A saved agent, or an act-only one."""
 
     path: Path
     format: str
@@ -98,7 +98,7 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
         where: for messages.
         directory: where to look.
         filename: with or without number and suffix.
-        format: a key of :data:`SUFFIXES`; None for the one that there is, other than what only acts.
+        format: a key of :data:`SUFFIXES`; None for the one that there is, other than act-only.
 
     Raises:
         TensorforceError: there is none, or there are several formats and none is given.
@@ -171,7 +171,7 @@ def read_content(where: str, saved: Saved) -> Any:
     """The state, or the arrays by name, of a saved agent.
 
     Raises:
-        TensorforceError: the file is damaged, something else, or of what only acts.
+        TensorforceError: the file is damaged, something else, or an act-only agent.
     """
     if saved.format == ACT_ONLY:
         refuse(f"{where}: format", f"cannot be {ACT_ONLY!r}, which has no agent: use Agent.load", saved.format)
@@ -203,7 +203,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def write_npz(file: Any, arrays: Mapping[str, Array]) -> None:
-    """Write as ``np.savez_compressed``, whose own arguments have names that states may have."""
+    """Write as ``np.savez_compressed`` does, which reserves names that states may have."""
     write: Any = np.lib.format.write_array  # without types in NumPy 2.2
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():

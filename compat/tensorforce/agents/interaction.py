@@ -1,4 +1,4 @@
-"""Act and observe: from a caller's states to actions, and what comes of these: what is learnt, and updates."""
+"""Act and observe: a caller's states become actions, and their outcomes are stored and learnt from."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def act(
 
 
 def actions_out(actions: Values) -> readers.Converter:
-    """Makes what ``act`` returns, in the types that programs may have set in ``util.np_dtype_mapping``.
+    """Function that makes what ``act`` returns, in the types that programs may set in ``util.np_dtype_mapping``.
 
     Agents compute in float32 and int32 in any case.
     """
@@ -88,7 +88,7 @@ def actions_out(actions: Values) -> readers.Converter:
 def seen_by(
     agent: AgentCore, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
 ) -> Callable[[int, dict[str, Array]], dict[str, Array]]:
-    """From a lane and its row to what the model sees, by ``apply`` or ``peek`` of preprocessing; masks stay."""
+    """Function of a lane and its row that returns what the model sees, preprocessed by ``apply``; masks stay."""
     names = agent.states_values.flat
     return lambda lane, row: {**row, **apply(lane, {name: row[name] for name in names})}
 
@@ -143,7 +143,7 @@ def _observe(
     following: dict[str, Array] | None,
     overrides: Mapping[str, float],
 ) -> bool:
-    """Complete a lane's timestep; was there an update?"""
+    """Complete a lane's timestep and return whether there was an update."""
     learning, preprocessing, lane = agent.learning, agent.preprocessing, agent.lanes[index]
     timestep, lane.pending = lane.pending, None
     assert timestep is not None  # checked before
@@ -176,7 +176,7 @@ def _observe(
 
 
 def learn(agent: AgentCore, learning: Learner) -> None:
-    """One update, which has been prepared."""
+    """Make an update that has been prepared."""
     learning.learn()
     agent.updates += 1
     for one in agent.companions:

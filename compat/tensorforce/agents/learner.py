@@ -33,11 +33,11 @@ DISCOUNT: Final = "reward_estimation/discount"
 START: Final = "update/start"
 FREQUENCY: Final = "update/frequency"
 _FEWER: Final = 4
-"""How many times the rows of a size those of the next one are: few traces, and few rows for nothing."""
+"""Factor between a size and the next: a compromise between traces and unused rows."""
 _LEAST_ROWS: Final = 100
 """Fewer rows hardly make an update faster."""
 _INDEX_OF_PARAMETERS: Final = 5
-"""Of the generator that random parameters draw from, among those that follow from the seed."""
+"""Index of the generator of random parameters among those that follow from the seed."""
 _BOUNDS: Final = {
     HORIZON: {"at_least": 0.0},
     DISCOUNT: {"at_least": 0.0, "at_most": 1.0},
@@ -132,7 +132,7 @@ class Learner:
         self._steppers = {self.memory.rows: self.stepper}
 
     def _stepper(self, program: Program) -> Stepper:
-        """One for batches of as many rows as the memory returns now; it has its own weights."""
+        """Stepper for batches of as many rows as the memory returns now, with its own weights."""
         from ....estimators.limits import UpdateSchedule
         from ....estimators.stepper import Stepper
         from ....runtimes.executor_choice import choose
@@ -182,7 +182,7 @@ class Learner:
             self.memory.end(CUT)
 
     def value(self, path: str, counts: Counts, overrides: Mapping[str, float]) -> float:
-        """A parameter now, as far as it was not given for one call; random ones draw."""
+        """Value of a parameter now, unless ``overrides`` has it; random ones draw."""
         return overrides[path] if path in overrides else self.parameters[path].value(counts, self.rng)
 
     def timing(self, counts: Counts, overrides: Mapping[str, float]) -> tuple[int, int | None]:
@@ -211,7 +211,7 @@ class Learner:
         return {path: self.value(path, counts, overrides) for path in (HORIZON, DISCOUNT, *self._hyper)}
 
     def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
-        """Set the parameters of the next update, among them the horizon; is enough stored for it?
+        """Set the parameters of the next update, the horizon included, and return whether enough is stored for it.
 
         Args:
             counts: the agent's.
@@ -233,7 +233,7 @@ class Learner:
             logger.warning("%s: a batch needs %s, and %s are stored that could be used.", skipped, *stored)
 
     def learn(self) -> None:
-        """One update, after :meth:`prepare`."""
+        """Make an update, after :meth:`prepare`."""
         drawn = self.memory.draw()
         rows = next(size for size in self._sizes if size >= drawn)
         if rows != self.memory.rows:  # TRAIN is traced for each number, and programs share no variables
@@ -248,7 +248,7 @@ class Learner:
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
-        """Within it parameters may be evaluated, and random ones are afterwards as if they had not been."""
+        """Context in which parameters are evaluated without lasting effect on random ones."""
         drawn, states = self.rng.bit_generator.state, {k: one.state_dict() for k, one in self.parameters.items()}
         try:
             yield
@@ -271,7 +271,7 @@ def _sizes(most: int) -> list[int]:
 
 
 def learning_rate_path(optimizer: Mapping[str, Any], path: str = "optimizer") -> str:
-    """Where the innermost optimizer's learning rate is in the normal form; of two the first one's."""
+    """Path of the innermost optimizer's learning rate in the normal form; of two optimizers, the first one's."""
     if "learning_rate" in optimizer:
         return f"{path}/learning_rate"
     inner = "optimizer1" if optimizer["type"] == "plus" else "optimizer"

@@ -17,7 +17,7 @@ class Timestep:
     """States given by the caller, and masks."""
     action: dict[str, Array]
     internals: dict[str, Array]
-    """With which it acted."""
+    """Internals with which the agent acted."""
     reward: float = 0.0
     raw_reward: float = 0.0
 
@@ -34,7 +34,7 @@ class Parallel:
         self.reset()
 
     def reset(self) -> None:
-        """No episode runs."""
+        """Reset to the state in which no episode runs."""
         self.pending: Timestep | None = None
         """An act that waits for its observe."""
         self.timesteps: list[Timestep] = []

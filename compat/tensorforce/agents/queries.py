@@ -26,11 +26,11 @@ _PATHS: Final = {
 }
 """Parameters of an update, and their places in the normal form; the learning rate's depends on the optimizer."""
 _WHOLE: Final = {"horizon": 0, "update-start": 0, "update-frequency": 1, _BATCH_SIZE: 1}
-"""Those that are integers, and the least."""
+"""Parameters that are integers, and their lowest values."""
 
 
 Asked: TypeAlias = "str | list[str]"
-"""A query that is valid: one name, or a list."""
+"""A valid query: one name, or a list."""
 
 
 def _of(asked: Asked, values: Mapping[str, Any]) -> Any:
@@ -88,7 +88,7 @@ class Queries:
         return query if single else list(query)
 
     def act(self, asked: Asked, counts: Counts, single: bool) -> Any:
-        """The values after an act; of one parallel index without a batch axis."""
+        """Queried values after an act; for one parallel index, without a batch axis."""
         values: dict[str, Any] = dict(zip(COUNTS, counts, strict=True))
         if (last := self._acting.last) is not None:
             for kind, by_action in zip(("temperature", "exploration"), last.levels, strict=True):
@@ -100,7 +100,7 @@ class Queries:
         return _of(asked, values)
 
     def observe(self, asked: Asked, counts: Counts, overrides: Mapping[str, float]) -> Any:
-        """The values after an observe, an experience or an update."""
+        """Queried values after an observe, an experience or an update."""
         values: dict[str, Any] = dict(zip(COUNTS, counts, strict=True))
         if (learning := self._learning) is not None:
             with learning.undone():

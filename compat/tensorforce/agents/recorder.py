@@ -22,7 +22,7 @@ Row: TypeAlias = "tuple[Timestep, int]"
 _KEYS: Final = ("directory", "frequency", "start", "max-traces")
 _NAME: Final = re.compile(r"trace-(\d+)-(\d{8}-\d{6})\.npz")
 _DIGITS: Final = 8
-"""Of the episode in the name of a file, which is filled with zeros: names then sort as the episodes do."""
+"""Digits of the episode in the name of a file, filled with zeros: names then sort as the episodes do."""
 
 
 class Recorder(Companion):
@@ -37,7 +37,7 @@ class Recorder(Companion):
         where: for messages: the agent's class.
         spec: ``directory``; ``frequency`` in episodes; ``start``: so many episodes are skipped; ``max-traces``: how
             many files are kept, None for all.
-        agent: whose it is.
+        agent: the agent that it records.
 
     Raises:
         TensorforceError: the specification is invalid.
@@ -75,12 +75,12 @@ class Recorder(Companion):
                 self._ended += rows
 
     def finished(self, agent: AgentCore, episode_reward: float) -> None:
-        """Is it time for a file?"""
+        """Note that a file is due, if one is."""
         if agent.episodes % self._frequency == 0 and self._ended:
             self._due = agent.episodes
 
     def timestep_done(self, agent: AgentCore) -> None:
-        """Write a file, if it is time: now that nothing else can fail in this timestep."""
+        """Write a file that is due, now that nothing else can fail in this timestep."""
         if self._due is not None:
             self._write(self._due)
 

@@ -47,7 +47,7 @@ class Summarizer(Companion):
         spec: ``directory``; ``labels``: ``'all'`` but for histograms, or a list; ``frequency``: of acts, or a
             dictionary by function, where what it lacks is never written; ``flush``, in seconds; ``max-summaries``: how
             many folders are kept; ``custom``: summaries for :func:`summarize`, by name, each with a ``type``.
-        agent: whose it is.
+        agent: the agent that it summarizes.
 
     Raises:
         TensorforceError: the specification is invalid.
@@ -62,7 +62,7 @@ class Summarizer(Companion):
             every = {**dict.fromkeys(_FUNCTIONS, 1), "act": 1 if every is None else every}
         known(at, every, _FUNCTIONS, what="key")
         self._every = {name: integer(f"{at}[{name!r}]", value, at_least=1) for name, value in every.items()}
-        """How often each function writes; those that are missing never do."""
+        """Interval between writes, by function; functions that are missing never write."""
         self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
@@ -134,7 +134,7 @@ class Summarizer(Companion):
             self._write(agent.episodes, self._wanted({"episode-reward": episode_reward}))
 
     def updated(self, agent: AgentCore) -> None:
-        """Write what the update measured, and variables."""
+        """Write the update's measurements, and variables."""
         learning = agent.learning
         values: dict[str, Any] = {}
         if learning is not None and learning.facts is not None and self._is_due("update", agent.updates):

@@ -28,7 +28,7 @@ METRICS: Final[Mapping[str, str]] = {
     "empirical-reward": "empirical_reward",
     "estimated-reward": "estimated_reward",
 }
-"""What an update measures, by label."""
+"""Metrics of an update, by label."""
 OF_WEIGHTS: Final = ("updates", "updates-histogram", "variables", "variables-histogram")
 _EVERY: Final = {"parameters", "update-norm", *OF_WEIGHTS, *(label for labels in GROUPS.values() for label in labels)}
 _NOT_WRITTEN: Final = "graph"
@@ -38,12 +38,12 @@ _KINDS: Final = {"probabilities": "categorical", "probability": "bernoulli", "st
 
 
 def tag(label: str) -> str:
-    """Under what TensorBoard shows a label: with its group in front."""
+    """Tag under which TensorBoard shows a label: its group in front."""
     return next((f"{group}/{label}" for group, labels in GROUPS.items() if label in labels), label)
 
 
 def available(agent: AgentCore) -> list[str]:
-    """The labels that an agent can record, sorted; with those that stand for several."""
+    """Labels that an agent can record, those that stand for several included, sorted."""
     found = {"episode-reward", "raw-reward", "timestep-reward"}
     found |= {kind for name in agent.acting.chooser.names() if (kind := kind_of(name)) is not None}
     learning = agent.learning
@@ -56,7 +56,7 @@ def available(agent: AgentCore) -> list[str]:
 
 
 def kind_of(query: str) -> str | None:
-    """The kind of distribution, which one of the queries of an act shows: that of each has one."""
+    """Kind of distribution that one of its queries shows; None for the other queries of an act."""
     return _KINDS.get(query.rpartition("-distribution-")[2])
 
 

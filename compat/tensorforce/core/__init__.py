@@ -13,7 +13,7 @@ from ..specs.agent_tables import TABLES
 from ..specs.table_checks import PARAMETERS
 
 _PREFIX: Final = "tensorforce.core"
-"""Of the modules of the classes: a specification takes such a class for its dotted name."""
+"""Prefix of the modules of these classes: a specification takes such a class for its dotted name."""
 _ROOMS: Final = {
     "distributions": (TABLES["distribution"], "Distribution"),
     "layers": (TABLES["layer"], "Layer"),

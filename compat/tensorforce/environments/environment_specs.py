@@ -18,7 +18,7 @@ from .remote import RemoteEnvironment
 WHERE: Final = "Environment.create"
 _SPEC: Final = f"{WHERE}: environment"
 _MADE_BY: Final = "made by"
-"""The entry, and its argument, of a user's class."""
+"""Name of the entry of a user's class, and of its argument."""
 _OTHER: Final = "give a Gymnasium environment, or a subclass of Environment"
 _NOT_OURS: Final = {
     ("ale", "arcade_learning_environment"): "use environment='gym' with a level such as 'ALE/Pong-v5'",
@@ -27,7 +27,7 @@ _NOT_OURS: Final = {
     ("ple", "py_game_learning_environment", "osim", "open_sim"): _OTHER,
     ("mazeexp", "maze_explorer", "carla", "carla_environment"): _OTHER,
 }
-"""What the original had, by its names and those of its classes, and what to do instead."""
+"""Adapters that only the original had, by their names and those of their classes, and what to do instead."""
 _TABLE: Final = SpecTable(
     "environment",
     {"gym": Entry(classes=("OpenAIGym", "GymnasiumEnvironment"))},
@@ -75,7 +75,7 @@ def instead_of_class(name: str) -> str | None:
 
 
 def is_object(environment: Any) -> bool:
-    """Is it an environment, rather than the specification of one? Then whoever made it closes it, too."""
+    """Is it an environment, rather than the specification of one? Its maker then closes it, too."""
     if isinstance(environment, Environment):
         return True
     if isinstance(environment, Mapping):

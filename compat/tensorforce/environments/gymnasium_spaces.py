@@ -1,7 +1,7 @@
 """Gymnasium's spaces as specifications, and values of one turned into those of the other.
 
-What has parts becomes a flat dictionary: the items of a Tuple ``gymtpl<i>``, those of a Dict their keys, numbers of a
-MultiDiscrete with different ranges ``gymmdc<i>-<shape>``, those of a Box of actions with different bounds
+A space with parts becomes a flat dictionary: the items of a Tuple ``gymtpl<i>``, those of a Dict their keys, numbers of
+a MultiDiscrete with different ranges ``gymmdc<i>-<shape>``, those of a Box of actions with different bounds
 ``gymbox<i>-<shape>``; names of parts of parts are joined with ``-``.
 """
 
@@ -19,10 +19,10 @@ from ..spaces.errors import refuse
 
 AnySpace: TypeAlias = "Space[Any]"
 Specs: TypeAlias = "dict[str, dict[str, Any]]"
-"""By name; of one array that stays whole under an empty name."""
+"""Specifications by name; one array that stays whole has an empty name."""
 
 _UNBOUNDED: Final = float(np.finfo(np.float32).max)
-"""Bounds of actions from here on are none."""
+"""Magnitude from which on a bound of actions counts as none."""
 
 
 class Part(NamedTuple):
@@ -31,9 +31,9 @@ class Part(NamedTuple):
     spec: dict[str, Any]
     """One, or a flat dictionary of several, as ``Environment.states()`` or ``actions()`` returns it."""
     read: Callable[[Any], Any]
-    """From the space's value to the specification's."""
+    """Function from a value of the space to the specification's."""
     write: Callable[[Any], Any]
-    """Back."""
+    """Function from a value of the specification to the space's."""
 
 
 def part_of(where: str, space: Any, *, actions: bool) -> Part:
@@ -87,7 +87,7 @@ def _leaves(where: str, space: Any, flat: str = "", name: str = "") -> Iterator[
 
 
 def _of_gymnasium(space: Any) -> Any:
-    """A space of Gym, which has the same names, as one of Gymnasium; others as they are."""
+    """Convert a space of Gym to Gymnasium's of that name; return others as they are."""
     kind = type(space).__name__
     if isinstance(space, Space) or kind not in _OF_GYM:
         return space
@@ -140,12 +140,12 @@ def _split(start: str, space: Any, specs: list[dict[str, Any]]) -> Specs:
 
 
 def _numbers(start: Any, convert: Callable[[Any], Any]) -> Codec:
-    """Integers from ``start`` on; ``convert`` makes the space's type of them."""
+    """Codec of integers from ``start`` on; ``convert`` makes the space's type of them."""
     return Codec(lambda value: value - start, lambda value: convert(value) + start)
 
 
 def _cast(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
-    """An array of another dtype; ``is_clipped``: within the space's bounds."""
+    """Codec of an array of another dtype; ``is_clipped``: within the space's bounds."""
 
     def write(value: Any) -> Any:
         array = np.asarray(value, space.dtype).reshape(space.shape)

@@ -16,11 +16,11 @@ from ..spaces.errors import TensorforceError, refuse
 from .environment import Environment
 
 _PATIENCE_SECS: Final = 5.0
-"""How long the process has to end by itself when it is closed."""
+"""Seconds that the process has to end by itself when it is closed."""
 
 
 class _RemoteError(Exception):
-    """The traceback of an error in the environment's process, which does not come along with it."""
+    """Traceback of an error in the environment's process, which the error itself loses on the way."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -29,8 +29,8 @@ class _RemoteError(Exception):
 class RemoteEnvironment(Environment):
     """The environment that ``make`` makes in a new process.
 
-    Beside the methods of every environment there are those for whoever does not want to wait: ``start_reset`` or
-    ``start_execute``, then ``receive`` once it is ``ready``.
+    Beside the methods of every environment there are some that do not wait: ``start_reset`` or ``start_execute``, then
+    ``receive`` once it is ``ready``.
 
     Args:
         make: returns the environment; sent to the process, so it must be picklable.
@@ -47,7 +47,7 @@ class RemoteEnvironment(Environment):
         self._waiting = self._closed = False
         self._starting = True
         self.seconds = 0.0
-        """That the environment took for the last ``reset`` or ``execute``, without communication."""
+        """Seconds that the environment took for the last ``reset`` or ``execute``, without communication."""
         # Not forked: TensorFlow's threads do not survive that.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()

@@ -45,7 +45,7 @@ class Lane:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Of the episode, as :data:`VALUES` names them."""
+        """Values of the episode, in the order of :data:`VALUES`."""
         seconds = time.perf_counter() - self._began
         return self.reward, self.timestep, seconds, self.agent_seconds, self.env_seconds
 
@@ -62,7 +62,7 @@ class Lane:
         self._call("reset")
 
     def clear(self) -> None:
-        """Nothing has been counted of an episode."""
+        """Reset the counts of an episode."""
         self.reward, self.timestep, self.agent_seconds, self.env_seconds = 0.0, 0, 0.0, 0.0
 
     def execute(self, actions: Any) -> None:
@@ -87,7 +87,7 @@ class Lane:
         """Take the environment's answer.
 
         Returns:
-            Does it follow upon actions? Then ``terminal`` and ``last_reward`` are set.
+            Whether it answers actions; ``terminal`` and ``last_reward`` are then set.
         """
         reply, self._reply = self._reply, None
         if self._is_remote:
@@ -101,5 +101,5 @@ class Lane:
         return True
 
     def observed(self) -> None:
-        """The timestep is over: the episode goes on or has ended, as ``terminal`` says."""
+        """End the timestep: the episode goes on or has ended, as ``terminal`` says."""
         self.phase = Phase.IDLE if self.terminal else Phase.ACTING

@@ -1,4 +1,4 @@
-"""The loop of :class:`Runner.run`: which environment's episode goes on when, what is counted, and when it is over."""
+"""The loop of :class:`Runner.run`: the order in which environments go on, the counts, and the end."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Settings:
         raise AttributeError(name)
 
     def call(self, runner: Record, parallel: int) -> bool:
-        """Call back; False if one of the functions returned that."""
+        """Call the callbacks; False if one of them returned that."""
         answers = [function(runner, parallel) for function in self.callback]
         return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
@@ -177,7 +177,7 @@ class Loop:
                 lane.start(self._agent.initial_internals(**self._independent(lane)) if lane.evaluated else None)
 
     def _owed(self) -> int:
-        """How many lanes need another act before their episodes can end."""
+        """Number of lanes that need another act before their episodes can end."""
         return sum(lane.owes for lane in self._counted)
 
     def _left(self) -> float:

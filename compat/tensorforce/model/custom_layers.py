@@ -1,4 +1,4 @@
-"""Layers by the names that specifications have for them; those of the user's own, those that normalise, and joins."""
+"""Layers by their names in specifications: the user's own, those that normalise, and joins among them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
 
 
 def _initialised(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:
-    """Create a variable; the first of the weights is taken from them and its initial value, if it has that shape."""
+    """Create a variable; the first of the weights, if of its shape and dtype, is removed and is its initial value."""
     if not weights:
         return make(**kwargs)
     given = kwargs["initial_value"]
@@ -186,7 +186,7 @@ def _output(argument: str, shape: Sequence[int | None] | None, dtype: Any) -> Va
 
 
 def _converted(x: Tensor) -> Tensor:
-    """In the dtype that networks use."""
+    """Convert to the dtype that networks use: int32 for integers, else float32."""
     return tf.cast(x, tf.int32 if x.dtype.is_integer else tf.float32)
 
 
@@ -196,7 +196,7 @@ def _failed(argument: str, given: Any, error: Exception) -> TensorforceError:
 
 
 def _axes(argument: str, axes: Sequence[int] | int | None, rank: int, default: Sequence[int]) -> list[int]:
-    """Axes of tensors, of those without the batch axis."""
+    """Axes counted with the batch axis, from axes counted without it."""
     given = default if axes is None else [axes] if isinstance(axes, int) else list(axes)
     if any(not 0 <= axis < rank for axis in given):
         refuse(argument, f"must lie in 0 .. {rank - 1}, got {axes!r}", axes)
@@ -238,7 +238,7 @@ LAYERS: Final[Mapping[str, Callable[..., Layer]]] = {
     "reshape": _plain(layers.reshape),
     "rnn": internal.Recurrent,
 }
-"""By type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
+"""Layers by type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
 
 
 # -- several tensors as one --------------------------------------------------------------------------------------------

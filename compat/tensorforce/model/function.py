@@ -66,7 +66,7 @@ class _Update:
         self._is_together = self._objective is not None and not self._is_separate
         self._has_advantage = bool(model.form["reward_estimation"]["estimate_advantage"])
         self._is_through = own and self._objective is None and self._has_advantage
-        """Does the baseline learn by what is subtracted from the policy's returns?"""
+        """Does the baseline learn through the advantages in the policy's loss?"""
         self._variables = list(model.policy.variables)
         if own and not self._is_separate:
             self._variables += model.estimator.variables
@@ -99,7 +99,7 @@ class _Update:
         metrics = {**scalars, **metrics, "update_norm": tf.sqrt(tf.reduce_sum(tf.square(change))), "kl": kl}
         return EstimatorSpec(Modes.TRAIN, loss=metrics.pop("loss"), metrics=metrics)
 
-    # -- what is learnt from ------------------------------------------------------------------------------------------
+    # -- targets ------------------------------------------------------------------------------------------------------
 
     def _policy(self, inputs: Inputs) -> View:
         return self._model.policy(inputs, training=False)
@@ -137,7 +137,7 @@ class _Update:
         for ours, theirs in pairs:
             theirs.assign(share * ours + (1.0 - share) * theirs)
 
-    # -- what is minimised --------------------------------------------------------------------------------------------
+    # -- losses -------------------------------------------------------------------------------------------------------
 
     def _optimizers(self) -> dict[str, Any]:
         """Create the policy's optimizer, and the baseline's if it has its own, with their variables."""
@@ -193,7 +193,7 @@ class _Update:
         return tf.add_n([total, *(own[key] * square for key, square in squares.items() if key in own)])
 
     def _policy_divergence(self, rows: Rows) -> Callable[[], Tensor]:
-        """Divergence of all the policy's optimizer trains; without the baseline's its gradient drowns the rest."""
+        """Divergence of all that the policy's optimizer trains, or the baseline's gradient would drown the rest."""
         parts = [_divergence(self._model.policy, self._target_kinds, rows)]
         if self._is_together:
             parts.append(self._baseline_divergence(rows))
@@ -206,7 +206,7 @@ class _Update:
 
 
 def _divergence(policy: Policy, found: set[str], rows: Rows) -> Callable[[], Tensor]:
-    """How far a policy goes: of likelihoods by their divergence, of values by half the square."""
+    """Function that returns a policy's change since now: divergence of likelihoods, or half the square of values'."""
 
     def view() -> View:
         return policy(rows["inputs"], training=False)
@@ -220,7 +220,7 @@ def _divergence(policy: Policy, found: set[str], rows: Rows) -> Callable[[], Ten
 
 
 def _half_square(values: Callable[[], Tensor], rows: Rows) -> Callable[[], Tensor]:
-    """Half the mean square of how far values, [R] or [R, C], are from what they are now."""
+    """Function that returns half the mean square of the change since now of values, [R] or [R, C]."""
     start = tf.stop_gradient(values())
 
     def now() -> Tensor:

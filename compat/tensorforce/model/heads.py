@@ -1,4 +1,4 @@
-"""From a network's output to a distribution over each action, or to values of its choices.
+"""Heads: a distribution over each action, or values of its choices, from a network's output.
 
 Shapes in comments: B is the batch, N the components of an action (the product of its shape), K the values of an int.
 """
@@ -26,7 +26,7 @@ _HALF_LOG_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _LOG_STDDEV: Final = math.log(1e6)
 """Bound of the size of the logarithm of a standard deviation."""
 STEP: Final = Step(training=False)
-"""How linear layers on top of networks are called."""
+"""Step with which linear layers on top of networks are called."""
 
 
 def linear(name: str, inputs: int, outputs: int, axes: Sequence[int] = ()) -> Linear:
@@ -53,7 +53,7 @@ class Head:
             self._layers[name] = linear(name, size, self.size * outputs // math.prod(axes), axes)
 
     def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
-        """The linear layers, and how many outputs each has for a component."""
+        """Names of the linear layers, and the outputs that each has for a component."""
         raise NotImplementedError
 
     def _apply(self, name: str, features: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class Head:
         return {name: self._apply(name, features) for name in self._layers}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
-        """Over each component: log-probabilities, entropies and divergences are [B, N].
+        """Distribution over each component: log-probabilities, entropies and divergences are [B, N].
 
         Args:
             outputs: of this head.
@@ -134,11 +134,11 @@ class CategoricalHead(Head):
         return {"logits": logits}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
-        """Over each component."""
+        """Distribution over each component."""
         return Categorical(outputs["logits"], mask)
 
     def given(self, action: Tensor) -> Tensor:
-        """int32 [B, N]."""
+        """Actions as int32 [B, N]."""
         return tf.reshape(tf.cast(action, tf.int32), [-1, self.size])
 
     def _values(self, outputs: Outputs) -> Tensor:
@@ -152,11 +152,11 @@ class BernoulliHead(Head):
         return {"logit": 1, **({"states-value": 1} if valued else {})}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
-        """Over each component."""
+        """Distribution over each component."""
         return Bernoulli(outputs["logit"][:, :, tf.newaxis])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
-        """Which logits are above 0, bool [B, *shape]."""
+        """Are logits above 0? bool [B, *shape]."""
         return self._shaped(outputs["logit"] > 0)
 
     def _values(self, outputs: Outputs) -> Tensor:
@@ -183,11 +183,11 @@ class GaussianHead(Head):
         }
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
-        """Over each component."""
+        """Distribution over each component."""
         return Gaussian(outputs["mean"][:, :, tf.newaxis], outputs["log_stddev"][:, :, tf.newaxis])
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
-        """float32 [B, N]."""
+        """Log-likelihood of actions [B, *shape] plus the highest one, float32 [B, N]."""
         highest = -outputs["log_stddev"] - _HALF_LOG_2PI
         return self.distribution(outputs, None).log_prob(self.given(action)) + highest
 
@@ -217,7 +217,7 @@ class BetaHead(Head):
         return {name: 1.0 + tf.nn.softplus(x) for name, x in super()._outputs(features).items()}
 
     def distribution(self, outputs: Outputs, mask: Tensor | None) -> Distribution:
-        """Over each component."""
+        """Distribution over each component."""
         return self._beta(*(outputs[name][:, :, tf.newaxis] for name in ("alpha", "beta")))
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
@@ -241,4 +241,4 @@ HEADS: Final[Mapping[str, type[Head]]] = {
     "categorical": CategoricalHead,
     "gaussian": GaussianHead,
 }
-"""By the type of the distribution."""
+"""Heads by type of distribution."""

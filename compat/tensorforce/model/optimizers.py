@@ -1,4 +1,4 @@
-"""Optimizers: one of Keras, or a natural gradient, and what modifies the steps of another one.
+"""Optimizers: those of Keras, a natural gradient, evolution, and modifiers of the steps of another one.
 
 Each is a function that changes the variables of a problem once, for some rows. Modifiers look at how far the weights
 went, as one vector, and may put them elsewhere. Whatever creates variables or draws noise happens when an optimizer is
@@ -23,7 +23,7 @@ from .objectives import Hyper, Rows
 Tensor: TypeAlias = Any
 Scalars: TypeAlias = Mapping[str, Tensor]
 Step: TypeAlias = Callable[[Rows, Tensor], Scalars]
-"""From rows, and the number of the step in this update, to float scalars; changes the variables."""
+"""Function of rows and the number of the step in this update; changes the variables and returns float scalars."""
 
 _ROUNDING = 1e-4
 """Added before rounding down, so that a third of 99 rows are 33."""
@@ -33,14 +33,14 @@ class Problem(NamedTuple):
     """Minimised losses."""
 
     scope: str
-    """Of the names of the optimizer's variables."""
+    """Name scope of the optimizer's variables."""
     variables: Sequence[Any]
     names: Sequence[str]
-    """Of the scalars of ``losses``."""
+    """Names of the scalars of ``losses``."""
     losses: Callable[[Rows], Scalars]
-    """From rows to float scalars; ``loss`` is what is minimised."""
+    """Function from rows to float scalars; ``loss`` is minimised."""
     divergence: Callable[[Rows], Callable[[], Tensor]]
-    """From rows to a function, which returns by how much what is trained differs from how it was: a float scalar whose
+    """Function from rows to a function that returns the change of the trained outputs since then: a float scalar whose
     second derivatives at that point are the Fisher information."""
 
 
@@ -58,11 +58,11 @@ def make_step(
 
     Args:
         spec: in normal form.
-        path: of that in the normal form of the agent.
+        path: its place in the normal form of the agent.
         problem: what is minimised.
         hyper: numbers.
-        count: rows that it will be given.
-        repeats: how often it steps in one update.
+        count: number of rows of each step.
+        repeats: number of steps in one update.
         valid: which rows count, float32 [count]; None if that differs from step to step.
     """
     kind = spec["type"]
@@ -119,7 +119,7 @@ def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -
 
 
 def _natural_gradient(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
-    """A step along the natural gradient, to where the divergence is the learning rate by its second derivative."""
+    """A step along the natural gradient whose divergence, by its second derivative, is the learning rate."""
     radius, damping = hyper(f"{path}/learning_rate"), hyper(f"{path}/cg_damping")
     variables = problem.variables
 

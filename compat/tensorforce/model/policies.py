@@ -38,7 +38,7 @@ class Policy:
         spec: in normal form.
         states: what it sees.
         actions: what it chooses.
-        acts: has it distributions, to act or to learn from likelihoods?
+        acts: does it have distributions, to act or to learn from likelihoods?
         values_actions: are there values of actions?
         values_states: is there a value of states of its own?
         dueling: do all ints have a state's value and advantages?
@@ -95,7 +95,7 @@ class Policy:
 
     @property
     def all_variables(self) -> list[Any]:
-        """These and those that are not trained, such as statistics."""
+        """Trained variables, and those that are not, such as statistics."""
         return [*self.variables, *self.network.untrained]
 
     def __call__(self, inputs: Inputs, *, training: bool, counted: Tensor | None = None) -> View:
@@ -151,25 +151,25 @@ class View:
         return other
 
     def _joined(self, function: Callable[[str, Head], Tensor]) -> Tensor:
-        """What a function makes of the components of each action, [B, C]."""
+        """Results of a function for the components of each action, joined: [B, C]."""
         return tf.concat([function(name, head) for name, head in self._heads.items()], axis=-1)
 
     def distributions(self) -> dict[str, Distribution]:
-        """Over the components of each action."""
+        """Distributions over the components of each action, by name."""
         return {name: head.distribution(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
 
     def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
-        """float32 [B, C], of actions [B, *shape]."""
+        """Log-probabilities of actions [B, *shape], float32 [B, C]."""
         own = self.distributions()
         return self._joined(lambda name, head: own[name].log_prob(head.given(action[name])))
 
     def entropy(self) -> Tensor:
-        """float32 [B]: the sum over the components."""
+        """Entropy, summed over the components, float32 [B]."""
         own = self.distributions()
         return tf.reduce_sum(self._joined(lambda name, _: own[name].entropy()), axis=-1)
 
     def kl(self, other: View) -> Tensor:
-        """The divergence of another one's distributions from these, float32 [B]: the sum over the components."""
+        """Divergence of another view's distributions from these, summed over the components, float32 [B]."""
         own, theirs = self.distributions(), other.distributions()
         return tf.reduce_sum(self._joined(lambda name, _: own[name].kl(theirs[name])), axis=-1)
 
@@ -199,7 +199,7 @@ class View:
         return self._joined(lambda name, head: head.value_of(self.outputs[name], action[name]))
 
     def state_value(self) -> Tensor:
-        """float32 [B]."""
+        """Values of states, float32 [B]."""
         return self._policy.values_from(self.features)
 
 
@@ -217,21 +217,21 @@ class Critic:
         self.variables = [*self._hidden.variables, *self._value.variables]
 
     def __call__(self, features: Tensor, action: Mapping[str, Tensor]) -> Tensor:
-        """float32 [B, 1], of the network's output [B, size] and actions [B, *shape]."""
+        """Values, float32 [B, 1], of actions [B, *shape] and the network's output [B, size]."""
         joined = tf.concat([features, *(_vector(spec, action[name]) for name, spec in self._actions.items())], axis=-1)
         return self._value(tf.tanh(self._hidden(joined, STEP)), STEP)
 
 
 @contextlib.contextmanager
 def frozen(variables: list[Any]) -> Iterator[None]:
-    """Within it no gradient flows into variables, which keep their values."""
+    """Context in which no gradient flows into variables, which keep their values."""
     fixed = [(variable, tf.stop_gradient(tf.convert_to_tensor(variable))) for variable in variables]
     with keras.StatelessScope(state_mapping=fixed):
         yield
 
 
 def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec], *, vector: bool) -> None:
-    """A network's output is a vector, or has one at each place of all actions; a critic's is a vector."""
+    """Check that a network's output is a vector or, unless ``vector``, has one at each place of all actions."""
     for name, action in actions.items():
         if axes and (vector or tuple(axes) not in (action.shape, action.shape[:-1])):
             problem = f"must return a vector, but returns one at each of {list(axes)} places"

@@ -30,11 +30,11 @@ class Decay(NamedTuple):
     """A kind of decay."""
 
     value: Callable[..., float]
-    """From time, start, steps and its own arguments."""
+    """Value as a function of time, start, steps and its own arguments."""
     takes: tuple[Argument, ...]
     """Its own arguments."""
     limit: Callable[..., float] | None = None
-    """What it only approaches, from the start and its own arguments; None: it ends after the steps."""
+    """Limit that it only approaches, as a function of start and its own arguments; None: it ends after the steps."""
 
 
 def cosine(t: int, start: float, steps: int, alpha: float) -> float:
@@ -107,7 +107,7 @@ DECAYS: Final = {
     "natural": Decay(natural, (_RATE, _STAIRCASE), _zero_limit),
     "polynomial": Decay(polynomial, (_FINAL, Argument("power", 1.0, real(above=0)), Argument("cycle", False, flag))),
 }
-"""By name."""
+"""Decays by name."""
 
 
 # -- parameters -------------------------------------------------------------------------------------------------------
@@ -125,15 +125,15 @@ class Rule(NamedTuple):
     """The value of a kind of parameter."""
 
     value: Callable[[Counts, np.random.Generator, float], float]
-    """From counts, chance, and the last such value, 0 at first; of a process what it is before ``shown``."""
+    """Function of counts, a generator and the last value of a process (else 0.0); its result goes to ``shown``."""
     end: float
-    """The number at the end of the schedule, or what it approaches; the mean of random ones."""
+    """The number at the end of the schedule, or its limit; the mean of random ones."""
     extremes: tuple[float, ...] = ()
-    """Further values that it is known to have."""
+    """Further values that it is known to take."""
     is_approached: bool = False
     """Is the end only approached? Then it may be equal to a bound that is exclusive."""
     is_drawn: bool = False
-    """Random? Then what is outside of the bounds is the nearest inside."""
+    """Is it random? Values outside of the bounds are then clipped."""
     process: float | None = None
     """The start of a random walk."""
     shown: Callable[[float], float] = float
@@ -175,7 +175,7 @@ class Parameter:
         return shown
 
     def final(self) -> float:
-        """The number at the end of the schedule, or what it approaches; the mean of random ones."""
+        """The number at the end of the schedule, or its limit; the mean of random ones."""
         return self._rule.end
 
     def state_dict(self) -> State:
@@ -183,7 +183,7 @@ class Parameter:
         return {} if self._process is None else {"process": self._process}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; what another kind of parameter returned is left aside."""
+        """Take over what ``state_dict`` returned; the state of another kind of parameter is ignored."""
         if self._process is not None and "process" in state:
             self._process = number(f"{self._where}: process", state["process"])
 
@@ -199,7 +199,7 @@ def make_parameter(
         spec: a number, or a dictionary with a ``type`` (``constant`` if there is none) and the arguments of that type.
         at_least: smallest allowed value.
         at_most: largest allowed value.
-        above: what all values must be above.
+        above: exclusive lower bound of all values.
 
     Raises:
         TensorforceError: the specification is invalid, or is known to leave the bounds; names the key.
@@ -313,7 +313,7 @@ _CHOICES: Final[Mapping[str, Mapping[str, tuple[Argument, ...]]]] = {
         "uniform": (Argument("minval", 0.0, _NUMBER), Argument("maxval", 1.0, _NUMBER)),
     },
 }
-"""By the argument that chooses: the arguments of each choice."""
+"""Arguments of each choice, by the argument that chooses."""
 _KINDS: Final[Mapping[str, tuple[str | None, tuple[Argument, ...], Callable[[str, Mapping[str, Any]], Rule]]]] = {
     "constant": (None, (Argument("value"),), lambda *_: Rule(lambda *_: 0.0, 0.0)),
     "decaying": ("decay", _DECAYING, _decaying),
@@ -321,4 +321,4 @@ _KINDS: Final[Mapping[str, tuple[str | None, tuple[Argument, ...], Callable[[str
     "random": ("distribution", (), _random),
     "ornstein_uhlenbeck": (None, _PROCESS, _ornstein_uhlenbeck),
 }
-"""By type: the argument that chooses further ones, if there is one, its arguments, and its rule."""
+"""Parameters by type: the argument that chooses further ones, if there is one, the arguments, and the rule."""

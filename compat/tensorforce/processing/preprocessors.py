@@ -26,7 +26,7 @@ from ..specs import layer_tables
 from ..specs.table_checks import IGNORED, SpecTable, real, whole
 
 LayerMaker = Callable[..., "Step | None"]
-"""From a layer's place, what goes in, and its arguments; None where there is nothing to do."""
+"""Function of a layer's place, its inputs and its arguments; returns None where there is nothing to do."""
 
 
 def clipping(where: str, value: Numbers, upper: float, lower: float | None) -> Step:
@@ -74,7 +74,7 @@ def _weights(where: str, value: Any) -> bool | list[float]:
 
 _NUMBER: Final = real()
 _AXIS: Final = whole(-32)
-"""Of an axis, of which the batch is none; negative ones count from the end."""
+"""Check of an axis, not counting the batch; negative ones count from the end."""
 _SIZE: Final = Argument("height", None, or_none(whole(1)))
 _AXES: Final = Argument("axes", None, or_none(several(whole(0), "axes")))
 
@@ -107,7 +107,7 @@ LAYERS: Final = SpecTable(
 """The layers; a ``name`` is allowed and not used."""
 
 REWARD: Final = "reward"
-"""The key of what rewards go through."""
+"""Key of the layers of rewards."""
 
 
 class Preprocessing:
@@ -127,7 +127,7 @@ class Preprocessing:
         self._where, self._spec = where, spec
         self._steps: dict[str, list[Step]] = {}
         self.states: dict[str, ValueSpec] = {}
-        """Of what comes out: what is stored and what the model sees."""
+        """Specs of the preprocessed states, which are stored and which the model sees."""
         for name, state in states.items():
             self.states[name] = self._build(name if name in spec else state.type, state)
         out = self._build(REWARD, ValueSpec(REWARD, "float", ()))
@@ -146,7 +146,7 @@ class Preprocessing:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """By key, lists of layers with all their arguments, in JSON's types; :func:`make_preprocessing` takes it."""
+        """Preprocessing layers by key, with all their arguments as JSON types; :func:`make_preprocessing` takes it."""
         return {key: [dict(layer) for layer in layers] for key, layers in self._spec.items()}
 
     def independent(self) -> Preprocessing:
@@ -175,16 +175,16 @@ class Preprocessing:
         return self.apply(lane, states, remember=False)
 
     def reward(self, value: float, lane: Hashable) -> float:
-        """The reward of one timestep of a lane, which is remembered."""
+        """Preprocess the reward of one timestep of a lane, which is remembered."""
         found = self.apply(lane, {REWARD: np.asarray(value, np.float32)}) if REWARD in self._steps else {REWARD: value}
         return float(found[REWARD])
 
     def reset(self, lane: Hashable = None) -> None:
-        """An episode of this lane has ended, or was dropped; None: those of all lanes."""
+        """Forget the history of a lane whose episode has ended or was dropped; None: of all lanes."""
         self.pipeline.reset(None if lane is None else [lane])
 
     def state_dict(self) -> State:
-        """The statistics of all lanes, by name and index of a layer; histories are those of unfinished episodes."""
+        """The statistics of all lanes, by name and index of a layer; no histories, which end with their episodes."""
         shared = self.pipeline.shared.items()
         return {name: {str(at): dict(memory) for (at, of), memory in shared if of == name} for name in self._steps}
 
@@ -249,5 +249,5 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
 
 
 def _from_file(where: str, given: Any) -> Any:
-    """Read a JSON file, if one is named."""
+    """Contents of a JSON file, if one is named; else what was given."""
     return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given

@@ -17,7 +17,7 @@ _WORDS: Final = {"bool": "bool, or 0 and 1"}
 _KINDS: Final = {"bool": "biuf", "int": "iuf", "float": "fiu"}
 """Kinds of NumPy dtypes that are taken for a type; for ints only whole numbers, for bools only 0 and 1."""
 ENDINGS: Final = (0, 1, 2)
-"""Of an episode: it goes on, it ended, it was aborted."""
+"""Terminals of an episode: it goes on, it ended, it was aborted."""
 
 
 class StateReader:
@@ -25,7 +25,7 @@ class StateReader:
 
     Args:
         states: their specs.
-        actions: of which the ints have masks.
+        actions: specs of the actions; ints have masks.
     """
 
     def __init__(self, states: Values, actions: Values) -> None:
@@ -230,7 +230,7 @@ def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
 
 
 def _is_list(given: Any) -> bool:
-    """Has it entries? A NumPy array without axes only looks as if it had."""
+    """Does it have entries? A NumPy array without axes only looks as if it had."""
     return isinstance(given, Iterable) and not isinstance(given, Mapping | str) and getattr(given, "ndim", 1) > 0
 
 
@@ -247,7 +247,7 @@ def _is_float32(array: Array) -> bool:
 
 
 def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Values by flat name; what is a dictionary and no known entry is a level of nesting."""
+    """Values by flat name; a dictionary that is no known entry is a level of nesting."""
     for key, part in values.items():
         name = f"{prefix}{key}"
         if isinstance(part, Mapping) and name not in leaves:
@@ -264,7 +264,7 @@ Converter = Callable[[Mapping[str, Array]], Any]
 
 
 def action_out(actions: Values) -> Converter:
-    """Makes what ``act`` returns of arrays by flat name, without a batch axis: NumPy scalars for the shape ()."""
+    """Function from arrays by flat name, without a batch axis, to what ``act`` returns: NumPy scalars for shape ()."""
     types = {name: spec.dtype for name, spec in actions.flat.items() if spec.shape == ()}
     if actions.single:
         (name,) = actions.flat

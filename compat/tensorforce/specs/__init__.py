@@ -1,1 +1,1 @@
-"""From an agent's arguments to its normal form."""
+"""Conversion of an agent's arguments to its normal form."""

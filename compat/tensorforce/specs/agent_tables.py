@@ -176,4 +176,4 @@ TABLES: Final[Mapping[str, SpecTable]] = {
     "reward_estimation": REWARD_ESTIMATIONS,
     "policy": POLICIES,
 }
-"""By name."""
+"""Tables by name."""

@@ -130,7 +130,7 @@ AGENTS: Final[Mapping[str, Entry]] = {
     ),
     "random": Entry((*_STATES_ACTIONS, _LIMIT, *_SIMPLE_TAIL), classes=("RandomAgent",)),
 }
-"""By key; ``classes`` are other keys, and the names of its class in Tensorforce."""
+"""Agents by key; ``classes`` are other keys, and the names of the agent's class in Tensorforce."""
 
 
 def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from .agent_tables import TABLES
 
 
 def resolve(where: str, spec: Any, kind: str, ignored: list[str] | None = None) -> dict[str, Any]:
-    """The module that a specification means, with all its arguments: ``common.forms.modules.resolve``, of these tables.
+    """The module that a specification means, with all its arguments: ``common.specs.modules.resolve`` on these tables.
 
     Raises:
         TensorforceError: the module is unknown or not supported, or an argument is unknown, missing or invalid.
@@ -37,7 +37,7 @@ def kinds(objective: Mapping[str, Any] | None) -> set[str]:
 
 
 def internal_lengths(form: Any) -> list[int]:
-    """How many timesteps each internal layer of a form's networks looks back, itself included."""
+    """Window of each internal layer in a form's networks, in timesteps, the present one included."""
     if isinstance(form, Mapping):
         own = [int(form["internal_rnn"])] if form.get("internal_rnn") else []
         if str(form.get("type", "")).startswith("internal_"):

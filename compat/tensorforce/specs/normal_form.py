@@ -20,7 +20,7 @@ _DQN: Final = ("dqn", "double_dqn", "dueling_dqn")
 _COMMON: Final = ("preprocessing", "exploration", "variable_noise", "l2_regularization", "entropy_regularization")
 _REGULARIZATIONS: Final = ("l2_regularization", "entropy_regularization")
 _TYPE_OF: Final = {"bernoulli": "bool", "categorical": "int", "gaussian": "float", "beta": "float"}
-"""Of actions, by distribution."""
+"""Types of actions by distribution."""
 _LEARNED: Final = "give a baseline_objective, such as dict(type='value', value='state')"
 _CRITIC: Final = "give a baseline_policy, and a baseline_objective with value='action'"
 
@@ -154,7 +154,7 @@ def _limit(reason: str, max_episode_timesteps: int | None) -> int:
 
 
 def _check_actions(kind: str, form: Mapping[str, Any], actions: Values) -> None:
-    """The types of actions that an agent can learn."""
+    """Check the types of actions, which the agent must be able to learn."""
     place = f"{WHERE}: actions"
     for name, spec in actions.flat.items():
         if kind in _DQN and spec.type != "int":
@@ -246,7 +246,7 @@ def _check_values(form: Mapping[str, Any]) -> None:
 
 
 def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimation: Mapping[str, Any]) -> None:
-    """A state's value is one of its own, or follows from those of actions."""
+    """Refuse arguments that infer a state's value from those of actions where it is learnt by itself."""
     if "state" not in values:
         return
     if policy["infer_state_value"]:
@@ -258,7 +258,7 @@ def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimat
 
 
 def _check_critic(objective: Mapping[str, Any], values: set[str], *, has_baseline: bool) -> None:
-    """A deterministic policy gradient learns from a critic of actions; alone it learns nothing, as in Tensorforce."""
+    """Refuse a deterministic policy gradient with a baseline that values no actions; warn if it has no baseline."""
     if "deterministic_policy_gradient" not in kinds(objective) or "action" in values:
         return
     place, problem = f"{WHERE}: objective", "deterministic_policy_gradient"

@@ -34,7 +34,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "learning_rate_power": real(at_most=0),
     "rho": real(at_least=0, at_most=1),
 }
-"""By argument; others are numbers of at least 0."""
+"""Checks by argument; others are numbers of at least 0."""
 
 
 def _keras_optimizer(names: Sequence[str]) -> Entry:
@@ -83,7 +83,7 @@ def _unwrapped(_: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete(entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
-    """With the defaults that are not given, in the entry's order."""
+    """Add the defaults of arguments that are not given, in the entry's order."""
     defaults = {argument.name: argument.default for argument in entry.arguments if argument.default is not ABSENT}
     return {"type": values["type"], **defaults, **values}
 

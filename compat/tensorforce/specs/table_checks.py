@@ -106,7 +106,7 @@ def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: floa
 
 
 def frequency(where: str, value: Any) -> Any:
-    """How many timesteps or episodes lie between two updates, ``never``, or None. Floats mean fractions in 0.6."""
+    """Check the timesteps or episodes between two updates, ``never`` or None; refuse floats, fractions in 0.6."""
     if isinstance(value, float):
         refuse(where, f"must be a number of timesteps or episodes, as an int, or 'never'; got {value!r}", value)
     return or_none(parameter(at_least=1, is_whole=True, words=(NEVER,)))(where, value)
