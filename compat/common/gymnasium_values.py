@@ -15,9 +15,9 @@ class Codec(NamedTuple):
     """Functions between an array of Gymnasium's and a dialect's."""
 
     read: Callable[[Any], Any]
-    """From Gymnasium's."""
+    """Function from Gymnasium's array to the dialect's."""
     write: Callable[[Any], Any]
-    """To Gymnasium's."""
+    """Function from the dialect's array to Gymnasium's."""
 
 
 class Values:

@@ -35,11 +35,11 @@ class Refusals:
         self.flag = self._translated(checks.flag)
 
     def refuse(self, argument: str, problem: str, value: object = None) -> NoReturn:
-        """Raise the error of one argument: ``"Agent.act: states has"`` comes of ``("Agent.act: states", "has")``."""
+        """Raise the error of one argument: ``("Agent.act: states", "has")`` begins with ``"Agent.act: states has"``."""
         raise self._error(f"{argument} {problem}", argument, value)
 
     def as_array(self, argument: str, given: Any) -> Array:
-        """One array of what was given."""
+        """Convert what was given to one array."""
         try:
             return np.asarray(given)
         except (ValueError, TypeError):
@@ -48,7 +48,7 @@ class Refusals:
 
     @contextlib.contextmanager
     def translate_errors(self, where: str = "") -> Iterator[None]:
-        """Within it an ``ArgumentError`` of axonrl becomes one of this class.
+        """Context in which an ``ArgumentError`` of axonrl becomes one of this class.
 
         Its message and its ``argument`` begin with ``where``.
         """
@@ -85,7 +85,7 @@ class Refusals:
 
     @contextlib.contextmanager
     def unknown_at_once(self) -> Iterator[None]:
-        """Within it the unknown names of all parts are gathered, and told in one error at the end.
+        """Context that gathers the unknown names of all parts, and tells them in one error at the end.
 
         So is any other error that follows the first of them: a misspelt name is also a missing one.
         """
@@ -111,4 +111,4 @@ class Refusals:
 _plain = Refusals(ArgumentError)
 choice, number, integer, flag = checks.choice, checks.number, checks.integer, checks.flag
 refuse, known, mapping = _plain.refuse, _plain.known, _plain.mapping
-"""For what the interfaces share: plain errors, which each interface turns into its own with ``translate_errors``."""
+"""Checks for common code: each interface turns their plain errors into its own with ``translate_errors``."""

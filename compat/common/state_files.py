@@ -11,7 +11,7 @@ from ...run_dir.arrays import encode_arrays, join_state, load_arrays, split_stat
 from ...run_dir.files import write_atomically
 
 _TREE: Final = "state"
-"""Where the file has, in its header, what is no array."""
+"""Key of all that is no array, in the file's header."""
 
 
 def write_state(path: Path, state: State) -> None:

@@ -24,7 +24,7 @@ class Cell:
     Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735.
 
     Args:
-        layer: to which its variables belong.
+        layer: owner of its variables.
         kind: ``gru`` or ``lstm``.
         features: of its inputs.
         units: of its state.
@@ -46,15 +46,15 @@ class Cell:
         return (self.units,) if self._kind == "gru" else (2, self.units)
 
     def unpacked(self, state: Tensor) -> State:
-        """From [B, *shape]."""
+        """Unpack a state [B, *shape]."""
         return (state,) if self._kind == "gru" else tuple(tf.unstack(state, axis=1))
 
     def packed(self, state: State) -> Tensor:
-        """To [B, *shape]."""
+        """Pack a state as [B, *shape]."""
         return state[0] if self._kind == "gru" else tf.stack(state, axis=1)
 
     def zeros(self, like: Tensor) -> State:
-        """The state in which all begins, with as many rows as a tensor [B, ...] has."""
+        """The initial state, with as many rows as a tensor [B, ...] has."""
         zeros = tf.zeros([tf.shape(like)[0], self.units])
         return (zeros,) if self._kind == "gru" else (zeros, zeros)
 
@@ -130,8 +130,8 @@ class Internal(Transform):
     """A cell that runs over timesteps, by ``cell.unrolled`` and ``finish``; its state is what agents call an internal.
 
     Attributes:
-        length: of the windows that it learns from, in timesteps.
-        cell: whose ``shape`` that of the state is: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, output and cell.
+        length: timesteps of the windows that it learns from.
+        cell: its ``shape`` is that of the state: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, output and cell.
     """
 
     BIAS = False

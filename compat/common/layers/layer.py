@@ -40,12 +40,12 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "swish": lambda x: x * tf.sigmoid(x),  # not TensorFlow's, whose custom gradient does not convert to LiteRT
     "tanh": tf.tanh,
 }
-"""By name; ``crelu`` doubles the last axis."""
+"""Activations by name; ``crelu`` doubles the last axis."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """How layers are called.
+    """Circumstances of a call of layers.
 
     Args:
         training: do dropout and statistics act?
@@ -72,7 +72,7 @@ class Layer:
         self.variables: list[Any] = []
         """Trained variables in the order of creation."""
         self.untrained: list[Any] = []
-        """All others, likewise."""
+        """Other variables in the order of creation."""
         self._is_trainable = is_trainable
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
@@ -160,7 +160,7 @@ class Transform(Layer):
         self.returns(*shape, *([] if self.size == 0 else [units]))
 
     def finish(self, x: Tensor, step: Step) -> Tensor:
-        """From values [N, ..., units] to the output."""
+        """Apply bias, activation and dropout to values [N, ..., units]."""
         if self._bias is not None:
             x = x + self._bias
         x = ACTIVATIONS[self._activation](x)
@@ -168,7 +168,7 @@ class Transform(Layer):
 
 
 def dropped(x: Tensor, rate: float, step: Step) -> Tensor:
-    """In training, values are zero with a probability, and the others larger; the shape must be static then."""
+    """Apply dropout in training, where the shape must be static: zero values at ``rate``, enlarge the others."""
     if not step.training or rate == 0.0:
         return x
     return x * tf.cast(noise.uniform(x.shape) >= rate, tf.float32) / (1.0 - rate)

@@ -107,7 +107,7 @@ def _check_image(where: str, value: Numbers) -> None:
 
 
 def _area(old: int, new: int) -> Array:
-    """How much of each new pixel is of each old one, along one axis: float32 [new, old], rows of sum 1."""
+    """Shares of old pixels in each new one, along one axis: float32 [new, old], rows of sum 1."""
     edges = np.arange(new + 1) * (old / new)
     begin, end = edges[:-1, None], edges[1:, None]
     pixels = np.arange(old)

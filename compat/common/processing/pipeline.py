@@ -13,7 +13,7 @@ from .steps import FLOAT, Numbers, Step, fitted_axes, fitted_axis, normalized
 
 Memory: TypeAlias = "Mapping[str, Array]"
 Arrays: TypeAlias = "dict[str, Array]"
-"""By name, [B, ...]."""
+"""Arrays by name, [B, ...]."""
 Stage: TypeAlias = "Mapping[str, Step] | Callable[[Arrays], Arrays]"
 """The step of each array that has one, by name; or a function of all arrays."""
 

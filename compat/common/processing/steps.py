@@ -18,7 +18,7 @@ _UNBOUNDED: Final = 2**31
 """Ints with as many values or more count as unbounded."""
 _MOST_CATEGORIES: Final = 10_000
 _EPSILON: Final = 1e-6
-"""The smallest variance that values are divided by the root of."""
+"""Smallest variance by whose root values are divided."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +173,7 @@ def reshape(
 
 
 def _categories(place: str, value: Numbers, wanted: bool | int) -> int | None:
-    """How many categories ints have; None if they are numbers."""
+    """Number of categories of ints; None if they are numbers."""
     is_byte, given = value.dtype == np.uint8, None if wanted is True else wanted
     if value.dtype.kind not in "iu" or given is None:
         categories = None if is_byte else value.categories
@@ -245,13 +245,13 @@ ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {
     "swish": lambda x: x * _sigmoid(x),
     "tanh": np.tanh,
 }
-"""By name, of float32 arrays. ``crelu`` doubles the last axis; it and ``softmax`` need one."""
+"""Activations of float32 arrays by name. ``crelu`` doubles the last axis; it and ``softmax`` need one."""
 
 
 def rounded(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
     """Numbers in another dtype: the nearest integer (halves to even ones) or towards zero, and never out of its range.
 
-    Of bools all but zero are True.
+    As bools, all numbers but zero are True.
     """
     if dtype.kind in "bf":
         return values.astype(dtype)

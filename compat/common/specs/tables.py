@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from .files import JSON
 
 Check: TypeAlias = Callable[[str, Any], Any]
-"""From an argument's place, for messages, and its value to the value in its final type, or an ArgumentError."""
+"""Function of an argument's place, for messages, and its value: the value in its final type, or an ArgumentError."""
 
 REQUIRED: Final = object()
 """The default of an argument that must be given."""
@@ -80,7 +80,7 @@ class SpecTable:
         bare: arguments that the default entry has where its first one stands alone.
         bare_names: names, of another table, that may stand as the first argument of the default entry.
         from_callable: the entry and arguments that a class or function of the user stands for.
-        rewrite: from the place, an entry's name and the arguments as given to those that are meant by them.
+        rewrite: function of the place, an entry's name and the arguments given; returns the name and arguments meant.
         normalized: names are alike if this makes the same of them.
         prefix: dotted names that begin with it are those of the original library's classes; empty: none are.
         dotted: may another dotted name stand for what it imports?
@@ -132,5 +132,5 @@ def _is_class(key: str, name: str) -> bool:
 
 
 def without_case(name: str) -> str:
-    """For ``SpecTable.normalized``: case, ``-`` and ``_`` do not count."""
+    """A name without case, ``-`` and ``_``, for ``SpecTable.normalized``."""
     return name.lower().replace("-", "").replace("_", "")

@@ -18,13 +18,13 @@ FIRST_ID: Final = "env_0"
 
 
 class Perception:
-    """From states, as callers write them, to what the model sees of each environment.
+    """Conversion of states, as callers write them, to what the model sees of each environment.
 
     Args:
         where: the agent's class, for messages.
         states: the space of what :meth:`Agent.get_action` takes.
-        seen: of what the model sees.
-        preprocessor: between both.
+        seen: the space of what the model sees.
+        preprocessor: from the first to the second.
     """
 
     def __init__(self, where: str, states: Space, seen: Space, preprocessor: Preprocessor) -> None:
@@ -46,7 +46,7 @@ class Perception:
         return self.seen_space.unflatten({name: part[0] if single else part for name, part in seen.items()})
 
     def forget(self, env_id: str | None) -> None:
-        """An episode begins in an environment, or in all."""
+        """Forget the last episode of an environment, or of all: another one begins."""
         self.preprocessor.reset(None if env_id is None else [env_id])
         for name in list(self._internals) if env_id is None else [env_id]:
             self._internals.pop(name, None)
@@ -54,7 +54,7 @@ class Perception:
     def internals(
         self, where: str, given: Any, zeros: dict[str, Array] | None, ids: list[str], single: bool
     ) -> dict[str, Array] | None:
-        """The recurrent state [B, ...] to act with, of which ``zeros`` begins episodes; None for a model without."""
+        """Recurrent state [B, ...] to act with; ``zeros`` where episodes begin; None for a model without one."""
         if zeros is None:
             if not is_nothing(given):
                 refuse(f"{where}: internals", "must be None or []: the agent's network has no lstm", given)
@@ -67,12 +67,12 @@ class Perception:
         return zeros
 
     def keep(self, ids: list[str], internals: Mapping[str, Array]) -> None:
-        """Go on from these recurrent states [B, ...]."""
+        """Keep recurrent states [B, ...] for the next act."""
         for row, env_id in enumerate(ids):
             self._internals[env_id] = {name: part[row].copy() for name, part in internals.items()}
 
     def state_dict(self) -> State:
-        """Everything."""
+        """Recurrent states, and the state of preprocessing."""
         return {"preprocessor": self.preprocessor.state_dict(), "internals": dict(self._internals)}
 
     def load_state_dict(self, state: State) -> None:
@@ -99,7 +99,7 @@ def checked_id(where: str, given: Any) -> str:
 
 
 def is_nothing(given: Any) -> bool:
-    """Is it None, or nothing in a list?"""
+    """Is it None, or an empty list?"""
     return given is None or (isinstance(given, list | tuple | dict) and not given)
 
 

@@ -335,7 +335,7 @@ class Agent(BaseAgent):
         return api_methods.call(self.begin("call_api_method"), self._api_methods(), op, inputs, return_ops)
 
     def _api_methods(self) -> dict[str, Callable[..., Any]]:
-        """By name; subclasses add theirs."""
+        """API methods by name; subclasses add theirs."""
         return api_methods.of_all(self)
 
     define_api_methods = refused_method("define_api_methods")

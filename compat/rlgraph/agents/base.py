@@ -45,7 +45,7 @@ class BaseAgent:
     """
 
     kind: ClassVar[str] = ""
-    """The key of the agent; empty of what is no agent by itself."""
+    """Key of the agent; empty for a class that is no agent by itself."""
     kinds: ClassVar[dict[str, type[BaseAgent]]] = {}
     """Agents by key."""
     core_class: ClassVar[type[Core]] = Core
@@ -96,7 +96,7 @@ class BaseAgent:
         self._out = actions_out(self.action_space)
         self._core: Core | None = None
         self.companions: list[Companion] = []
-        """Are told what happens, and change nothing."""
+        """Companions, which are told of events and change nothing."""
         self._terminated = False
         if form["auto_build"]:
             self.build()
@@ -276,7 +276,7 @@ class BaseAgent:
         for one in self.companions:
             one.reset(env_id)
 
-    # -- what it has --------------------------------------------------------------------------------------------------
+    # -- parts --------------------------------------------------------------------------------------------------------
 
     @property
     def can_update(self) -> bool:
@@ -294,7 +294,7 @@ class BaseAgent:
 
     @property
     def exploration(self) -> Any:
-        """How actions differ from the model's own; None before :meth:`build`, and without an ``exploration_spec``."""
+        """Exploration of actions; None before :meth:`build`, and without an ``exploration_spec``."""
         return None if self._core is None else self._core.exploration
 
     @property

@@ -41,8 +41,8 @@ class ImpalaCore(Core):
 
     Attributes:
         memory: where unrolls wait.
-        layout: what its unrolls are like.
-        fed: of what may be fed beside states that which is.
+        layout: description of its unrolls.
+        fed: names of the inputs that are fed beside states.
         previous_rewards: float32 [B], of the next call of :meth:`act`; None: zeros.
     """
 
@@ -60,7 +60,7 @@ class ImpalaCore(Core):
         self._units = lstm_units(form)
         self.model = self._traced(states.flat(), seed)
         self._last_actions: dict[str, Array] = {}
-        """By environment, from 0."""
+        """Last actions by environment, from 0."""
         self.previous_rewards: Array | None = None
         self.layout: dict[str, Any] = {
             "worker_sample_size": self.length,
@@ -110,7 +110,7 @@ class ImpalaCore(Core):
         return acted
 
     def forget_actions(self, env_id: str | None) -> None:
-        """An episode begins in an environment, or in all."""
+        """Forget the last action of an environment, or of all: another episode begins."""
         for name in list(self._last_actions) if env_id is None else [env_id]:
             self._last_actions.pop(name, None)
 
@@ -150,7 +150,7 @@ class ImpalaCore(Core):
         return Acted(actions, explored, state, extras)
 
     def values(self, features: Mapping[str, Array], internals: Mapping[str, Array] | None) -> Array:
-        """float32 [N] of features [N, ...]."""
+        """Values of states, float32 [N], from features [N, ...]."""
         found: Array = self.model.act(features, internals)[0]["value"]
         return found
 

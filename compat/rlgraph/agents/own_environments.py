@@ -22,7 +22,7 @@ from .impala_core import FEEDS, ImpalaCore
 from .rows import stacked
 
 _RETURNS: Final = 100
-"""How many episodes' returns are kept."""
+"""Number of episodes whose returns are kept."""
 
 
 class OwnEnvironments:
@@ -70,7 +70,7 @@ class PolicyLoop:
     Args:
         agent: an IMPALAAgent, whose timesteps are counted, and whose companions are told of them.
         environments: its own.
-        look: at these environments alone.
+        look: perception of these environments alone.
         core: of the agent.
     """
 
@@ -82,7 +82,7 @@ class PolicyLoop:
         self._features: dict[str, Array] | None = None
         """Preprocessed states [N, ...], and the previous actions and rewards; None: episodes are to begin."""
         self._internals: dict[str, Array] | None = None
-        """Before the next timestep, [N, ...]: zeros where an episode begins."""
+        """Internals before the next timestep, [N, ...]: zeros where an episode begins."""
         self._returns = np.zeros(len(self._ids))
         self.episode_returns: deque[float] = deque(maxlen=_RETURNS)
         """Returns of the episodes that ended last, in the environments' rewards."""
@@ -99,7 +99,7 @@ class PolicyLoop:
         self._features, self._internals = {**states, **none}, self._core.zero_internals(count)
 
     def forget(self) -> None:
-        """The next call begins episodes."""
+        """Make the next call begin episodes."""
         self._features = None
 
     def run(self) -> list[Unroll]:
@@ -128,7 +128,7 @@ class PolicyLoop:
         }
 
     def _step(self) -> dict[str, Array]:
-        """One timestep of all environments: what is stored of it, [N, ...] each."""
+        """Step all environments; returns what is stored of the timestep, [N, ...] each."""
         core, agent, features = self._core, self._agent, self._features or {}
         agent.timesteps += len(self._ids)
         acted = core.choose(Asked(features, self._internals, True, agent.timesteps, self._ids))
@@ -160,7 +160,7 @@ class PolicyLoop:
     def _go_on(
         self, told: Sequence[Stepped], actions: Array, rewards: Array, internals: Mapping[str, Array] | None
     ) -> None:
-        """To the next timestep, which begins an episode where one has ended."""
+        """Go on to the next timestep, which begins an episode where one has ended."""
         ended = [lane for lane, one in enumerate(told) if one.terminal]
         self._look.preprocessor.reset([self._ids[lane] for lane in ended])
         self.episode_returns.extend(self._returns[ended].tolist())

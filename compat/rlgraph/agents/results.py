@@ -15,7 +15,7 @@ class Loss(float):
     """
 
     parts: tuple[Any, ...]
-    """What it unpacks into."""
+    """The tuple that it unpacks into."""
 
     def __new__(cls, value: float, parts: tuple[Any, ...]) -> Loss:
         """A float that remembers the tuple."""

@@ -45,7 +45,7 @@ class RolloutCore(Core):
         self.policy = policy_of(self.boxes)
         self._specs = {key: _spec(key, box) for key, box in self.boxes.items()}
         self._acts: dict[str, Row] = {}
-        """By environment: what was known when the agent acted, until the record is observed."""
+        """Facts known when the agent acted, by environment, until the record is observed."""
         load_tensorflow()
         from ..model.actor_critic import model_fn
 

@@ -14,7 +14,7 @@ from .rows import Row, rows_of, stacked
 class Rollouts:
     """The newest records of all environments, in the order in which they came; its length is their number.
 
-    An environment's records go on an episode of its, until one is terminal or :meth:`end` says so. An episode is
+    An environment's records continue its episode until one is terminal or :meth:`end` is called. An episode is
     *whole* when it has ended, and all of its records are there.
 
     Args:
@@ -28,7 +28,7 @@ class Rollouts:
         self.capacity = capacity
         self.rows: list[Row] = []
         self._open: dict[str, int] = {}
-        """By environment: the episode that goes on."""
+        """Number of the episode that goes on, by environment."""
         self._cut: set[int] = set()
         """Episodes of which records are gone."""
         self._next = 0
@@ -40,7 +40,7 @@ class Rollouts:
         """Store consecutive records; the oldest ones make room.
 
         Args:
-            env_id: whose they are. None: they are what is known of an environment, whose last episode ends here.
+            env_id: their environment. None: one without a name, whose last episode ends here.
             rows: with ``terminal`` and others.
         """
         name = "" if env_id is None else env_id
@@ -55,38 +55,38 @@ class Rollouts:
         self._drop(set(range(len(self.rows) - self.capacity)))
 
     def end(self, env_id: str | None = None) -> None:
-        """The episode of an environment has ended, and its last record is not terminal; None: those of all."""
+        """End the episode of an environment, whose last record is not terminal; None: of all."""
         for name in list(self._open) if env_id is None else [env_id]:
             self._open.pop(name, None)
 
-    # -- what is learnt from: indices of rows -------------------------------------------------------------------------
+    # -- indices of rows to learn from --------------------------------------------------------------------------------
 
     def whole_episodes(self) -> list[int]:
-        """Their numbers, those that have ended last first."""
+        """Numbers of the whole episodes, the newest first."""
         numbers = dict.fromkeys(row["episode"] for row in reversed(self.rows))
         return [one for one in numbers if one not in self._cut and one not in self._open.values()]
 
     def newest(self, count: int) -> range:
-        """The newest records."""
+        """Indices of the newest records."""
         return range(max(0, len(self.rows) - count), len(self.rows))
 
     def newest_episodes(self, count: int) -> list[int]:
-        """The records of the whole episodes that have ended last."""
+        """Indices of the records of the newest whole episodes."""
         chosen = set(self.whole_episodes()[:count])
         return [index for index, row in enumerate(self.rows) if row["episode"] in chosen]
 
     def read(self, indices: Sequence[int]) -> dict[str, Any]:
-        """The columns of some records, with ``episode`` int64 [T]: the number of each record's."""
+        """Columns of some records, with ``episode`` int64 [T]: the number of each record's episode."""
         return stacked([self.rows[index] for index in indices])
 
     def forget(self, indices: Sequence[int]) -> None:
-        """Drop records that were learnt from. What is to come of their episodes belongs to others."""
+        """Drop records that were learnt from. Later records of their episodes belong to other ones."""
         episodes = {self.rows[index]["episode"] for index in indices}
         self._drop(set(indices))
         self._open = {name: episode for name, episode in self._open.items() if episode not in episodes}
 
     def _drop(self, indices: set[int]) -> None:
-        """Their episodes are not whole any more."""
+        """Drop rows, whose episodes are not whole any more."""
         if indices:
             self._cut |= {self.rows[index]["episode"] for index in indices}
             self.rows = [row for index, row in enumerate(self.rows) if index not in indices]

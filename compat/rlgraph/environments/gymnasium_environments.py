@@ -29,7 +29,7 @@ _NO_SKIP: Final = "NoFrameskip"
 
 
 def opened(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tuple[AnyEnv, Skip, bool]:
-    """The environment, how often its actions are repeated outside of it, and is a state the maximum of two frames?
+    """The environment, repetitions of actions outside of it, and whether a state is the maximum of two frames.
 
     Raises:
         RLGraphError: the id is unknown, or an argument is not the environment's.
@@ -80,7 +80,7 @@ def _shows_each_frame(env: AnyEnv) -> bool:
 
 
 def _has_no_display() -> bool:
-    """On Linux a window needs a server, or the driver that draws into nothing."""
+    """Does a window lack what it needs on Linux: a display server, or a driver in ``SDL_VIDEODRIVER``?"""
     has_driver = "SDL_VIDEODRIVER" in os.environ
     return sys.platform == "linux" and not (
         has_driver or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -88,7 +88,7 @@ def _has_no_display() -> bool:
 
 
 def values_of(ours: Space, theirs: Any) -> Codec:
-    """How values of a space of Gymnasium become those of ours, and back: only dtypes differ."""
+    """Codec between values of a Gymnasium space and of ours: only dtypes differ."""
     from ....environments.spaces import leaves
     from ...common.gymnasium_values import Codec, Values
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from ..spaces import IntBox, Space
 
 _SHORTEST: Final = 1e-10
-"""Seconds, in place of none, for rates."""
+"""Seconds that replace 0 in rates."""
 
 
 class Episode(NamedTuple):
@@ -42,7 +42,7 @@ class Run:
 
 
 def due(before: int, now: int, update: Mapping[str, Any], observe: Mapping[str, Any]) -> int:
-    """How many updates follow from the timesteps ``before + 1 .. now``, or episodes where ``update_mode`` says so.
+    """Number of updates due after timesteps ``before + 1 .. now``, or episodes where ``update_mode`` says so.
 
     Each multiple of ``update_interval`` among them counts that is beyond ``steps_before_update`` and, with buffers, at
     least ``buffer_size``; each makes ``update_steps`` updates.

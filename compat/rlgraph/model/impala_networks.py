@@ -31,7 +31,7 @@ class Outputs(NamedTuple):
     value: Tensor
     """float32 [R]."""
     state: State
-    """After the last timestep; empty without memory."""
+    """State after the last timestep; empty without memory."""
 
 
 def architecture(kind: str, scale: float) -> list[Form]:
@@ -68,7 +68,7 @@ def _convolution(filters: int, window: int, stride: int, **more: str) -> dict[st
 
 
 class PolicyNetwork:
-    """From states to the policy's logits and the value.
+    """Network from states to the policy's logits and the value.
 
     Args:
         params: of the model.
@@ -117,7 +117,7 @@ class PolicyNetwork:
         return Outputs(logits, tf.squeeze(found["state-value"], axis=-1), following)
 
     def _joined(self, hidden: Tensor, features: Mapping[str, Tensor]) -> Tensor:
-        """With the last action (one-hot, zeros if there was none) and the last reward [R, ...], where they are fed."""
+        """Join features with the last action (one-hot, zeros if none) and reward where they are fed: [R, ...]."""
         parts = [hidden]
         if PREVIOUS_ACTION in self._fed:
             taken = tf.one_hot(features[PREVIOUS_ACTION], self._shape[-1], dtype=tf.float32)

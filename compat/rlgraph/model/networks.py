@@ -29,7 +29,7 @@ _KERAS: Final = {
     "conv2d": ("Conv2D", (3,), ("filters", "kernel_size", "strides", "padding")),
     "maxpool2d": ("MaxPooling2D", (3,), ("pool_size", "strides", "padding")),
 }
-"""By type: classes of layers, how many axes inputs may have, and the arguments that come from a specification."""
+"""Keras layers by type: class, allowed numbers of axes of inputs, and arguments from a specification."""
 _ELSEWHERE: Final = {
     "lstm": "is for IMPALAAgent, once, with nothing but dense layers after it",
     "concat": "joins the parts of Dict and Tuple states: it comes first",
@@ -93,7 +93,7 @@ class Network:
             self._add(layer)
 
     def __call__(self, features: Mapping[str, Tensor]) -> Tensor:
-        """From features [B, ...] by flat name to the output [B, ...]."""
+        """Output [B, ...] for features [B, ...] by flat name."""
         return self.of(self._enter(features))
 
     def of(self, x: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ class Network:
 
     @property
     def size(self) -> int:
-        """The output is float32 [B, size]."""
+        """Size of the output, float32 [B, size]."""
         output = self.output
         if output.type == "int" or len(output.shape) != 1:
             problem = f"must return a vector, but returns {output.type}s of shape {output.shape}"
@@ -214,8 +214,8 @@ class Heads:
 
     Attributes:
         variables: in the order of creation.
-        size: of what the heads follow from.
-        hidden: makes the inputs of the heads, float32 [B, size], of a network's output.
+        size: of the inputs of the heads.
+        hidden: function from a network's output to the inputs of the heads, float32 [B, size].
     """
 
     def __init__(self, form: Form, inputs: ValueSpec, heads: Mapping[str, Sequence[Form]]) -> None:
@@ -263,7 +263,7 @@ class HeadedNetwork:
 
 
 class QNetwork(HeadedNetwork):
-    """From states to values of actions, float32 [B, ..., A].
+    """Network from states to values of actions, float32 [B, ..., A].
 
     Args:
         name: of its name scope.
@@ -303,7 +303,7 @@ def vector(x: Tensor, spec: ValueSpec) -> Tensor:
 
 
 def width(spec: ValueSpec) -> int:
-    """The size of such a vector."""
+    """Size of the result of :func:`vector`."""
     return math.prod(spec.shape) * ((spec.num_values or 1) if spec.type == "int" else 1)
 
 

@@ -26,7 +26,7 @@ from .optimizers import Optimizer
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
 _ACTION: Final = "/action"
-"""Among the inputs of critics, beside the states, whose names do not begin so."""
+"""Name of the action among the inputs of critics; names of states do not begin with a slash."""
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
@@ -69,7 +69,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
 
 
 class _Policy(SquashedPolicy):
-    """From states by flat name to a Gaussian before squashing."""
+    """Policy from states by flat name to a Gaussian before squashing."""
 
     def __init__(self, form: Form, states: Mapping[str, ValueSpec], actions: SquashedBox) -> None:
         self._actions, self.action_size = actions, actions.num_outputs

@@ -17,7 +17,7 @@ from .decays import Decay, make_decay
 
 
 class EpsilonExploration:
-    """With a probability that decays, all parts of a row's action are random, uniformly over all actions.
+    """Epsilon-greedy: with a decaying probability, all parts of a row's action are drawn uniformly over all actions.
 
     A random action may be the greedy one.
 
@@ -38,11 +38,11 @@ class EpsilonExploration:
         Args:
             greedy: the model's actions [B, ...] by flat name; they stay unchanged.
             t: the agent's timesteps after this call's increment; all rows share it.
-            rng: what chance is drawn from.
-            lanes: to which environment each row belongs.
+            rng: source of chance.
+            lanes: the environment of each row.
 
         Returns:
-            actions, and bool [B]: where something random was done.
+            actions, and bool [B]: rows that explored.
         """
         used = rng.random(len(lanes)) < self.level(t)
         if not any(used.tolist()):
@@ -82,7 +82,7 @@ class NoiseExploration:
     def __call__(
         self, greedy: Mapping[str, Array], t: int, rng: np.random.Generator, lanes: Sequence[str]
     ) -> tuple[dict[str, Array], Array]:
-        """See ``EpsilonExploration.__call__``; in all rows something was done."""
+        """See ``EpsilonExploration.__call__``; all rows explore."""
         of_rows = [self._lanes.setdefault(lane, {}) if self._goes_on else {} for lane in lanes]
         actions = {}
         for name, box in self._boxes.items():
@@ -183,7 +183,7 @@ def make_exploration(
 
 
 def _categories(box: BoxSpace) -> int | None:
-    """How many values each number of an action has; None of floats, and where that is not known."""
+    """Number of values of each number in an action; None for floats, and where it is unknown."""
     return 2 if isinstance(box, BoolBox) else box.num_categories if isinstance(box, IntBox) else None
 
 

@@ -16,7 +16,7 @@ from ...common.specs.tables import Argument, Entry, SpecTable, without_case
 _DTYPES: Final = {"float": "float32", "float32": "float32", "int": "int32", "int32": "int32"} | {
     name: name for name in ("uint8", "bool")
 }
-"""By the names that ``convert_type`` takes."""
+"""Dtypes by the names that ``convert_type`` takes."""
 
 
 def _dtype(place: str, given: Any) -> str:

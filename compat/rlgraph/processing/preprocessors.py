@@ -31,7 +31,7 @@ class Preprocessor:
 
     Attributes:
         spec: the steps with all arguments, in JSON's types; a Preprocessor takes it.
-        outputs: the spaces of what comes out, by flat name.
+        outputs: spaces of the preprocessed states, by flat name.
     """
 
     def __init__(self, where: str, spec: Any, spaces: Mapping[str, BoxSpace]) -> None:
@@ -57,7 +57,7 @@ class Preprocessor:
 
     @property
     def is_stateful(self) -> bool:
-        """Does it remember states? The same state may come out differently then."""
+        """Does it remember states, so that equal states may come out differently?"""
         stages = (stage for stage in self._pipeline.stages if isinstance(stage, Mapping))
         return any(step.memory for stage in stages for step in stage.values())
 
@@ -66,7 +66,7 @@ class Preprocessor:
 
         Args:
             arrays: by flat name, [B, ...], of the shapes and dtypes of the spaces; they stay unchanged.
-            lanes: to which environment each row belongs.
+            lanes: the environment of each row.
 
         Returns:
             by flat name, [B, ...], as ``outputs`` tells: the given arrays or views where nothing is to be computed.
@@ -102,7 +102,7 @@ def numbers_of(box: BoxSpace) -> Numbers:
 
 
 def box_of(found: Numbers) -> BoxSpace:
-    """The box of what comes out of a step."""
+    """Box of a step's output."""
     if found.dtype.kind == "b":
         return BoolBox(shape=found.shape)
     if found.dtype.kind == "f":
@@ -122,7 +122,7 @@ def described(space: Space, preprocessor: Preprocessor) -> dict[str, Any] | None
 
 
 def make(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """From what :func:`described` returned to a function of one state or a batch of them."""
+    """Function that preprocesses one state or a batch, from a result of :func:`described`."""
     space = Space.from_spec(spec["state_space"])
     preprocessor = Preprocessor("preprocessing", spec["steps"], space.flat())
     seen, read = rebuilt(space, preprocessor.outputs), StatesReader("Policy", space)

@@ -17,7 +17,7 @@ from .int_box import IntBox
 from .space import Space
 
 Arrays: TypeAlias = "dict[str, Array]"
-"""By flat name, each [B, ...] and of the space's dtype."""
+"""Arrays by flat name, each [B, ...] and of the space's dtype."""
 FLOATS: Final = (float, np.float32, np.float64)
 """The usual types of a reward, which are read fast."""
 _FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
@@ -28,7 +28,7 @@ class StatesReader:
     """Turns states, as callers write them, into arrays by flat name.
 
     Args:
-        prefix: whose methods are called, for messages: ``"DQNAgent"``.
+        prefix: class whose methods are called, for messages: ``"DQNAgent"``.
         space: of one state.
     """
 
@@ -75,7 +75,7 @@ class StatesReader:
         return ({n: x[None] for n, x in found.items()}, True) if first is None else (found, False)
 
     def one(self, value: Any) -> Array | None:
-        """The short way, for the most usual: one value of a space with one part; None where it is anything else.
+        """Fast path for one value, as is usual, of a space with one part; None for anything else.
 
         Returns:
             A copy without a batch axis, or a NumPy scalar.
@@ -109,9 +109,9 @@ Converter: TypeAlias = Callable[[Mapping[str, Array], bool], Any]
 
 
 def actions_out(space: Space) -> Converter:
-    """Makes what ``get_action`` returns of arrays [B, ...] by flat name.
+    """Function from arrays [B, ...] by flat name to what ``get_action`` returns.
 
-    The function takes the arrays and whether one action is wanted (of B = 1): that is a NumPy scalar or an array of the
+    It takes the arrays and whether one action is wanted (of B = 1): that is a NumPy scalar or an array of the
     space's dtype, a batch an array; for a Dict or Tuple a dictionary or tuple of these. All of them are copies.
     """
     flat = space.flat()

@@ -18,7 +18,7 @@ Rank: TypeAlias = "bool | int"
 
 
 class Space(ABC):
-    """Which values states, actions or rewards have: shapes, dtypes and bounds.
+    """Set of the values of states, actions or rewards: shapes, dtypes and bounds.
 
     Spaces do not change once they are made. Two are equal if their kinds, shapes, dtypes and bounds are; whether they
     have a batch or time rank does not count.
@@ -85,7 +85,7 @@ class Space(ABC):
 
     @property
     def flat_dim(self) -> int:
-        """How many numbers a value has."""
+        """Count of numbers in a value."""
         return sum(int(np.prod(box.shape)) for box in self.flat().values())
 
     def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
@@ -209,7 +209,7 @@ _reads: list[Reader] = []
 
 
 def reads(function: Reader) -> Reader:
-    """Decorates what ``Space.from_spec`` calls; it knows the subclasses, and so imports this module."""
+    """Register what ``Space.from_spec`` calls; it knows the subclasses, and so imports this module."""
     _reads[:] = [function]
     return function
 

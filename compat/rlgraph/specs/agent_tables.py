@@ -237,7 +237,7 @@ TABLES: Final[Mapping[str, SpecTable]] = {
     "saver": SAVER,
     "sync": SYNC,
 }
-"""By name."""
+"""Tables by name."""
 
 
 def layers_of(where: str, spec: Any, ignored: list[str]) -> list[Any]:

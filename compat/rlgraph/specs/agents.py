@@ -14,15 +14,15 @@ from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse,
 from .agent_tables import SUFFIXES
 
 ROLES: Final = ("single", "actor", "learner")
-"""What IMPALAAgent may be: its ``type``, which a specification may have in the place of the agent's key."""
+"""Roles of IMPALAAgent: its ``type``, which a specification may have in the place of the agent's key."""
 FEEDS: Final = ("feed_previous_action_through_nn", "feed_previous_reward_through_nn")
-"""What IMPALA's networks may take beside states."""
+"""Arguments that feed IMPALA's networks with more than states."""
 _SHARE: Final = real(at_least=0, at_most=1)
 _WEIGHT: Final = real(at_least=0)
 
 
 def _or(default: float, check: Check) -> Check:
-    """None is a default."""
+    """Check for which None means a default."""
     return lambda where, value: default if value is None else check(where, value)
 
 
@@ -40,7 +40,7 @@ _SHARED: Final = (
     *(Argument(f"{name}_spec", None, module=name) for name in ("summary", "saver")),
     Argument("auto_build", True, flag),
 )
-"""Of all agents; what has neither check nor module is read with the rest of the agent."""
+"""Arguments of all agents; those with neither check nor module are read with the rest of the agent."""
 
 
 def _agent(name: str | None, own: tuple[Argument, ...], *other: Argument) -> dict[str, Argument]:
@@ -78,7 +78,7 @@ _FREE: Final = (
     *(Argument("state_space", None), Argument("action_space", None), Argument("network_spec", None, module="network")),
     Argument("update_spec", None, module="impala_update"),
 )
-"""Of IMPALA: its environments have spaces, and ``architecture`` is a network."""
+"""Shared arguments that differ for IMPALA: its environments have spaces, and ``architecture`` is a network."""
 _DISCOUNT: Final = Argument("discount", 0.99, _SHARE)
 
 AGENTS: Final[Mapping[str, Mapping[str, Argument]]] = {
@@ -119,7 +119,7 @@ AGENTS: Final[Mapping[str, Mapping[str, Argument]]] = {
     "single_impala": _agent(None, (*_WORKERS, _DISCOUNT, *_IMPALA), *_FREE),
     "random": _agent("random-agent", (), Argument("network_spec", None), Argument("optimizer_spec", None)),
 }
-"""By key: the arguments in order, with their defaults and checks."""
+"""Arguments by key of the agent, in order, with their defaults and checks."""
 
 _ALIASES: Final = {"num_actors": "num_workers"}
 
@@ -147,7 +147,7 @@ def kind_of(where: str, name: str) -> str:
 
 
 def is_role(kind: str, name: Any) -> bool:
-    """Is what stands under ``type`` a role of this kind of agent, rather than the key of one?"""
+    """Is the value of ``type`` a role of this kind of agent, rather than the key of one?"""
     return kind == "impala" and isinstance(name, str) and without_case(name) in ROLES
 
 
@@ -243,7 +243,7 @@ def _open_policy(where: str, given: dict[str, Any]) -> None:
 _POLICY_PARTS: Final = ("network_spec", "action_adapter_spec")
 _POLICY_IGNORED: Final = ("deterministic", "batch_apply", "batch_apply_action_adapter")
 _STREAM: Final = ("units_state_value_stream", "activation_state_value_stream")
-"""Of a dueling policy, in ``policy_spec``."""
+"""Keys of a dueling policy's value stream in ``policy_spec``."""
 
 
 def _dueling(where: str, spec: Any) -> dict[str, Any]:

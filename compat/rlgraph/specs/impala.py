@@ -15,9 +15,9 @@ from .agents import AGENTS, FEEDS
 KINDS: Final = ("impala", "single_impala")
 PREVIOUS_ACTION: Final = "/previous_action"
 PREVIOUS_REWARD: Final = "/previous_reward"
-"""Among the features, beside those of the state, whose names do not begin so."""
+"""Names of features beside those of the state, whose names do not begin with a slash."""
 _LSTM_UNITS: Final = 256
-"""Of both architectures."""
+"""Units of the LSTM of both architectures."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -138,11 +138,11 @@ def _execution(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
     return {"seed": or_none(whole(0))(f"{where}['seed']", given.get("seed"))}
 
 
-# -- what parts of an agent must have in common ------------------------------------------------------------------------
+# -- agreement between parts of an agent -------------------------------------------------------------------------------
 
 
 def _q_learning(reading: Reading) -> None:
-    """DQNAgent and ApexAgent."""
+    """Check and complete DQNAgent and ApexAgent."""
     form, spec = reading.form, reading.arguments["action_adapter_spec"]
     reading.require_categories()
     dueling, streams = form["dueling_q"], isinstance(spec, Mapping) and set(_STREAMS) & set(spec)
@@ -162,7 +162,7 @@ def _q_learning(reading: Reading) -> None:
 
 
 def _rollouts(reading: Reading) -> None:
-    """ActorCriticAgent and PPOAgent."""
+    """Check and complete ActorCriticAgent and PPOAgent."""
     form = reading.form
     for name, box in reading.actions.flat().items():
         if not isinstance(box, BoolBox | FloatBox) and not (isinstance(box, IntBox) and box.num_categories):
@@ -183,7 +183,7 @@ def _rollouts(reading: Reading) -> None:
 
 
 def _soft(reading: Reading) -> None:
-    """SACAgent."""
+    """Check and complete SACAgent."""
     form, actions, arguments = reading.form, reading.actions, reading.arguments
     if not isinstance(actions, FloatBox) or not all(np.isfinite(bound).all() for bound in actions.bounds):
         problem = f"must be a FloatBox with bounds, such as FloatBox(-1.0, 1.0, shape=(2,)); got {actions!r}"
@@ -210,7 +210,7 @@ _FINISH: Final[Mapping[str, Callable[[Reading], None]]] = {
     "sac": _soft,
     **dict.fromkeys(KINDS, finish_impala),
 }
-"""By kind of agent: checks what its parts must have in common, and completes them."""
+"""Functions by kind of agent that check whether its parts agree, and complete them."""
 
 
 def _check_sync(where: str, sync: int, every: int) -> None:

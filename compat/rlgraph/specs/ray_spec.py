@@ -1,4 +1,4 @@
-"""``execution_spec["ray_spec"]``: how the processes of an ApexExecutor are told apart from what its agent is."""
+"""``execution_spec["ray_spec"]``: settings of an ApexExecutor's processes, as opposed to those of its agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..utils.rlgraph_errors import known, mapping, refuse
 from .agent_tables import TABLES, settings
 
 RAY: Final = "ApexExecutor: execution_spec['ray_spec']"
-"""For messages."""
+"""Place of the specification, for messages."""
 
 
 def _steps(where: str, value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""Where RLgraph has its logger and its error."""
+"""Logger and error, at the place where RLgraph has them."""
 
 import logging
 from typing import Final
