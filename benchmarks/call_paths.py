@@ -69,7 +69,7 @@ def files_of(function: Callable[[Callable[[], None], Callable[[], None]], None],
 
 
 def timestep() -> list[str]:
-    """From the end of ``env.step`` to the next one, with an update, a hook and a checkpoint."""
+    """Files from the end of ``env.step`` to the next one, with an update, a hook and a checkpoint."""
     import gymnasium
 
     from .. import Agent, RunConfig
@@ -102,7 +102,7 @@ def timestep() -> list[str]:
 
 
 def key() -> list[str]:
-    """Where the number of ``train.max_timesteps`` goes."""
+    """Files that the number of ``train.max_timesteps`` passes."""
     from ..core import registry
     from ..experiments.commands.cli import main
 

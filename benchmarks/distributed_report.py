@@ -65,7 +65,7 @@ CONTENDERS: Final = {
     "rllib-DQN-1": _rllib("DQN", 1),
     "rllib-DQN-0": _rllib("DQN", 0),
 }
-"""By what ``--only`` looks for; in the order of measurement."""
+"""Contenders by the names that ``--only`` searches, in the order of measurement."""
 COLUMNS: Final = {
     "sampled": "sampled per s",
     "trained": "trained per s",
@@ -205,7 +205,7 @@ def failures(results: Results) -> str:
 
 
 def how(results: Results) -> str:
-    """How it was measured."""
+    """Text about the measurement."""
     bare = number(statistics.median(results.bare)) if results.bare else MISSING
     return (
         f"CartPole-v1 on {CORES} cores: {results.seconds:g} s after {results.warm_up:g} s of warm-up, which begins with"

@@ -65,7 +65,7 @@ class Unmasked(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def timesteps_to_solve(make: Callable[[], Any], seed: int, at_most: int) -> float:
-    """How long DQN trains until its greedy policy takes the shortest way; infinite where that is not enough."""
+    """Timesteps until the greedy policy of DQN takes the shortest way; infinite if ``at_most`` do not suffice."""
     params = {"hidden": (32,), "learning_rate": 3e-3, "epsilon": 0.5, "target_update_period": 50}
     memory = ReplayMemory(20_000, 32, discount=0.9)
     agent = Agent(dqn.model_fn, memory, config=RunConfig(seed=seed, progress=False), params=params)

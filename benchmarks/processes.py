@@ -19,9 +19,9 @@ AXONRL: Final = [sys.executable, "-c", "import sys; from axonrl.experiments.comm
 MARK: Final = "AXONRL_BENCHMARK"
 """A variable of the environment, by whose value processes are found that have lost their parents."""
 GRACE_SECONDS: Final = 5.0
-"""For daemons to end that were told to."""
+"""Seconds for daemons to end after they were told to."""
 KILL_SECONDS: Final = 30.0
-"""For what was killed to be gone: the system takes a moment, and longer on a busy machine."""
+"""Seconds for killed processes to be gone: the system takes a moment, longer on a busy machine."""
 WARM_UP: Final = 0.2
 """Share of the time before growth is measured."""
 
@@ -44,7 +44,7 @@ def _known(pids: Iterable[int]) -> set[Process]:
 
 
 def _start_of(pid: int) -> str | None:
-    """In ticks since the machine's start; None if it has ended, even if nobody has waited for it."""
+    """Start of a process in ticks since the machine's; None if it has ended, even if nobody has waited for it."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] in "ZX" else fields[19]

@@ -51,7 +51,7 @@ class Results:
         return self.values.get(topic, {}).get(row, {}).get(contender, [])
 
     def ratio(self, topic: str, row: str, ours: str, peer: str, peer_row: str | None = None) -> float | None:
-        """How many times as good as ``peer``, by the medians; None if one is missing."""
+        """Ratio of ``ours`` to ``peer`` by the medians, above 1 if better; None if one is missing."""
         mine, other = self.get(topic, row, ours), self.get(topic, peer_row or row, peer)
         if not mine or not other:
             return None
@@ -205,7 +205,7 @@ def environments(results: Results) -> str:
 
 
 def how(results: Results) -> str:
-    """How it was measured, and how to repeat it."""
+    """Text about the measurement, and how to repeat it."""
     text = (
         "`make bench` writes this file on an idle machine; `results.json` beside it has every number. Each number comes"
         " from a process of its own, with one thread unless the row says two. axonrl and its peers take turns. A cell"

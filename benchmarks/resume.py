@@ -35,7 +35,7 @@ VENVS: Final = {"sb3": ".venv-bench", "torchrl": ".venv-bench-torchrl"}
 PACKAGES: Final = {"axonrl": "axonrl", "sb3": "stable-baselines3", "torchrl": "torchrl"}
 POINTS: Final = 20
 WRITING: Final = 4
-"""For so many kills in a timestep there is another one while a checkpoint is written."""
+"""Kills in a timestep for each one while a checkpoint is written."""
 TIMEOUT_SECONDS: Final = 300
 PARTS: Final = {
     "weights": "weights, target network and optimizer",

@@ -123,7 +123,7 @@ class Runner:
         return {name: last_line([python, "-c", VERSIONS], 1) for name, python in pythons.items()}
 
     def installed(self) -> dict[str, dict[str, float]]:
-        """How long the peers' environments took to install, in seconds, and their megabytes."""
+        """Seconds to install the peers' environments, and their megabytes."""
         found = {}
         for venv in ENVIRONMENTS:
             if stamp_in(self.peers, venv).exists():

@@ -64,7 +64,7 @@ Runs = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 def shared(every: Runs) -> float:
-    """How fast a processor is while all are busy: what a timestep of IMPALA takes with one actor, and with most."""
+    """Speed of a processor while all are busy: the time of a timestep of IMPALA with one actor over that with most."""
     runs = every["impala"]
     return runs[0]["timestep_s"] / runs[-1]["timestep_s"]
 

@@ -67,7 +67,7 @@ _EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError
 _MAX_TEXT: Final = 2000
 """Characters of an error that a message shows: it may quote a value of any length."""
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""In messages of Keras."""
+"""Colour codes in messages of Keras."""
 _ROOT: Final = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 _PYTHON: Final = f"{Path(os.__file__).parent}{os.sep}"
 _INSTALLED: Final = re.compile(r"[/\\](site|dist)-packages[/\\]")

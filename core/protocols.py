@@ -272,7 +272,7 @@ class EnvironmentView(Protocol):
 
 @runtime_checkable
 class Memory(Protocol):
-    """Where transitions are stored. The Agent uses these methods and attributes and no others.
+    """Storage of transitions. The Agent uses these methods and attributes and no others.
 
     A *lane* is one stream of experience: an environment, or a caller's own. Observations given to ``step`` and
     ``extend`` are not changed afterwards. A transition continues the episode of the one before in its lane if its

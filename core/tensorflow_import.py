@@ -101,7 +101,7 @@ class _OnUse:
 
 tf: Final[Any] = _OnUse("tensorflow")
 keras: Final[Any] = _OnUse("keras")
-"""For built-in models, so that a process that has their programs in the cache need not load TensorFlow."""
+"""TensorFlow and Keras for built-in models, loaded on use: programs in the cache do not need them."""
 
 
 def use_tensorflow() -> None:

@@ -17,7 +17,7 @@ from ..environments.statistics import names_of, statistics_of
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentRecipe:
-    """How an actor makes its environments: from an id, or by calling a function.
+    """Recipe for an actor's environments: an id, or a function that makes them.
 
     Args:
         env: an id, or an importable function without arguments that returns an environment.

@@ -1,4 +1,4 @@
-"""How the learner uses unrolls: as parts of rollouts, or through replay shards, which store them."""
+"""Use of unrolls by the learner: as parts of rollouts, or through replay shards, which store them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .unrolls import Head, Unroll, side_by_side
 
 
 class LearnerInput(abc.ABC):
-    """How a kind of memory learns from unrolls.
+    """Learning from unrolls with a kind of memory.
 
     Args:
         session: receives events.

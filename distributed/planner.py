@@ -28,7 +28,7 @@ _LONGEST_DELAY_S: Final = 60.0
 
 @dataclasses.dataclass
 class Death:
-    """How an incarnation of an actor ended."""
+    """End of an incarnation of an actor."""
 
     kind: str
     message: str

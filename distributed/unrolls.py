@@ -54,7 +54,7 @@ class Seconds(NamedTuple):
     acting: float
     stepping: float
     waiting: float
-    """From the previous unroll to the request."""
+    """Time from the previous unroll to the request."""
 
 
 @dataclasses.dataclass(frozen=True)

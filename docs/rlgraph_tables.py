@@ -213,7 +213,7 @@ def _just(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 THEIRS: Final = Path(__file__).parent / "rlgraph_013.json"
-"""By group and class the arguments of RLgraph 0.1.3, with their defaults."""
+"""Arguments of RLgraph 0.1.3 by group and class, with their defaults."""
 _NOT_TAKEN: Final = "-"
 _THEIR_NAMES: Final = {
     ("conv2d", "weights_spec"): "kernel_spec",

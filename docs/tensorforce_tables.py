@@ -91,7 +91,7 @@ _SCHEDULE: Final = {"type": "decaying", "unit": "timesteps", "decay": "linear"}
 _MARK: Final = " †"
 """Marks arguments that take a schedule."""
 _SHARED: Final = ("preprocessing", "name")
-"""With one of these the arguments begin that all agents have, or all that learn."""
+"""First of the arguments that all agents have, or all that learn."""
 
 
 def agents() -> Table:

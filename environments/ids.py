@@ -114,7 +114,7 @@ def make(
 
 
 def vectorization_of(env: Any) -> str:
-    """How the copies in ``env`` are stepped: the ``vectorization`` that :func:`make` was given."""
+    """The ``vectorization`` that :func:`make` was given: how the copies in ``env`` are stepped."""
     inside = getattr(env, "unwrapped", None)
     kinds = {NATIVE: NativeVectorEnv, ENVPOOL: PooledVectorEnv, PETTINGZOO: WorldsVectorEnv}
     return next((name for name, kind in kinds.items() if isinstance(inside, kind)), SYNC)

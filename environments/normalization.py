@@ -184,7 +184,7 @@ class NormalizedEnvironment(BatchedEnvironment):
 
     @property
     def waiting(self) -> Array | None:
-        """Those of the copies."""
+        """Waiting lanes of the copies, bool [N]; None if there are none."""
         return self._inner.waiting
 
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:

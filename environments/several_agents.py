@@ -65,7 +65,7 @@ def from_pettingzoo(
 
 
 def _described(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run records of worlds: arguments of :func:`from_pettingzoo`, or ``unrecorded`` ones."""
+    """Record of worlds in a run: arguments of :func:`from_pettingzoo`, or ``unrecorded`` ones."""
     given: dict[str, Any] = plain(dict(kwargs))
     hidden = {key: None for key, value in given.items() if not is_json(value)}
     if "<" in name:

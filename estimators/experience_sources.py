@@ -43,7 +43,7 @@ class Lanes:
     """The environment as the user passed it."""
     episodes: Sequence[Episode] | None = None
     like: BatchedEnvironment | None = None
-    """With a cluster, one of the environments its actors make."""
+    """One of the environments that a cluster's actors make; None without a cluster."""
 
     @property
     def offline(self) -> bool:

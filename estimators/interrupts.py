@@ -14,9 +14,9 @@ RUNNING: Final = 1
 UNDONE: Final = 2
 """A timestep has failed, and its state is as before it."""
 SAVING: Final = 3
-"""In progress, and a checkpoint is to be saved at the end."""
+"""Atomic work is in progress, and a checkpoint is to be saved at its end."""
 WAITING: Final = 4
-"""In progress, and a checkpoint is to be saved before any further update."""
+"""Atomic work is in progress, and a checkpoint is to be saved before any further update."""
 
 
 class Interrupts:

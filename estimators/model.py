@@ -57,7 +57,7 @@ class Model:
         self._experience: Experience | None = None
         self._is_litert = self._is_kept = False
         self._key: Key | None = None
-        """That of the program in the cache, before the trace."""
+        """Key of the program in the cache, before the trace."""
 
     @functools.cached_property
     def _source(self) -> TracedModel | CompiledModel:

@@ -16,12 +16,12 @@ from ..hooks import Hook
 from ..hooks.events import BeginFacts, EndFacts, Session
 
 WARNING: Final = "warning"
-"""For the user."""
+"""Warn the user."""
 STOP: Final = "stop"
 """Stop the run; the text is the reason."""
 
 WAIT: Final = "wait"
-"""For the user, and for the waiting process: the end comes later than expected."""
+"""Tell the user, and the waiting process, that the end comes later than expected."""
 
 
 class Message(NamedTuple):

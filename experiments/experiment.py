@@ -20,7 +20,7 @@ from ..run_dir.checkpoints import CheckpointStore
 from .exported_policies import ExportStrategy
 
 EVALUATED: Final = "continuous_eval.csv"
-"""In a run folder: the checkpoints that :meth:`Experiment.continuous_eval` has evaluated."""
+"""File in a run folder: the checkpoints that :meth:`Experiment.continuous_eval` has evaluated."""
 _COLUMNS: Final = (
     *("checkpoint", "timestep", "update", "episode_return_mean", "episode_return_std", "episode_return_min"),
     *("episode_return_max", "episode_length_mean", "episodes"),

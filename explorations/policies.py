@@ -65,7 +65,7 @@ class Scheduled:
 
 
 class EpsilonGreedy(Scheduled):
-    """With probability epsilon a uniformly random action, else the greedy one; independently per environment.
+    """A uniformly random action with probability epsilon, else the greedy one; independently per environment.
 
     A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``. With
     ``predictions["action_mask"]`` random actions are legal, and n is the number of legal ones. Either all choices of a

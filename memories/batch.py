@@ -116,7 +116,7 @@ class BatchMemory(Memory):
         return timesteps
 
     def _allocate(self, specs: Mapping[str, SpecTree], timesteps: int, num_envs: int, zeros: columns.Zeros) -> Ring:
-        """With :meth:`pack` one lane may hold the whole rollout."""
+        """Allocate the ring, in which with :meth:`pack` one lane may hold the whole rollout."""
         return super()._allocate(specs, self.size if self._packs else timesteps, num_envs, zeros)
 
     def _with_room(self, mask: Array | None) -> Array:

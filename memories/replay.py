@@ -300,7 +300,7 @@ class ReplayMemory(Memory):
             self.sampler.added(added)
 
     def _look_ahead(self, first: Array) -> tuple[Array, Array, Array]:
-        """For the places ``first`` [B]: places of the last timesteps, numbers of timesteps m, returns."""
+        """Places of the last timesteps, numbers of timesteps m, and returns for the places ``first`` [B]."""
         rewards, terminated, truncated = (
             np.asarray(self._ring.columns[key]) for key in ("reward", "terminated", "truncated")
         )

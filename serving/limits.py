@@ -145,7 +145,7 @@ class Held:
     def __init__(self, largest: int, setting: str) -> None:
         self._largest, self._setting = largest, setting
         self._bytes: collections.Counter[str] = collections.Counter()
-        """By client; the empty one is all."""
+        """Bytes held by client; the empty client is all."""
 
     def add(self, clients: Sequence[str], size: int) -> None:
         """Hold more; raises RefusedError. A client's only one is held in any case."""

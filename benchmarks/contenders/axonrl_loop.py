@@ -72,7 +72,7 @@ def loop(timesteps: int) -> dict[str, float]:
 
 
 def _of_a_timestep(length: int, timesteps: int) -> float:
-    """From the difference between a long and a short call: what a call costs by itself cancels out."""
+    """Microseconds, from the difference between a long and a short call: a call's own costs cancel out."""
     env = Idle(length)
     with tempfile.TemporaryDirectory() as folder:
         agent = agent_in(folder)

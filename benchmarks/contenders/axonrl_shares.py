@@ -1,4 +1,4 @@
-"""Where the time of axonrl's own loop goes: clocks around the parts of a timestep."""
+"""Shares of the time of axonrl's own loop: clocks around the parts of a timestep."""
 
 from __future__ import annotations
 

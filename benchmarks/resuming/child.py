@@ -35,7 +35,7 @@ MEMORY_SIZE: Final = 2_000
 SEED: Final = 0
 CURVE: Final = "curve.csv"
 CUT_BYTES: Final = 1_000
-"""Where a file ends that was cut in the middle."""
+"""Bytes of a file that was cut in the middle."""
 CHANGES: Final = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir"})
 """Audit events of changes of files and folders, beside opening a file for writing."""
 
@@ -129,7 +129,7 @@ def environment(folder: Path, first: int, fatal: int | None) -> Any:
 
 
 def standing(env: Any) -> Parts:
-    """Where an environment stands: its physics, its timesteps, its generator."""
+    """State of an environment: its physics, its timesteps, its generator."""
     state = env.unwrapped.state
     elapsed = env.get_wrapper_attr("_elapsed_steps")
     generator = env.unwrapped.np_random.bit_generator.state

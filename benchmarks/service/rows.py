@@ -29,7 +29,7 @@ BATCH: Final = 256
 ADDED_MILLISECONDS: Final = 0.15
 """Milliseconds that an act may take beyond the bare endpoint."""
 SECRET: Final = "x"
-"""In place of a token, for the bare endpoint."""
+"""Stand-in for a token at the bare endpoint."""
 AT_MOST: Final = "at most"
 """A row with what another one should not exceed."""
 BESIDE_SLOW: Final = "beside 500 connections that never finish"

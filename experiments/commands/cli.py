@@ -337,4 +337,4 @@ COMMANDS: Final = {
     ),
     **servers.COMMANDS,
 }
-"""By the modules whose functions carry them out."""
+"""Commands by the module whose functions carry them out."""

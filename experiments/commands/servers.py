@@ -77,4 +77,4 @@ COMMANDS: Final = {
     ),
     ".push": (Command("push", "publish a run or an exported policy on the Hugging Face Hub", _PUSH_ARGUMENTS, _PUSH),),
 }
-"""By the modules whose functions carry them out."""
+"""Commands by the module whose functions carry them out."""

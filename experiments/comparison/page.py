@@ -32,7 +32,7 @@ _OPEN: Final = 12
 _FEW: Final = 10
 """Problems that are shown at once."""
 _NOTHING_ELSE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""For browsers: the page loads nothing, whatever a run may have written into its folder."""
+"""Content security policy: the page loads nothing, whatever a run may have written into its folder."""
 _METHOD: Final = """\
 <h2>How these numbers are made</h2>
 <p>Runs that differ only in their seed are one group, without those that were not evaluated, which are another. A run

@@ -25,9 +25,9 @@ class Described(NamedTuple):
     seed: int | None = None
     num_envs: int = 1
     settings: Mapping[str, Any] = _NO_SETTINGS
-    """By dotted keys; what is empty is left out."""
+    """Settings by dotted keys, without empty ones."""
     unrecorded: tuple[str, ...] = ()
-    """In what runs with these settings may differ without being told apart."""
+    """Settings in which such runs may differ without being told apart."""
 
 
 def described_by(folder: Path, found: record.RunRecord | None) -> Described:

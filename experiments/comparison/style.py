@@ -11,7 +11,7 @@ METHODS: Final = ("#1f5fa9", "#d9591d", "#2f855a", "#9b2c8f", "#a16207", "#0e749
 OTHERS: Final = "#b3b8c2"
 """The colour of all other groups."""
 RANKS: Final = ("#a9b4c4", "#8fb3d9", "#5b93cf", "#e0a030", "#d1480f")
-"""From the worst fifth of a search to the best."""
+"""Colours of the fifths of a search, from the worst to the best."""
 TEXT: Final = "#374151"
 GRID: Final = "#e5e7eb"
 _DARK_METHODS: Final = ("#6ea8ff", "#ff9a5c", "#68d391", "#e293dc", "#e3b341", "#4fc3d9", "#ff7b93", "#a9b7d9")

@@ -31,7 +31,7 @@ def number(value: float | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """In the largest unit that is whole: 3 d, 5 h, 12 min."""
+    """A time in its largest whole unit: 3 d, 5 h, 12 min."""
     if seconds is None:
         return "-"
     name, size = next((unit for unit in _UNITS if seconds >= unit[1]), _UNITS[-1])

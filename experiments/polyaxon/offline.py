@@ -73,7 +73,7 @@ class OfflineRun:
         self._names: dict[str, str] = {}
         """Metrics' names to Polyaxon's names."""
         self._summaries: dict[str, _Summary] = {}
-        """By Polyaxon's names."""
+        """Summaries by Polyaxon's names."""
         self._emptied: set[str] = set()
 
     def write(self, run: TrackedRun) -> None:

@@ -63,11 +63,11 @@ class StopOnSignal(Hook):
             signal.signal(number, handler)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """From now on there is something to stop."""
+        """Stop this session on a signal from now on."""
         self._session, self.began = session, True
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """From now on there is not."""
+        """Forget the session."""
         self._session = None
 
     @contextlib.contextmanager

@@ -106,7 +106,7 @@ class Result:
 
     @property
     def kept(self) -> float | None:
-        """How much of what training brought the last policy kept: (last - random) / (best - random).
+        """Share of the gain from training that the last policy kept: (last - random) / (best - random).
 
         None where the best policy is no better than random actions.
         """

@@ -252,7 +252,7 @@ class TrackedRun:
         self._at = 0
         self._rest = b""
         self._counted: list[tuple[str, int]] = []
-        """For each point, the counter by which a cut keeps or removes it, and its value."""
+        """Counter by which a cut keeps or removes a point, and its value, for each point."""
         self._cut, self._at_cut = -1, frozenset[str]()
 
     @property

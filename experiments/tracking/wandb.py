@@ -28,7 +28,7 @@ AXIS: Final = "global_timestep"
 """The horizontal axis of all metrics."""
 MODES: Final = ("online", "offline")
 EXIT_CODES: Final = {SUCCEEDED: 0, FAILED: 1, STOPPED: 255}
-"""By W&B's convention, 255 is a run that was stopped."""
+"""Exit codes by status; by W&B's convention, 255 is a run that was stopped."""
 ANSWER_SECS: Final = 10.0
 """Seconds that a run may take to begin, and to send the rest at its end."""
 TAGS: Final = ("agent.model_fn", "environment.id")

@@ -141,7 +141,7 @@ class MultiBinary(_Logits):
         self.num_outputs = math.prod(space.shape)
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """In the shape of the space's actions, [B, ...]."""
+        """Outputs in the shape of the space's actions, [B, ...]."""
         return {name: unflattened(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:

@@ -43,7 +43,7 @@ class Box:
         return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """In the shape of the space's actions, [B, ...]."""
+        """Outputs in the shape of the space's actions, [B, ...]."""
         return {name: unflattened(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:

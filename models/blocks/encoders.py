@@ -28,7 +28,7 @@ class Sight(NamedTuple):
     """Encoder of the inputs of actor and critics."""
 
     of: Callable[[Mapping[str, Any]], Seen] = _present
-    """From a batch to the inputs; by default the observations themselves."""
+    """Function from a batch to the inputs; by default the observations themselves."""
     variables: Sequence[Any] = ()
     """Trained variables of the encoder."""
 
@@ -51,7 +51,7 @@ class Remembered:
         """Encoder of batches with ``sequences`` and ``observations`` [burn_in + L + 1, B, O] to rows [L * B, units]."""
 
     def step(self, encoded: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """For PREDICT: output [B, units] and next state, from observations [B, O] and the state before them.
+        """Output [B, units] and next state for PREDICT, from observations [B, O] and the state before them.
 
         A state of None is the initial state of episodes.
         """

@@ -28,7 +28,7 @@ from .temperature import ENTROPY_SHARE
 
 Tensor: TypeAlias = Any
 Values: TypeAlias = Callable[[Any], Any]
-"""From actions, or None for all, to some critics' values."""
+"""Function from actions, or None for all, to some critics' values."""
 
 
 class SoftPolicy(Protocol):

@@ -96,7 +96,7 @@ class Gateway:
         self.creating: set[str] = set()
         """Agents in creation here; the creator of one that is removed meanwhile completes its removal."""
         self.building = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
-        """By owner's id: held while a program may be built, so that others wait for one of an account, not for all."""
+        """Locks by owner's id, held while a program may be built: others wait for one of an account, not for all."""
         self.sizes: dict[str, int] = {}
         """Bytes of each account's agents, by owner's id, within the last minute."""
         self.used: dict[str, float] = {}

@@ -88,7 +88,7 @@ class Pool:
         self._children: dict[str, Child] = {}
         self._home: dict[str, str] = {}
         self._large = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
-        """By worker: held while a large body is in transfer."""
+        """Locks by worker, held while a large body is in transfer."""
         self._waiting: collections.Counter[str] = collections.Counter()
         self._tallies: dict[str, dict[str, float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
