@@ -85,7 +85,7 @@ def growth(values: Sequence[float]) -> float:
 
 
 def pss(processes: Iterable[Process]) -> float:
-    """Their memory in MB, of which what several processes share counts once in all (Linux's proportional set size)."""
+    """Memory of processes in MB; what several share counts once in all (Linux's proportional set size)."""
     return sum(_pss(one.pid) for one in processes) * 1024 / 1e6
 
 

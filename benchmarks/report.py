@@ -51,7 +51,7 @@ class Results:
         return self.values.get(topic, {}).get(row, {}).get(contender, [])
 
     def ratio(self, topic: str, row: str, ours: str, peer: str, peer_row: str | None = None) -> float | None:
-        """Ratio of ``ours`` to ``peer`` by the medians, above 1 if better; None if one is missing."""
+        """Factor by which ``ours`` is better than ``peer``, by the medians; None if one is missing."""
         mine, other = self.get(topic, row, ours), self.get(topic, peer_row or row, peer)
         if not mine or not other:
             return None

@@ -23,7 +23,7 @@ FEWEST: Final = 240
 
 
 def workers_of(service: Service) -> list[int]:
-    """Without the builder, which ends when it has nothing to do."""
+    """Process ids of the workers, without the builder, which ends when it has nothing to do."""
     found = []
     for pid in service.children():
         with contextlib.suppress(OSError):

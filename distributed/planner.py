@@ -44,7 +44,7 @@ class ActorState:
     incarnation: int = -1
     """Newest incarnation; -1 before the first."""
     since: float = 0.0
-    """When it got this status."""
+    """Time at which it got this status."""
     next_sequence: int = 0
     asked: deque[tuple[UnrollId, float]] = dataclasses.field(default_factory=deque)
     """Unrolls in flight, oldest first, and when they were requested."""

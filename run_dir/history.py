@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
     episode_return_max: float | None = None
     offline_steps: int = 0
     global_step: int | None = None
-    """Updates; this and the fields below say how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`."""
+    """Updates before it. Fields below say how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`."""
     seed: int | None = None
     num_envs: int | None = None
     explore: int | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 COUNTERS: Final = ("sampled", "trained", "updates")
-"""Since the start of the run: timesteps of environments, timesteps that updates were made of, updates."""
+"""Counts since the start of the run: timesteps of environments, timesteps trained on, updates."""
 
 
 class Window:

@@ -21,7 +21,7 @@ InPlace: TypeAlias = "Callable[[Array, Array], Any]"
 _PROBES: Final = 1024
 """Minimum count of numbers for comparing loops over arrays with calls for one number."""
 _LARGEST: Final = 50.0
-"""Their largest absolute value: angles of these environments are smaller."""
+"""Largest absolute value of these numbers: angles of these environments are smaller."""
 
 
 def same_as_scalar(function: np.ufunc, size: int) -> InPlace:

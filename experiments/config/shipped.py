@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 SHIPPED: Final = Path(__file__).parents[1]
-"""Their folder."""
+"""Folder of the shipped experiments."""
 
 
 def shipped() -> dict[str, Path]:
-    """Names to files."""
+    """Files of the shipped experiments by name."""
     return {path.stem: path for path in sorted(SHIPPED.glob("*.yml"))}
 
 

@@ -26,7 +26,7 @@ from ..errors import ChangedExperimentError, RunFolderError
 EXPERIMENT: Final = "experiment.yml"
 """The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
 SEEDS: Final = "seeds.yml"
-"""The same of an experiment with many seeds, in the folder that holds their run folders."""
+"""The resolved experiment with many seeds, in the folder that holds their run folders."""
 SEARCH: Final = "search.yml"
 """An experiment with a matrix, in the folder that holds the run folders of its trials."""
 _MANY: Final = {SEEDS: ("seed", "runs of many seeds", "seeds"), SEARCH: ("trial", "trials of a search", "a matrix")}

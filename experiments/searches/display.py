@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 LIVE_SECS: Final = 0.5
-"""Between two drawings on a terminal."""
+"""Seconds between two drawings on a terminal."""
 
 
 class RunsView:

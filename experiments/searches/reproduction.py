@@ -197,7 +197,7 @@ class _RandomActions:
         return self._random(self._predictions, timestep, self._rng)
 
     def begin(self, mask: Array) -> None:
-        """Nothing is kept between timesteps."""
+        """Do nothing: no state is kept between timesteps."""
 
 
 def write(results: Path, result: Result, run: Path) -> Path:

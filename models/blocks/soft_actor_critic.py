@@ -38,7 +38,7 @@ Batch: TypeAlias = "Mapping[str, Any]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
-    """Their shared parameters. Actor, critics and temperature have an optimizer each."""
+    """Shared parameters of soft actor-critics. Actor, critics and temperature have an optimizer each."""
 
     paper_update_frequency: ClassVar[int | None] = 1
 

@@ -42,7 +42,7 @@ class Entry:
     variable: tf.Variable
     name: str
     draw: Draw | None = None
-    """Its initial value, if NumPy drew it."""
+    """Draw of the initial value, if NumPy drew it."""
 
     @property
     def described(self) -> Described:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...estimators.stepper import Stepper
 
 PROGRAMS: Final = "programs"
-"""Their folder within a service's folder."""
+"""Folder of the programs within a service's folder."""
 _USES: Final = "program-"
 _USERS: Final = ".users"
 _REMOVED: Final = ".removed-"

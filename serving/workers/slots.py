@@ -323,6 +323,6 @@ class Slots:
 
 
 def resident_bytes() -> int:
-    """This process's memory."""
+    """Memory of this process, in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -11,7 +11,7 @@ import keras
 
 @contextlib.contextmanager
 def scopes(*names: str) -> Iterator[None]:
-    """Within it variables have these names before theirs."""
+    """Context in which names of variables begin with these names."""
     with contextlib.ExitStack() as stack:
         for name in names:
             stack.enter_context(keras.name_scope(scope(name)))

@@ -264,7 +264,7 @@ class BaseAgent:
 
     @exclusive
     def reset(self, env_id: str | None = None) -> None:
-        """Before an episode: stateful preprocessors and the agent's own internals begin again.
+        """Begin an episode: reset stateful preprocessors and the agent's own internals.
 
         Weights, memory, counters and buffers stay.
 

@@ -19,10 +19,10 @@ _FLUSH: Final = 10.0
 
 
 class Companion:
-    """Is told what happens; each method does nothing unless it is overridden.
+    """Observer of an agent's events; each method does nothing unless it is overridden.
 
     Args:
-        agent: whose it is.
+        agent: the agent that it observes.
         spec: when something is due again: after ``save_steps`` timesteps, or after ``save_secs`` seconds where that is
             None; neither: never.
         at_once: by the clock it is due at first.

@@ -17,7 +17,7 @@ from .rows import Row
 ONLY: Final = ""
 """The flat name of the only action."""
 _POLICY: Final = "policy/"
-"""Before the names of the variables that are an agent's weights."""
+"""Prefix of the names of the variables that are an agent's weights."""
 
 
 class Asked(NamedTuple):

@@ -66,7 +66,7 @@ class FIFOQueue:
         return self._nested(stacked([self._flat(unroll) for unroll in taken]))
 
     def state_dict(self) -> State:
-        """Everything."""
+        """The unrolls by place in the queue."""
         return {str(index): self._flat(unroll) for index, unroll in enumerate(self.unrolls)}
 
     def load_state_dict(self, state: State) -> None:

@@ -95,7 +95,7 @@ class Rollouts:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
-        """Everything."""
+        """The records and their episodes."""
         rows = stacked(self.rows) if self.rows else None
         return {"rows": rows, "open": dict(self._open), "cut": sorted(self._cut), "next": self._next}
 

@@ -59,7 +59,7 @@ _MAPS: Final[dict[str, list[str]]] = {
 START, GOAL, HOLE, FIRE, WALL, FREE = "S", "G", "H", "F", "W", " "
 _LETTERS: Final = {START: "start", GOAL: "goal", HOLE: "hole", FIRE: "fire", WALL: "wall", FREE: "free"}
 _MOVES: Final = ((0, -1), (1, 0), (0, 1), (-1, 0))
-"""Up, right, down, left, as steps of x and y."""
+"""Moves up, right, down and left, as steps of x and y."""
 _REWARDS: Final = {
     "sparse": {FREE: -1, START: -1, FIRE: -3, HOLE: -5, GOAL: 1},
     "rich": {FREE: -1, START: -1, FIRE: -10, HOLE: -10, GOAL: 50},

@@ -109,7 +109,7 @@ class SingleThreadedWorker(Worker):
         self.env_ids = [lane.env_id for lane in self._lanes]
         self._forget_episodes()
         self._stopped: float | None = None
-        """When the last call ended; None before one."""
+        """Time at which the last call ended; None before one."""
 
     def execute_timesteps(
         self,

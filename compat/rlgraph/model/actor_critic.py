@@ -29,7 +29,7 @@ Tensor: TypeAlias = Any
 _SHARED_WEIGHT: Final = 0.25
 """Weight of the squared error of values that share the policy's network: 0.5 of half of it, as in RLgraph 0.1.3."""
 _LOG_STD_BOUNDS: Final = (-10.0, 10.0)
-"""Beyond these the logarithm of a standard deviation is clipped."""
+"""Bounds to which the logarithm of a standard deviation is clipped."""
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:

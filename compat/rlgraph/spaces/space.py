@@ -51,7 +51,7 @@ class Space(ABC):
 
     @property
     def shape(self) -> Any:
-        """Without batch and time; of a Dict or Tuple a tuple of shapes, keys sorted."""
+        """Shape without batch and time; of a Dict or Tuple a tuple of shapes, keys sorted."""
         return self.listed(lambda box: box.shape)
 
     def get_shape(

@@ -170,7 +170,7 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
 
 
 def _saved_arguments(saved: Saved, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dict[str, Any]]:
-    """Which agent it is, and its arguments: the saved ones, over which ``kwargs`` win."""
+    """The agent, and its arguments: the saved ones, over which ``kwargs`` win."""
     stored: Mapping[str, Any] = {}
     for name in (saved.asked, re.sub(r"-[0-9]+$", "", saved.asked)):
         path = saved.path.with_name(f"{name}.json")

@@ -43,7 +43,7 @@ def take_over(where: str, agent: AgentCore, saved: Saved) -> None:
 
 
 def state_of(agent: AgentCore) -> dict[str, Any]:
-    """Everything but episodes that are not over; the agent is left as it is."""
+    """State of an agent without unfinished episodes; the agent stays as it is."""
     learning, parameters = agent.learning, _parameters(agent)
     return {
         "kind": agent.kind,
@@ -128,7 +128,7 @@ def _generators(agent: AgentCore) -> dict[str, np.random.Generator]:
 
 
 def _preprocessing(agent: AgentCore) -> Any:
-    """Its layers, as JSON gives them back."""
+    """Layers of preprocessing, as JSON gives them back."""
     return as_json("preprocessing", agent.preprocessing.spec)
 
 

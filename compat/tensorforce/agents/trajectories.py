@@ -20,10 +20,10 @@ from ..spaces.errors import TensorforceError
 TERMINATED: Final = 1
 """The episode ended, and nothing follows."""
 ABORTED: Final = 2
-"""It was cut short, and what it would have gone on from is known."""
+"""The episode was cut short, and the states that would have followed are known."""
 CUT: Final = 3
-"""It was cut short, and nothing is known of what its last action led to: its last reward does not count, and the value
-of the last observation stands in its place."""
+"""The episode was cut short, and the states that would have followed are unknown: its last reward does not count, and
+the value of the last observation stands in its place."""
 
 
 class Trajectories:

@@ -79,7 +79,7 @@ class Environment:
         self._lacks("actions")
 
     def max_episode_timesteps(self) -> int | None:
-        """After how many timesteps an episode ends at the latest: as :meth:`create` was told; None: no limit."""
+        """Timesteps after which an episode ends at the latest, as :meth:`create` was told; None: no limit."""
         return self._max_episode_timesteps
 
     def reset(self) -> Any:

@@ -12,7 +12,7 @@ from ....hooks.progress import error_console, shown_above
 from .loop import Record
 
 _EVERY_SECS: Final = 0.2
-"""Between two drawings."""
+"""Seconds between two drawings."""
 
 
 @contextlib.contextmanager
