@@ -111,7 +111,7 @@ class Learner:
 
         In training, both sides of the transitions are normalised together, by the statistics of their mixture.
         """
-        following = self.policy.described(batch["next_observation"])
+        following = self.policy.distribution_parameters(batch["next_observation"])
         next_action, next_log_prob = self.actions.sample(following, batch["next_noise"])
         seen = tf.concat([batch["observation"], batch["next_observation"]], axis=0)  # [2 B, O]
         both = self.critics(seen, tf.concat([batch["action"], next_action], axis=0), training=training)
@@ -147,7 +147,7 @@ class Learner:
     def _policy_step(self, batch: Mapping[str, Any], optimizer: Any, temperature_optimizer: Any) -> Tensor:
         """Loss, temperature (before the step), entropy and gradient norm of a step on the current critics, [4]."""
         seen, temperature, target = batch["observation"], self.temperature(), self.params.target_entropy
-        action, log_prob = self.actions.sample(self.policy.described(seen, training=True), batch["noise"])
+        action, log_prob = self.actions.sample(self.policy.distribution_parameters(seen, training=True), batch["noise"])
         loss = tf.reduce_mean(temperature * log_prob - lowest(self.critics(seen, action), batch))
         norm = minimize(loss, self.policy.variables, optimizer, self.params.max_gradient_norm)
         entropy = -tf.reduce_mean(log_prob)

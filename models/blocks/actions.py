@@ -1,8 +1,8 @@
 """Kinds of action spaces: outputs that a policy needs, their distribution, and the environment's units.
 
 A kind for stochastic policies has ``num_outputs`` of a network and ``num_scales`` standard deviations that are
-variables; ``described`` turns both into the named parameters of the distribution, and ``shaped`` gives these the
-shapes of predictions.
+variables; ``distribution_parameters`` turns both into the named parameters of the distribution, and ``shaped`` gives
+these the shapes of predictions.
 
 Shapes in comments: B is the batch, D the components of a continuous action, K the choices of a MultiDiscrete one.
 Inside, actions are int32 [B] from 0, int32 [B, K] from 0 or float32 [B, D] (bits too); the environment's have the
@@ -34,7 +34,7 @@ class _Logits:
 
     num_scales = 0
 
-    def described(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
+    def distribution_parameters(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
         """``logits``, the outputs themselves."""
         return {"logits": outputs}
 
@@ -181,7 +181,7 @@ class Composite:
         self.num_outputs = sum(part.num_outputs for part in self._parts.values())
         self.num_scales = sum(part.num_scales for part in self._parts.values())
 
-    def described(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
+    def distribution_parameters(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
         """Parameters of each distribution, from the concatenated outputs and scales of all."""
         parts = self._parts.values()
         scaled = [part.num_scales for part in parts if part.num_scales]
@@ -189,8 +189,8 @@ class Composite:
         found: dict[str, Tensor] = {}
         cut = tf.split(outputs, [part.num_outputs for part in parts], axis=-1)
         for (name, part), own in zip(self._parts.items(), cut, strict=True):
-            described = part.described(own, next(scales) if part.num_scales else None)
-            found |= {f"{key}/{name}": value for key, value in described.items()}
+            parameters = part.distribution_parameters(own, next(scales) if part.num_scales else None)
+            found |= {f"{key}/{name}": value for key, value in parameters.items()}
         return found
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -113,7 +113,7 @@ class ActorCritic:
         observation, state = observation_and_state(features)
         encoded, actions = self.observations.encode(observation), self.actions
         hidden, following = self._policy.step(encoded, state)
-        outputs = self._described(hidden, observation)
+        outputs = self._distribution_parameters(hidden, observation)
         predictions = {"action": actions.likeliest(outputs)}
         if self._value is not None:
             value_hidden, others = (hidden, {}) if self._shared else self._value.step(encoded, state)
@@ -252,7 +252,7 @@ class ActorCritic:
     def _evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor], State | None]:
         encoded = self.observations.encode(rows["observation"])
         hidden, state = self._policy.unroll(encoded, rows, self.sequence_length)
-        outputs = self._described(hidden, rows["observation"])
+        outputs = self._distribution_parameters(hidden, rows["observation"])
         if self._value is None:
             return outputs, {}, None
         if not self._shared:
@@ -277,12 +277,12 @@ class ActorCritic:
         outputs = self._value.head(hidden)
         return {name: outputs[:, i] for i, name in enumerate(self._values)}
 
-    def _described(self, hidden: Tensor, observation: Any) -> dict[str, Tensor]:
+    def _distribution_parameters(self, hidden: Tensor, observation: Any) -> dict[str, Tensor]:
         """The distribution's parameters, from the input of the policy's head, and the mask."""
         outputs, actions = self._policy.head(hidden), self.actions
         if isinstance(actions, StateDependentBox):
-            return actions.described(outputs, tf.convert_to_tensor(self._log_std), hidden)
+            return actions.distribution_parameters(outputs, tf.convert_to_tensor(self._log_std), hidden)
         log_std = self._log_std
         if log_std is not None and self._least_log_std is not None:
             log_std = tf.maximum(log_std, self._least_log_std)
-        return {**actions.described(outputs, log_std), **self.observations.masks(observation)}
+        return {**actions.distribution_parameters(outputs, log_std), **self.observations.masks(observation)}

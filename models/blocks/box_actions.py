@@ -38,7 +38,7 @@ class Box:
         self.space = space
         self.num_outputs = self.num_scales = math.prod(space.shape)
 
-    def described(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
+    def distribution_parameters(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
         """``mean`` [B, D], which is the outputs, and ``log_std`` [B, D], from a variable [D] beside the network."""
         return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
 
@@ -87,7 +87,9 @@ class StateDependentBox(Box):
         super().__init__(space)
         self._resample_every = resample_every
 
-    def described(self, outputs: Tensor, log_std: Tensor, features: Tensor | None = None) -> dict[str, Tensor]:
+    def distribution_parameters(
+        self, outputs: Tensor, log_std: Tensor, features: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """``mean`` and ``log_std`` [B, D], marginal over all noise functions, and ``scaled_features`` [B, W, D].
 
         No gradient flows from the noise to the features, which serve the mean.

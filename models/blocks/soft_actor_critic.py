@@ -141,7 +141,7 @@ class SoftActorCritic:
             batch.get("next_mask"),
         )
         next_value -= self.temperature() * next_log_prob  # equation 3
-        q_values = self.policy.taken(partial(self.critics, seen), batch["action"])
+        q_values = self.policy.action_values(partial(self.critics, seen), batch["action"])
         loss, td_error = self.error(self.returns(batch, next_value), q_values, batch)
         scalars = {"q_mean": _mean(tf.add_n(q_values), batch) / len(q_values)}
         if self.penalty is not None:

@@ -62,7 +62,7 @@ class SoftPolicy(Protocol):
             mask: float32 [B, A], 1 for legal actions; None if all are legal.
         """
 
-    def taken(self, values: Values, action: Tensor) -> list[Tensor]:
+    def action_values(self, values: Values, action: Tensor) -> list[Tensor]:
         """Each critic's values [B] of actions from :meth:`batch`."""
 
     def target_entropy(self, mask: Tensor | None) -> Tensor | float:
@@ -90,7 +90,7 @@ class SquashedPolicy:
 
     def predictions(self, seen: Tensor, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """``action`` (the squashed mean), and ``mean`` and ``log_std`` before squashing, float32 [B, ...]."""
-        mean, log_std = self._actions.gaussian(self.described(seen))  # [B, A]
+        mean, log_std = self._actions.gaussian(self.distribution_parameters(seen))  # [B, A]
         shaped = self._actions.shaped({"mean": mean, "log_std": log_std})
         return {"action": self._actions.to_environment(tf.tanh(mean)), **shaped}
 
@@ -107,14 +107,14 @@ class SquashedPolicy:
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Value and log-probability of one action, both differentiable in the policy."""
-        action, log_prob = self._actions.sample(self.described(seen), noise)
+        action, log_prob = self._actions.sample(self.distribution_parameters(seen), noise)
         return values(action), log_prob
 
-    def described(self, seen: Tensor, *, training: bool = False) -> dict[str, Tensor]:
+    def distribution_parameters(self, seen: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """``mean`` and ``log_std`` before squashing, [B, A]; ``training`` as for :class:`Network`."""
         return self._network(seen, training=training)
 
-    def taken(self, values: Values, action: Tensor) -> list[Tensor]:
+    def action_values(self, values: Values, action: Tensor) -> list[Tensor]:
         """The values of actions [B, A]."""
         found: list[Tensor] = values(action)
         return found
@@ -159,7 +159,7 @@ class StateDependentPolicy(SquashedPolicy):
         """Noise that is a function of the state."""
         return explorations.StateDependent(self._actions.space, self._resample_every, squashed=True)
 
-    def described(self, seen: Tensor, *, training: bool = False) -> dict[str, Tensor]:
+    def distribution_parameters(self, seen: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """Mean and log standard deviation before squashing, marginal over all noise functions."""
         features = self._network.hidden(seen, training=training)
         return {**self._network.heads(features), "log_std": marginal_log_std(features, self._log_std.value)}
@@ -204,7 +204,7 @@ class SoftmaxPolicy:
         policy = Categorical(self._network(seen)["logits"], None if mask is None else mask > 0.5)
         return policy.expectation(values(None)), -policy.entropy()
 
-    def taken(self, values: Values, action: Tensor) -> list[Tensor]:
+    def action_values(self, values: Values, action: Tensor) -> list[Tensor]:
         """The values of one-hot actions [B, A]."""
         return [tf.reduce_sum(q_values * action, axis=-1) for q_values in values(None)]
 

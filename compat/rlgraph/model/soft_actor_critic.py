@@ -77,7 +77,7 @@ class _Policy(SquashedPolicy):
         self._torso = HeadedNetwork("policy", form, states, heads)
         self.variables = self._torso.variables
 
-    def described(self, seen: Mapping[str, Tensor], *, training: bool = False) -> dict[str, Tensor]:
+    def distribution_parameters(self, seen: Mapping[str, Tensor], *, training: bool = False) -> dict[str, Tensor]:
         mean, log_std = tf.split(self._torso(seen)["output"], 2, axis=-1)
         return {"mean": mean, "log_std": log_std}
 
