@@ -24,7 +24,7 @@ from . import graphs
 _PRETRAINED: Final = "To load a saved Keras model, use Agent(..., warm_start='model.keras')"
 
 
-class Described(NamedTuple):
+class VariableIdentity(NamedTuple):
     """Identity of a variable; its name is relative to layers numbered by Keras."""
 
     name: str
@@ -45,12 +45,12 @@ class Entry:
     """Draw of the initial value, if NumPy drew it."""
 
     @property
-    def described(self) -> Described:
-        """Description that a later trace must match."""
-        return Described(self.name, self.variable.dtype, self.variable.shape)
+    def identity(self) -> VariableIdentity:
+        """What a later trace must match."""
+        return VariableIdentity(self.name, self.variable.dtype, self.variable.shape)
 
     def __str__(self) -> str:
-        return str(self.described)
+        return str(self.identity)
 
 
 class VariableStore:
@@ -128,7 +128,7 @@ class VariableStore:
             nonlocal nbytes
             nbytes += _nbytes(value)
             if available is not None and nbytes > available:
-                what = Described(_requested_name(kwargs), value.dtype, value.shape)
+                what = VariableIdentity(_requested_name(kwargs), value.dtype, value.shape)
                 needs = f"its variables would need {nbytes:,} bytes, this machine has {available:,}: use smaller layers"
                 raise ValueError(f"{self._model_name} in mode {mode!r} creates {what}; {needs}")
 
@@ -228,8 +228,8 @@ class VariableStore:
             " the values of another variable, give both layers initialisers with the same seed"
         )
 
-    def _compare(self, mode: str, index: int, wanted: Described) -> None:
-        if wanted != self._entries[index].described:
+    def _compare(self, mode: str, index: int, wanted: VariableIdentity) -> None:
+        if wanted != self._entries[index].identity:
             raise self._other_than_predict(mode, str(wanted), index)
 
     def _other_than_predict(self, mode: str, wanted: str, index: int) -> ValueError:
@@ -277,11 +277,11 @@ def _requested_name(kwargs: Mapping[str, Any]) -> str:
     return relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
 
 
-def _requested(kwargs: Mapping[str, Any]) -> Described:
+def _requested(kwargs: Mapping[str, Any]) -> VariableIdentity:
     """The variable that a creator's arguments describe."""
     value = _value_of(kwargs)  # dead code in the trace; only for shape and dtype
     shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])
-    return Described(_requested_name(kwargs), value.dtype, shape)
+    return VariableIdentity(_requested_name(kwargs), value.dtype, shape)
 
 
 def _value_of(kwargs: Mapping[str, Any]) -> tf.Tensor:
