@@ -90,7 +90,7 @@ def hyperparameters() -> Table:
             for row in one["hyperparameters"]
             for name in (row["name"], *row["synonyms"])
         }
-        for one in catalogue.described()
+        for one in catalogue.model_descriptions()
     }
     names = dict.fromkeys(
         name for model in _ORDER for name in hosted.MODELS[model].documented
@@ -117,7 +117,7 @@ def hyperparameters() -> Table:
 def models() -> Table:
     """The models that are hosted."""
     rows: list[tuple[str, ...]] = []
-    for one in catalogue.described():
+    for one in catalogue.model_descriptions():
         noise = dict.fromkeys(_NOISE[kind] for kind in one["noise"].values())
         rows.append(
             (f"`{one['model']}`", ", ".join(one["actions"]), "; ".join(noise))

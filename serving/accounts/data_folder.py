@@ -96,6 +96,6 @@ def _is_inside(folder: Path, where: str | Path) -> bool:
     return url.get_backend_name() == "sqlite" and Path(str(url.database)).parent.resolve() == folder.resolve()
 
 
-def described(folder: Path, database: str | None) -> str:
+def database_address(folder: Path, database: str | None) -> str:
     """The database's address without a password, for the record of a folder's holder."""
     return shown(address(database or folder.expanduser().absolute() / folders.DATABASE))

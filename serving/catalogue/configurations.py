@@ -77,7 +77,7 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
     )
 
 
-def described() -> list[dict[str, Any]]:
+def model_descriptions() -> list[dict[str, Any]]:
     """The hosted models with their hyperparameters, in JSON values."""
     freshness = "strict: an act waits for the updates that are due; relaxed: it takes the last weights meanwhile"
     seed = f"an integer in 0 .. {_MAX_SEED}, or null"
@@ -91,13 +91,13 @@ def described() -> list[dict[str, Any]]:
             "summary": registry.summary("model_fn", name),
             "actions": list(kinds.actions),
             "noise": dict(zip(kinds.actions, kinds.noise, strict=True)),
-            "hyperparameters": [*_described(name), *others],
+            "hyperparameters": [*_hyperparameter_rows(name), *others],
         }
         for name, kinds in hosted.MODELS.items()
     ]
 
 
-def _described(model: str) -> Iterator[dict[str, Any]]:
+def _hyperparameter_rows(model: str) -> Iterator[dict[str, Any]]:
     documented, spoken = hosted.documented(model), hosted.spoken(model)
     for own, one in hosted.hyperparameters(model).items():
         synonyms = [name for name, meant in spoken.items() if meant == own and name != documented[own]]

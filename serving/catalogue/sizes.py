@@ -59,13 +59,13 @@ def observation(given: Mapping[str, Any]) -> tuple[gymnasium.Space[Any], dict[st
         raise ArgumentError(f"{names[0]} and {names[1]} are both given: give one of them", names[1], given[names[1]])
     (name,) = names
     if name == "observation_space":
-        space = described(given[name])
+        space = space_from_json(given[name])
         return space, {name: spaces.to_json(space)}
     shape, value = shape_of(name, given[name], MAX_NUMBERS)
     return Box(-np.inf, np.inf, shape, np.float32), {name: value}
 
 
-def described(value: Any) -> gymnasium.Space[Any]:
+def space_from_json(value: Any) -> gymnasium.Space[Any]:
     """The space described by a JSON value.
 
     Raises:

@@ -18,7 +18,7 @@ from ...core.errors import ArgumentError
 from .. import catalogue
 from ..accounts import Accounts, AgentRows, Audit, Idempotency, Lifetimes, UnusableError, open_service
 from ..accounts import folder as folders
-from ..accounts.data_folder import described
+from ..accounts.data_folder import database_address
 from ..gateway.gateway import Gateway
 from ..gateway.leases import LeasedPool
 from ..gateway.server import serve
@@ -48,7 +48,7 @@ def _carried_out(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     _check_shared(arguments)
     path = folders.prepare(arguments.data)
-    about = "axonrl serve", described(path, arguments.database)
+    about = "axonrl serve", database_address(path, arguments.database)
     with folders.named(path), folders.holding(path, *about, shared=arguments.shared):
         if full := folders.space(path):
             print(f"axonrl: warning: not ready until there is space{full}", file=sys.stderr)

@@ -58,8 +58,8 @@ def _carried_out(arguments: argparse.Namespace) -> int:
 
 def _alone(path: Path, arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Be the only host of a folder's agents."""
-    described = data_folder.described(path, arguments.database)
-    return folder.holding(path, f"axonrl service {arguments.service_command}", described)
+    address = data_folder.database_address(path, arguments.database)
+    return folder.holding(path, f"axonrl service {arguments.service_command}", address)
 
 
 def _migrate(service: Service) -> int:

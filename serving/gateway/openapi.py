@@ -31,7 +31,7 @@ LIMITS: Final = "x-limits"
 """Key of a call with the keys of `limits` that apply to it, beside those that apply to all."""
 
 
-def described(routes: Mapping[str, Mapping[str, Route]]) -> dict[str, Any]:
+def openapi_document(routes: Mapping[str, Mapping[str, Route]]) -> dict[str, Any]:
     """The document of the routes that have a tag, by path and method."""
     shown = [route for methods in routes.values() for route in methods.values() if route.tag]
     types = [ProblemDocument, *(one for route in shown for one in (route.takes, route.answers) if one is not None)]

@@ -12,7 +12,7 @@ from ..refusals import RefusedError
 from . import acting, administration, agents, health, page, reference, states, users
 from .declaration import PLACEHOLDER, Route, Routes
 from .http_messages import Reply, Request
-from .openapi import described
+from .openapi import openapi_document
 from .problems import not_found
 
 
@@ -94,4 +94,4 @@ def _document() -> bytes:
 @functools.cache
 def document() -> dict[str, Any]:
     """The OpenAPI document of the service."""
-    return described(SERVICE.routes)
+    return openapi_document(SERVICE.routes)

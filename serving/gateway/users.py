@@ -117,7 +117,7 @@ async def get_models(request: Request) -> bytes:
 
 @functools.cache
 def _models(catalogue: Any) -> bytes:
-    return to_json(TypeAdapter(list[ModelObject]).validate_python(catalogue.described()))
+    return to_json(TypeAdapter(list[ModelObject]).validate_python(catalogue.model_descriptions()))
 
 
 @about_service("GET", "/service", READ)

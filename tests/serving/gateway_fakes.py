@@ -119,7 +119,7 @@ class FakeCatalogue:
         complete = {"discrete": True, "lr": 3e-4, "seed": 1, **config}
         return Recipe("dqn", complete, "dqn", {}, {"kind": "replay"}, 1, 1, {}, {}, "epsilon", False)
 
-    def described(self) -> list[dict[str, Any]]:
+    def model_descriptions(self) -> list[dict[str, Any]]:
         return [{"model": "dqn", "summary": "", "actions": [], "noise": {}, "hyperparameters": []}]
 
 

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from axonrl.environments import spaces
 from axonrl.errors import ArgumentError
-from axonrl.serving.catalogue import Recipe, described, recipe
+from axonrl.serving.catalogue import Recipe, model_descriptions, recipe
 from axonrl.tests.raising import raised
 
 SIZES = {"state_size": 4, "action_size": 2}
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_named(model: str, config: Mapping[str, Any], argument:
 
 
 def test_what_is_described_is_taken() -> None:
-    for one in described():
+    for one in model_descriptions():
         for row in one["hyperparameters"]:
             assert row["allowed"]
             assert row["meaning"]

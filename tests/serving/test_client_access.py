@@ -178,7 +178,7 @@ def test_a_short_token_is_blanked_as_a_word_only(stub: Stub) -> None:
 
 
 def test_no_hyperparameter_looks_like_a_credential() -> None:
-    rows = [row for model in catalogue.described() for row in model["hyperparameters"]]
+    rows = [row for model in catalogue.model_descriptions() for row in model["hyperparameters"]]
     names = {name for row in rows for name in (row["name"], *row["synonyms"])}
     assert {"lr", "actor_lr", "hidden_layers", "max_grad_norm_actor"} <= names
     sizes = ["state_size", "obs_size", "observation_space", "action_size", "discrete", "is_discrete", "action_min"]

@@ -298,10 +298,10 @@ def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> No
     program = f"""
 import json, pathlib, sys
 import axonrl.serving.workers.builder
-from axonrl.serving.catalogue import Recipe, described
+from axonrl.serving.catalogue import Recipe, model_descriptions
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.programs import open_stepper
-described()
+model_descriptions()
 recipe = Recipe.from_json(json.loads(pathlib.Path({str(recipe_file)!r}).read_text()))
 programs = pathlib.Path({str(host.programs)!r})
 agent = HostedAgent.open(pathlib.Path({str(tmp_path / "a")!r}), lambda made, _: open_stepper(made, programs), recipe)
