@@ -61,10 +61,10 @@ def from_pettingzoo(
     name, function = _function_of(parallel_env)
     make = functools.partial(_made, function, name, kwargs)
     given = kwargs if max_episode_steps is None else {"max_episode_steps": max_episode_steps, **kwargs}
-    return _wrapped(WorldsVectorEnv([make] * num_envs, max_episode_steps, _described(name, given)), wrappers)
+    return _wrapped(WorldsVectorEnv([make] * num_envs, max_episode_steps, _world_record(name, given)), wrappers)
 
 
-def _described(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _world_record(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Record of worlds in a run: arguments of :func:`from_pettingzoo`, or ``unrecorded`` ones."""
     given: dict[str, Any] = plain(dict(kwargs))
     hidden = {key: None for key, value in given.items() if not is_json(value)}

@@ -84,7 +84,7 @@ def compile_program(
     call = Initial(run.model_fn, run.params, run.config, run.model_dir, program.predict.state, train.batch)
     start = initial_weights.start_of(program, uses, call, seed)
     described = {
-        **function.described(program, uses, seed),
+        **function.program_description(program, uses, seed),
         **modes_json.modes_to_json(program.predict, train, exploration),
         **{"num_envs": lanes, "memory": without_path(arguments_of(memory))},
         "runtime_why": {part: dataclasses.asdict(reason) for part, reason in why.items()},
@@ -131,7 +131,7 @@ class _Function:
 
         return trace
 
-    def described(self, program: Program, uses: Uses, seed: int) -> dict[str, Any]:
+    def program_description(self, program: Program, uses: Uses, seed: int) -> dict[str, Any]:
         """Origin and variables of the program, for its description."""
         params, unrecorded = record.recordable(self.run.params)
         return {
@@ -156,7 +156,7 @@ def _written(
     described["initial"] = None
     if start.program is not None:
         file = written(folder / compiled.INITIAL, [start.program.graph])
-        described["initial"] = {**file, **initial_weights.described(start.program)}
+        described["initial"] = {**file, **initial_weights.to_json(start.program)}
     write_json_atomically(folder / compiled.FILE, compiled.sealed(described))
     return compiled.read(folder)
 

@@ -93,7 +93,7 @@ def export(
     """
     target, program = target_of(directory, "an export", description.FILES), model.program
     with _translate_errors(program.name):
-        described = _described(program, config, policy, preprocessing)
+        described = _policy_description(program, config, policy, preprocessing)
         made = model.acting_program() if litert else None
     with staged(target) as folder:
         _write_policy(folder, described, policy, made)
@@ -175,7 +175,7 @@ def _write_program(folder: Path, made: FrozenProgram | bytes, policy: PolicySnap
     }
 
 
-def _described(
+def _policy_description(
     program: ModelProgram, config: RunConfig, policy: PolicySnapshot, preprocessing: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     normalization = normalization_of(policy.statistics)

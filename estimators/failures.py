@@ -33,7 +33,7 @@ def located(
     return type(error)(f"{error} ({where}; {when})", error.environment)
 
 
-def described(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """Kind and message of the error that ended a session."""
     text = ""
     with contextlib.suppress(Exception):  # a user's exception may fail to format

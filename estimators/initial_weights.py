@@ -119,7 +119,7 @@ def function_of(program: InitialProgram) -> Callable[[int], Weights]:
     return lambda seed: values(model_seed(seed))
 
 
-def described(program: InitialProgram) -> dict[str, Any]:
+def to_json(program: InitialProgram) -> dict[str, Any]:
     """Entry of ``program.json``, beside the file's name, size and digest."""
     draws = [[[draw.method, *draw.arguments] for draw in mode] for mode in program.draws]
     return {"draws": draws, "outputs": dict(program.outputs)}

@@ -53,7 +53,7 @@ class _Live:
             number = self._numbers[key] = len(self.found)
             self._kept.append(value)
             self.found.append("")
-            self.found[number] = f"{number} {self._described(value)}"
+            self.found[number] = f"{number} {self._value_summary(value)}"
         return self._numbers[key]
 
     def _number(self, text: str) -> int:
@@ -62,7 +62,7 @@ class _Live:
             self.found.append(text)
         return self._numbers[text]
 
-    def _described(self, value: Any) -> str:
+    def _value_summary(self, value: Any) -> str:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         match value:
             case types.FunctionType():

@@ -51,7 +51,7 @@ def find_uses(
         except ArgumentError:  # an invalid value
             other = traced
         if other is not traced and are_equivalent(traced, other):
-            places = free_params.places(exploration, _described(other[0]), params, changed)
+            places = free_params.places(exploration, _exploration_description(other[0]), params, changed)
             if places is not None:
                 inputs = [name for name in names if name in traced[1].params]
                 return Uses(True, {"inputs": inputs, "exploration": places}, other[0])
@@ -74,6 +74,6 @@ def are_equivalent(one: tuple[Program, Train], other: tuple[Program, Train]) -> 
     return first == second
 
 
-def _described(program: Program) -> dict[str, Any]:
+def _exploration_description(program: Program) -> dict[str, Any]:
     exploration = program.predict.exploration
     return description.arguments_of(Greedy() if exploration is None else exploration)

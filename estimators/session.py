@@ -14,7 +14,7 @@ from ..environments.batched import BatchedEnvironment
 from ..environments.spaces import both_of
 from ..hooks.events import BeginFacts, EndFacts, EpisodeStats
 from ..hooks.hook import Hooks
-from .failures import FAILURES, described
+from .failures import FAILURES, error_summary
 from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
 from .limits import Goal, Limits
 from .live_evaluation import LiveEvaluations
@@ -225,7 +225,7 @@ class MonitoredSession:
             self._failed = error is not None
             seconds, stopped = time.perf_counter() - began, self._stop_reason is not None
             try:
-                reason = described(error) if error else self.stop_reason or "the session was closed"
+                reason = error_summary(error) if error else self.stop_reason or "the session was closed"
                 self._hooks.end(self, EndFacts(reason, error, seconds, stopped))
             finally:
                 if error is None:

@@ -53,10 +53,10 @@ def like(memory: Any, **changes: Any) -> Any:
 
 
 def _arguments(made: Any) -> dict[str, Any]:
-    return {name: as_json(getattr(made, name), _described) for name in inspect.signature(type(made)).parameters}
+    return {name: as_json(getattr(made, name), _to_json) for name in inspect.signature(type(made)).parameters}
 
 
-def _described(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A sampler or a schedule as a mapping."""
     for kind, one in KINDS.items():
         if type(value) is one:

@@ -73,7 +73,7 @@ class Entry(NamedTuple):
     size: int
     path: Path
 
-    def described(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Kind and path, and what it is, for people."""
         try:
             found = json.loads((self.path / "program.json").read_bytes())

@@ -87,7 +87,7 @@ def cache(arguments: argparse.Namespace) -> int:
     if arguments.clear:
         for entry in found:
             programs.remove(entry.path)
-    listed = [{**entry.described(), "bytes": entry.size, "used": entry.used / 1e9} for entry in found]
+    listed = [{**entry.summary(), "bytes": entry.size, "used": entry.used / 1e9} for entry in found]
     if arguments.json:
         print_json({"folder": programs.shared_folder(), "max_bytes": programs.max_bytes(), "entries": listed})
         return DONE

@@ -55,7 +55,7 @@ def check(experiment: ExperimentFile, document: Document, arguments: argparse.Na
     if arguments.json:
         print_json({**found, "seeds": searched["seeds"], "folder": searched["folder"], "search": searched})
         return DONE
-    lines = {**rows(found), **report.described(searched)}
+    lines = {**rows(found), **report.search_rows(searched)}
     lines["run folders"] = lines.pop("run folder").replace(found["folder"], searched["folder"])
     print_rows(experiment.name, lines, justify="left")
     print(f"{document.file}: no errors")

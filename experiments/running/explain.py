@@ -48,8 +48,8 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
             "num_envs": num_envs,
             "vectorization": experiment.environment.vectorization,
             "wrappers": [wrapper.model_dump() for wrapper in experiment.environment.wrappers],
-            "observation_space": described(summary.observation_space),
-            "action_space": described(summary.action_space),
+            "observation_space": space_summary(summary.observation_space),
+            "action_space": space_summary(summary.action_space),
         },
         "model": {
             "model_fn": experiment.agent.model_fn,
@@ -199,14 +199,14 @@ def _end(value: Mapping[str, Any], updates: int) -> tuple[float, int] | None:
     return floor, math.ceil(schedule.duration * scale * whole)
 
 
-def described(space: gymnasium.Space[Any]) -> str:
+def space_summary(space: gymnasium.Space[Any]) -> str:
     """A space in short; of a Box the lowest and the highest bound."""
     if isinstance(space, gymnasium.spaces.Box):
         return f"Box{space.shape} of {space.dtype}, {np.min(space.low):g} to {np.max(space.high):g}"
     if isinstance(space, gymnasium.spaces.Dict):
-        return f"Dict({', '.join(f'{name}: {described(one)}' for name, one in space.items())})"
+        return f"Dict({', '.join(f'{name}: {space_summary(one)}' for name, one in space.items())})"
     if isinstance(space, gymnasium.spaces.Tuple):
-        return f"Tuple({', '.join(map(described, space))})"
+        return f"Tuple({', '.join(map(space_summary, space))})"
     return str(space)
 
 

@@ -245,7 +245,7 @@ def draw_front(folder: Path, name: str, front: Front) -> None:
             axes.margins(0.1)
 
 
-def described(found: Mapping[str, Any]) -> dict[str, str]:
+def search_rows(found: Mapping[str, Any]) -> dict[str, str]:
     """The result of :func:`.preflight.description` as labels and texts."""
     points, seeds = found["points"], found["seeds"]
     fewer = "" if points == found["wanted"] else f" of {found['wanted']:,}: there are only {points:,}"

@@ -11,7 +11,7 @@ from axonrl.estimators.limits import UpdateSchedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.experiments.config.schema import ExperimentFile, load
 from axonrl.experiments.running import explain, runner
-from axonrl.experiments.running.explain import described, early_ends, explanation, rows
+from axonrl.experiments.running.explain import early_ends, explanation, rows, space_summary
 from axonrl.experiments.running.report import Result
 from axonrl.experiments.running.report import rows as result_rows
 from axonrl.memories import BatchMemory, ReplayMemory
@@ -166,7 +166,7 @@ def test_where_a_run_is_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_spaces() -> None:
     bounds = np.array([-1, -np.inf], np.float32), np.array([5, 1], np.float32)
     inner = spaces.Tuple([spaces.Box(0, 255, (84, 84), np.uint8), spaces.MultiBinary(3), spaces.Box(-2.0, 2.0, ())])
-    assert described(spaces.Dict(a=spaces.Discrete(4), b=spaces.Box(*bounds), c=inner)) == (
+    assert space_summary(spaces.Dict(a=spaces.Discrete(4), b=spaces.Box(*bounds), c=inner)) == (
         "Dict(a: Discrete(4), b: Box(2,) of float32, -inf to 5,"
         " c: Tuple(Box(84, 84) of uint8, 0 to 255, MultiBinary(3), Box() of float32, -2 to 2))"
     )

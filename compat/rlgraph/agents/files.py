@@ -17,7 +17,7 @@ from ....run_dir.folders import staged, target_of
 from ....run_dir.snapshot import Counters, PolicySnapshot
 from ...common.state_files import read_state, write_state
 from ..environments.gymnasium_adapter import gymnasium_space
-from ..processing.preprocessors import described
+from ..processing.preprocessors import preprocessing_to_json
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
 
 _MANIFEST: Final = "agent.json"
@@ -93,7 +93,7 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
     config = RunConfig(observation_space=spaces[0], action_space=spaces[1])
     policy = PolicySnapshot("last", model.acting_weights(), None, Counters(agent.updates, agent.timesteps))
     try:
-        return str(write(model, config, policy, name, described(states, agent.preprocessor)))
+        return str(write(model, config, policy, name, preprocessing_to_json(states, agent.preprocessor)))
     except (ArgumentError, ValueError) as error:
         raise RLGraphError(f"{where}: {error}", "filename", name) from error
 

@@ -115,14 +115,14 @@ def box_of(found: Numbers) -> BoxSpace:
     return IntBox(found.low, min(found.high + 1, most), shape=found.shape, dtype=dtype)
 
 
-def described(space: Space, preprocessor: Preprocessor) -> dict[str, Any] | None:
+def preprocessing_to_json(space: Space, preprocessor: Preprocessor) -> dict[str, Any] | None:
     """Entry of an exported policy's ``policy.json``; None if nothing is done to states of this space."""
     steps = preprocessor.spec
     return {"kind": "rlgraph", "state_space": space.to_spec(), "steps": steps} if steps else None
 
 
 def make(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Function that preprocesses one state or a batch, from a result of :func:`described`."""
+    """Function that preprocesses one state or a batch, from a result of :func:`preprocessing_to_json`."""
     space = Space.from_spec(spec["state_space"])
     preprocessor = Preprocessor("preprocessing", spec["steps"], space.flat())
     seen, read = rebuilt(space, preprocessor.outputs), StatesReader("Policy", space)

@@ -75,7 +75,7 @@ def write(agent: AgentCore, directory: Path) -> str | None:
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
     statistics = agent.preprocessing.state_dict()
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
-    described = _described(agent, learning)
+    described = _to_json(agent, learning)
     with staged(target) as folder:
         described["program"] = written(folder / _PROGRAM, [content])
         described["state"] = {**written(folder / _STATE, encode_arrays(arrays)), "tree": tree}
@@ -83,7 +83,7 @@ def write(agent: AgentCore, directory: Path) -> str | None:
     return None
 
 
-def _described(agent: AgentCore, learning: Learner) -> dict[str, Any]:
+def _to_json(agent: AgentCore, learning: Learner) -> dict[str, Any]:
     """The JSON contents besides the other files' names and hashes."""
     predict = learning.program.predict
     return {

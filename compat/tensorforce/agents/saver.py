@@ -58,7 +58,7 @@ def save(agent: AgentCore, directory: Any, filename: Any, format: Any, append: A
         name, order = Path(path).name, saved_names(named.parent, named.name)
         if format == TENSORFLOW:
             order = [*(one for one in order if one != name), name]
-        described = _described(agent)
+        described = _to_json(agent)
         write_json_atomically(Path(f"{base}.json"), {**described, SAVED: order} if order else described)
         if format == TENSORFLOW:
             why = actonly.write(agent, Path(f"{path}{SUFFIXES[ACT_ONLY][0]}"))
@@ -69,7 +69,7 @@ def save(agent: AgentCore, directory: Any, filename: Any, format: Any, append: A
     return path
 
 
-def _described(agent: Any) -> dict[str, Any]:
+def _to_json(agent: Any) -> dict[str, Any]:
     """The JSON file's contents."""
     spec = to_json_or_none(agent.spec)
     internals = {name: {"type": "float", "shape": list(one["shape"])} for name, one in agent.internals_spec.items()}

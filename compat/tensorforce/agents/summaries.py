@@ -148,9 +148,9 @@ class Summarizer(Companion):
         shows = self._is_due("variables", agent.updates) and bool(self._labels & {"variables", "variables-histogram"})
         now = _variables(agent) if shows or self._tracks else {}
         if shows:
-            values |= self._described("variables", now)
+            values |= self._statistics("variables", now)
         if self._before is not None and self._is_due("update", agent.updates):
-            values |= self._described("updates", {name: now[name] - before for name, before in self._before.items()})
+            values |= self._statistics("updates", {name: now[name] - before for name, before in self._before.items()})
         self._before = now if self._tracks else None
         self._write(agent.updates, values)
 
@@ -180,7 +180,7 @@ class Summarizer(Companion):
                     values |= {f"distributions/{query}/{k}": mean for k, mean in enumerate(means)}
         return values
 
-    def _described(self, label: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    def _statistics(self, label: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name, array in arrays.items():
             if label in self._labels:
