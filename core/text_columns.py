@@ -98,7 +98,7 @@ def fitted(columns: Sequence[Column], room: int, gap: int = 2, *, across: bool =
         texts[1:] = map(list, zip(*(told_apart(row, most) for row in rows), strict=True))
         names[1:] = _headings([column.name for column in shown[1:]], most)
     cut = [one._replace(name=name, texts=cells) for one, name, cells in zip(shown, names, texts, strict=True)]
-    return cut, _told(left_out)
+    return cut, _omission_note(left_out)
 
 
 def _headings(names: Sequence[str], width: int) -> list[str]:
@@ -115,7 +115,7 @@ def _cap(columns: Sequence[Column], room: int) -> int | None:
     return next((cap for cap in (*caps, LEAST) if sum(max(low, min(full, cap)) for full, low in widths) <= room), None)
 
 
-def _told(names: Sequence[str]) -> str:
+def _omission_note(names: Sequence[str]) -> str:
     if not names:
         return ""
     named = ", ".join(shortened(name, 2 * LEAST) for name in names[:_MOST_NAMED])

@@ -38,7 +38,7 @@ def checked(
     for name in record:
         value = extras.get(name)
         if name in extras and (not isinstance(value, np.ndarray) or value.shape[:1] != (rows,)):
-            _refuse(exploration, f"extras[{name!r}] as an array [{rows}, ...]", _told(value))
+            _refuse(exploration, f"extras[{name!r}] as an array [{rows}, ...]", _value_summary(value))
         if name not in extras and name not in predictions:
             _refuse(exploration, f"extras[{name!r}], which EstimatorSpec.record names", f"{list(extras)}")
     return actions, extras
@@ -70,11 +70,11 @@ def _check_like(what: str, exploration: Any, given: Any, greedy: Any) -> None:
     if not isinstance(greedy, Mapping):
         kinds = "fiu" if greedy.dtype.kind == "f" else "iu"
         if not isinstance(given, np.ndarray) or given.shape != greedy.shape or given.dtype.kind not in kinds:
-            wanted = f"{what} like predictions['action'], {_told(greedy)}"
-            _refuse(exploration, wanted, _told(given))
+            wanted = f"{what} like predictions['action'], {_value_summary(greedy)}"
+            _refuse(exploration, wanted, _value_summary(given))
         return
     if not isinstance(given, Mapping) or given.keys() != greedy.keys():
-        found = f"a mapping of {', '.join(map(repr, given))}" if isinstance(given, Mapping) else _told(given)
+        found = f"a mapping of {', '.join(map(repr, given))}" if isinstance(given, Mapping) else _value_summary(given)
         _refuse(exploration, f"{what} as a mapping of {', '.join(map(repr, greedy))}", found)
     for name, part in greedy.items():
         _check_like(f"{what}[{name!r}]", exploration, given[name], part)
@@ -85,5 +85,5 @@ def _refuse(exploration: Any, wanted: str, given: str) -> NoReturn:
     raise ArgumentError(message, "exploration", exploration)
 
 
-def _told(value: Any) -> str:
+def _value_summary(value: Any) -> str:
     return f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else shortened(value)

@@ -113,7 +113,7 @@ class HindsightMemory(ReplayMemory):
         if ACHIEVED not in parts or parts.get(ACHIEVED) != parts.get(DESIRED):
             raise ArgumentError(
                 f"HindsightMemory needs observations with goals: a Dict space with {ACHIEVED!r} and {DESIRED!r}, arrays"
-                f" of one shape and dtype; the observation space has {_told(observation)}",
+                f" of one shape and dtype; the observation space has {_spec_summary(observation)}",
                 "observation_space",
                 observation,
             )
@@ -259,7 +259,7 @@ class _OfGoals:
             return False
 
 
-def _told(spec: SpecTree | None) -> str:
+def _spec_summary(spec: SpecTree | None) -> str:
     if isinstance(spec, Mapping):
         return ", ".join(f"{name} {part.dtype}{list(part.shape)}" for name, part in spec.items())
     return "none" if spec is None else f"one array, {spec.dtype}{list(spec.shape)}"

@@ -123,7 +123,7 @@ def read_run(folder: Path) -> tuple[RunDigest, Curve]:
     run = RunDigest(
         folder,
         status,
-        _told(problems, status),
+        _problem_summary(problems, status),
         str(described.settings.get("environment.id") or ""),
         algorithm_of(str(described.settings.get("agent.model_fn") or "")) or "unnamed",
         described.seed,
@@ -138,7 +138,7 @@ def read_run(folder: Path) -> tuple[RunDigest, Curve]:
     return run, NO_CURVE if problems else Curve.of(history)
 
 
-def _told(problems: Sequence[str], status: str) -> str:
+def _problem_summary(problems: Sequence[str], status: str) -> str:
     """The problems, and the remedy."""
     said = "; ".join(one.removesuffix(f". {record.REMEDY}") for one in problems)
     return f"{said}. {record.REMEDY}" if status == DAMAGED else said

@@ -145,7 +145,7 @@ def _check_values(matrix: Mapping[str, Any], document: Document, findings: Findi
     for name, param in params.items() if isinstance(params, Mapping) else ():
         given = param.get("value") if isinstance(param, Mapping) else None
         if given is not None and (why := next(_complaints(param.get("kind"), given), "")):
-            findings.add(document.error((*AT, "params", name, "value"), f"{why}, got {_told(given)}"))
+            findings.add(document.error((*AT, "params", name, "value"), f"{why}, got {_format_value(given)}"))
 
 
 def _check_metric(metric: Any, kind: Any, document: Document, findings: Findings) -> None:
@@ -236,5 +236,5 @@ def _is_whole(value: Any) -> bool:
     return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
 
 
-def _told(value: Any) -> str:
-    return f"[{', '.join(map(_told, value))}]" if isinstance(value, list) else show(value)
+def _format_value(value: Any) -> str:
+    return f"[{', '.join(map(_format_value, value))}]" if isinstance(value, list) else show(value)

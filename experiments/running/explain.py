@@ -87,15 +87,15 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "memory": f"{found['memory']['kind']}, {_bytes(found['memory']['bytes'])}",
         **{f"{part} runs in": f"{one['runtime']}: {one['why']}" for part, one in found["executors"].items()},
         "learns from": "" if learn is None else f"{learn['data']}, {learn['max_steps']:,} updates",
-        "cluster": _cluster_told(found["distributed"]),
+        "cluster": _cluster_summary(found["distributed"]),
         **({} if train is None else _training(train)),
         "warning": "\n".join(one["message"] for one in found["warnings"]),
         "evaluation": ""
         if evaluate is None
         else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy, after training",
         "hooks": ", ".join(map(_short, found["hooks"])),
-        "tracked": _tracked(found["tracker"]),
-        "seeds": _seeds_told(found["seeds"]),
+        "tracked": _trackers_summary(found["tracker"]),
+        "seeds": _seeds_summary(found["seeds"]),
         **({"run folder": folder} if found["seeds"] is None else {"run folders": f"{folder}/seed-*"}),
     }
     return {label: text for label, text in lines.items() if text}
@@ -121,7 +121,7 @@ def _warnings(experiment: ExperimentFile, memory: Memory) -> list[dict[str, Any]
     return found
 
 
-def _cluster_told(found: Mapping[str, Any] | None) -> str:
+def _cluster_summary(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     where = found["backend"] if found["address"] is None else f"{found['backend']} at {found['address']}"
@@ -215,7 +215,7 @@ def _training(train: Mapping[str, Any]) -> dict[str, str]:
     first = train["first_update_at"]
     return {
         "first update": "when the memory is full" if first is None else f"at timestep {first:,}",
-        "updates": _updates_told(train),
+        "updates": _updates_summary(train),
         "ends after": ", or ".join(_limits(train)) or "no limit: a hook or Ctrl-C stops it",
     }
 
@@ -240,7 +240,7 @@ def _trackers(experiment: ExperimentFile) -> list[dict[str, Any]]:
     return [{"kind": one.kind, **one.settings} for one in choices(experiment) if one.settings is not None]
 
 
-def _tracked(trackers: Sequence[Mapping[str, Any]] | None) -> str:
+def _trackers_summary(trackers: Sequence[Mapping[str, Any]] | None) -> str:
     if trackers is None:
         return f"no, disabled by {disabled_by()}"
     return ", ".join(["in the run folder", *map(_short, trackers)])
@@ -254,7 +254,7 @@ def _seeds(experiment: ExperimentFile) -> dict[str, Any] | None:
     return {"seeds": seeds, "jobs": min(processors(), len(seeds))}
 
 
-def _seeds_told(found: Mapping[str, Any] | None) -> str:
+def _seeds_summary(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     count = len(found["seeds"])
@@ -288,7 +288,7 @@ def _bytes(count: int | None) -> str:
     return f"{count:,} bytes" if unit == 0 else f"{count:,} bytes ({size:.1f} {_UNITS[unit]})"
 
 
-def _updates_told(train: Mapping[str, Any]) -> str:
+def _updates_summary(train: Mapping[str, Any]) -> str:
     count, every = train["updates"], train["timesteps_per_update"]
     many = "" if count is None else f"{count:,}, "
     if every is None:
