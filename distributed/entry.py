@@ -48,8 +48,8 @@ def train(
         number = lanes_in(cluster, memory)
         lanes = Lanes(opened.observation_space, opened.action_space, number, source=source, like=opened)
         if isinstance(memory, ShardedReplay):
-            closing.enter_context(trainer.using(memory))
-        session = closing.enter_context(trainer.over(lanes, hooks, schedule, endless=not goal.is_given))
+            closing.enter_context(trainer.temporary_memory(memory))
+        session = closing.enter_context(trainer.open_session(lanes, hooks, schedule, endless=not goal.is_given))
         if (limits := session.limits_of(goal)) is None:
             return
         if not cluster.lockstep:

@@ -345,6 +345,7 @@ class Agent(Estimator):
         streams of experience. The other arguments are those of ``train``.
         """
         where = Lanes(observation_space, action_space, count("lanes", lanes, at_most=MOST_LANES))
-        over = self._trainer.over(where, Hooks(hooks), UpdateSchedule(first_update, update_frequency), endless=True)
-        with over as session, session.monitored(Limits()):
+        schedule = UpdateSchedule(first_update, update_frequency)
+        opening = self._trainer.open_session(where, Hooks(hooks), schedule, endless=True)
+        with opening as session, session.monitored(Limits()):
             yield Interaction(session, self._trainer.state())

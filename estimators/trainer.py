@@ -106,7 +106,7 @@ class Trainer:
         self._refuse_early()
         with contextlib.ExitStack() as closing:
             lanes = lanes_of(self.run, env, closing)
-            session = closing.enter_context(self.over(lanes, hooks, schedule, endless=endless))
+            session = closing.enter_context(self.open_session(lanes, hooks, schedule, endless=endless))
             self.source = env
             yield session
 
@@ -124,10 +124,10 @@ class Trainer:
         refuse_emptied(self.needed_memory())
         with contextlib.ExitStack() as closing:
             lanes = offline_lanes(self.run, data, env, closing)
-            yield closing.enter_context(self.over(lanes, hooks, None, endless=endless))
+            yield closing.enter_context(self.open_session(lanes, hooks, None, endless=endless))
 
     @contextlib.contextmanager
-    def over(
+    def open_session(
         self, lanes: Lanes, hooks: Hooks, schedule: UpdateSchedule | None, *, endless: bool
     ) -> Iterator[MonitoredSession]:
         """Open a session for these lanes, in the state of the newest checkpoint."""
@@ -169,7 +169,7 @@ class Trainer:
             self._model.keep()
 
     @contextlib.contextmanager
-    def using(self, memory: Memory) -> Iterator[None]:
+    def temporary_memory(self, memory: Memory) -> Iterator[None]:
         """Train with this memory within the context; everything is rebuilt from the checkpoint before and after."""
         self._rebuild()
         before, self.memory = self.memory, memory
