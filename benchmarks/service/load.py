@@ -123,7 +123,7 @@ class Taken:
         if answer[9:12] != b"200":
             self.wrong = self.wrong or answer.decode(errors="replace")
 
-    def found(self) -> dict[str, Any]:
+    def results(self) -> dict[str, Any]:
         """Results to print."""
         ordered = sorted(self.latencies)
         rate = len(ordered) / max(self.last - self.begins, 1e-9)
@@ -131,7 +131,7 @@ class Taken:
         return {"rate": rate, **quantiles, "wrong": self.wrong, "count": len(ordered)}
 
 
-def alone(load: Load) -> Taken:
+def run_one_connection(load: Load) -> Taken:
     """One connection, without an event loop: what a client in a loop of its own sees."""
     taken, requests = Taken(load), load.stream(0)
     with socket.create_connection(("127.0.0.1", load.port)) as connection:
@@ -141,7 +141,7 @@ def alone(load: Load) -> Taken:
             sent = time.perf_counter()
             connection.sendall(request)
             answer = b""
-            while not whole(answer):
+            while not is_complete(answer):
                 received = connection.recv(1 << 20)
                 if not received:
                     raise ConnectionError("the server has closed the connection")
@@ -150,8 +150,8 @@ def alone(load: Load) -> Taken:
     return taken
 
 
-def whole(answer: bytes) -> bool:
-    """Is this a whole answer?"""
+def is_complete(answer: bytes) -> bool:
+    """Is this a complete answer?"""
     head, end, body = answer.partition(b"\r\n\r\n")
     if not end:
         return False
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """An answer, or a part of it."""
         self._held += data
-        if whole(self._held):
+        if is_complete(self._held):
             now = time.perf_counter()
             self._taken.add(self._sent, now, self._held)
             self._held = b""
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
-async def several(load: Load) -> Taken:
+async def run_connections(load: Load) -> Taken:
     """Several connections."""
     loop = asyncio.get_running_loop()
     streams = [load.stream(k) for k in range(load.connections)]
@@ -212,8 +212,8 @@ async def several(load: Load) -> Taken:
 def main(arguments: Sequence[str] | None = None) -> None:
     (text,) = sys.argv[1:] if arguments is None else arguments
     load = Load(**json.loads(text))
-    taken = alone(load) if load.connections == 1 else uvloop.run(several(load))
-    print(json.dumps(taken.found()), flush=True)
+    taken = run_one_connection(load) if load.connections == 1 else uvloop.run(run_connections(load))
+    print(json.dumps(taken.results()), flush=True)
 
 
 if __name__ == "__main__":

@@ -33,15 +33,15 @@ async def charge_creation(request: Request) -> None:
     request.gateway.charge("creations_per_minute", request.grant, request.grant.user_id)
 
 
-async def own(request: Request) -> Agent:
+async def own_agent_row(request: Request) -> Agent:
     """The row of the caller's agent that is in the path; ``not_found``."""
     request.gateway.check_agent(request.grant, request.name)
     return await request.gateway.row(request.grant.user_id, request.name)
 
 
-async def whole(request: Request) -> Agent:
-    """:func:`own` for a completely created agent; ``unavailable`` until then, as there is nothing to open."""
-    row = await own(request)
+async def created_agent_row(request: Request) -> Agent:
+    """:func:`own_agent_row` for a completely created agent; ``unavailable`` until then, as there is nothing to open."""
+    row = await own_agent_row(request)
     if row.status == CREATING:
         raise being_created()
     return row
@@ -99,13 +99,13 @@ async def _created(request: Request, body: NewAgent, recipe: Recipe, stored: dic
 @routes("GET", "/agents/{name}", READ)
 async def get_agent(request: Request) -> AgentObject:
     """One agent."""
-    return await agent_object(request.gateway, await own(request))
+    return await agent_object(request.gateway, await own_agent_row(request))
 
 
-@routes("PATCH", "/agents/{name}", Route("manage", JSON, ("description_characters",), admit=whole))
+@routes("PATCH", "/agents/{name}", Route("manage", JSON, ("description_characters",), admit=created_agent_row))
 async def change_agent(request: Request, body: AgentChange) -> ChangedAgent:
     """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
-    gateway, row, lost = request.gateway, await whole(request), 0
+    gateway, row, lost = request.gateway, await created_agent_row(request), 0
     if body.description is not None:
         check_description(gateway, body.description)
     if body.status is not None or body.learning is not None:
@@ -117,21 +117,21 @@ async def change_agent(request: Request, body: AgentChange) -> ChangedAgent:
     if body.is_active is False:  # it takes no memory
         gateway.forget(row.id)
         await gateway.ask(row.id, "close")
-    shown = await agent_object(gateway, await own(request))
+    shown = await agent_object(gateway, await own_agent_row(request))
     return ChangedAgent(**shown.model_dump(), lost=lost)
 
 
 @routes("DELETE", "/agents/{name}", Route("manage"), status=202)
 async def remove_agent(request: Request) -> Removed:
     """Remove an agent. When this answers, it is gone."""
-    await request.gateway.remove(await own(request), request.by)
+    await request.gateway.remove(await own_agent_row(request), request.by)
     return Removed(removed=request.name)
 
 
 @routes("GET", "/agents/{name}/loss", READ, answers=Loss)
 async def get_loss(request: Request) -> bytes:
     """The last update's loss and metrics; null where not finite."""
-    answer = await request.gateway.ask_once(await whole(request), "loss")
+    answer = await request.gateway.ask_once(await created_agent_row(request), "loss")
     return answer.body
 
 
@@ -143,7 +143,7 @@ async def get_episodes(
 ) -> bytes:
     """The last episodes that ended; with `after`, the first ones that follow an episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
-    answer = await request.gateway.ask_once(await whole(request), "episodes", **head)
+    answer = await request.gateway.ask_once(await created_agent_row(request), "episodes", **head)
     return answer.body
 
 

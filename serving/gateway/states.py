@@ -11,7 +11,7 @@ from pydantic import WithJsonSchema
 from ..accounts.audit import OK
 from ..accounts.tables import Agent
 from ..refusals import RefusedError
-from .agents import note_info, whole
+from .agents import created_agent_row, note_info
 from .declaration import BodyKind, Route, Routes
 from .gateway import info_of
 from .http_messages import JSON_TYPE, STATE_TYPES, Request
@@ -29,7 +29,7 @@ async def charge_upload(request: Request) -> None:
     Raises:
         RefusedError: a limit is reached, or there is no such agent.
     """
-    gateway, row = request.gateway, await whole(request)
+    gateway, row = request.gateway, await created_agent_row(request)
     await _charge(request, row, "state.write")
     async with _recorded(request, "state.write", only_refusals=True):
         await gateway.check_bytes(request.grant)
@@ -74,7 +74,7 @@ async def put_state(request: Request) -> Uploaded:
 
 
 async def _uploaded(request: Request, form: str) -> Uploaded:
-    gateway, row = request.gateway, await whole(request)
+    gateway, row = request.gateway, await created_agent_row(request)
     head: dict[str, Any] = {} if request.upload is None else {"file": request.upload.path}
     async with _recorded(request, "state.write"), gateway.building[request.grant.user_id]:
         answer = await gateway.ask_once(row, "put_state", request.body, form=form, **head)
@@ -83,7 +83,7 @@ async def _uploaded(request: Request, form: str) -> Uploaded:
 
 
 async def _downloaded(request: Request, form: str) -> bytes:
-    gateway, row = request.gateway, await whole(request)
+    gateway, row = request.gateway, await created_agent_row(request)
     await _charge(request, row, "state.read")
     head: dict[str, Any] = {"obs_size": True} if "obs_size" in row.config else {}  # the client's name for it
     async with _recorded(request, "state.read"):
