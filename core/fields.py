@@ -2,7 +2,7 @@
 
 A table is a :data:`Kind` made of others::
 
-    _FILE = fields({"seed": whole(), "params": optional(mapping), "code": each(text)}, optional={"note": text})
+    _FILE = fields({"seed": integer(), "params": optional(mapping), "code": each(text)}, optional={"note": text})
     check(path, value, _FILE)  # ArgumentError: .../run.json: code.model_fn must be text, got 3
 """
 
@@ -85,7 +85,7 @@ def dtype(name: str, value: Any) -> None:
     choice(name, value, _DTYPES)
 
 
-def whole(at_least: int = 0) -> Kind:
+def integer(at_least: int = 0) -> Kind:
     """An integer that an int64 holds."""
 
     def check(name: str, value: Any) -> None:
@@ -169,7 +169,7 @@ def _below(name: str, key: str) -> str:
     return f"{name}.{key}" if name else key
 
 
-shape: Final = listed(whole())
+shape: Final = listed(integer())
 """The sizes of an array."""
 spec: Final = fields({"shape": shape, "dtype": dtype})
 """Shape and dtype of an array; see :class:`axonrl.core.protocols.ArraySpec`."""
@@ -220,11 +220,11 @@ def space(name: str, value: Any) -> None:
             array(_below(name, bound), value.get(bound, True), value["shape"], kind)
     if value["type"] == "MultiDiscrete":
         for part, least in (("nvec", 1), ("start", -INT64_MAX)):
-            array(_below(name, part), value[part], _sizes(value["nvec"]), whole(least))
+            array(_below(name, part), value[part], _sizes(value["nvec"]), integer(least))
 
 
 def _size(name: str, value: Any) -> None:
-    (shape if isinstance(value, list) else whole(1))(name, value)
+    (shape if isinstance(value, list) else integer(1))(name, value)
 
 
 def _key(name: str, value: Any) -> None:
@@ -237,7 +237,7 @@ _SPACES: Final[Mapping[str, Kind]] = {
         {"type": text, "dtype": dtype, "shape": shape, "low": anything, "high": anything},
         {"bounded_below": anything, "bounded_above": anything},
     ),
-    "Discrete": fields({"type": text, "n": whole(1), "start": whole(-INT64_MAX), "dtype": dtype}),
+    "Discrete": fields({"type": text, "n": integer(1), "start": integer(-INT64_MAX), "dtype": dtype}),
     "MultiDiscrete": fields({"type": text, "nvec": listed(anything), "start": listed(anything), "dtype": dtype}),
     "MultiBinary": fields({"type": text, "n": _size}),
     "Dict": fields({"type": text, "spaces": listed(row(_key, space))}),

@@ -18,7 +18,7 @@ from ..core.schedules import Linear, ScheduleLike
 from ..core.tensorflow_import import tf
 from .blocks import distributional
 from .blocks.losses import action_values
-from .blocks.params import flag, from_params, param, real, whole
+from .blocks.params import flag, from_params, integer, param, real
 from .blocks.q_networks import QNetwork, QParams, QTask
 from .blocks.train_step import learning_spec, mean_error
 
@@ -30,7 +30,7 @@ class C51Params(QParams):
     algorithm: ClassVar = "C51"  # for error messages
     learning_rate: ScheduleLike = 2.5e-4  # from the paper, like atoms, v_min and v_max
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
-    atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", whole(at_least=2))
+    atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", integer(at_least=2))
     v_min: float = param(-10.0, "the lowest return; lower ones are clipped", real())
     v_max: float = param(10.0, "the highest return; higher ones are clipped", real())
     double: bool = param(False, "the online network selects the next action, not the target network", flag())

@@ -18,7 +18,7 @@ from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.tensorflow_import import tf
 from .blocks.box_actions import SquashedBox
 from .blocks.critics import TwinCritics
-from .blocks.params import from_params, param, real, whole
+from .blocks.params import from_params, integer, param, real
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask
 from .blocks.soft_policies import SquashedPolicy
 from .blocks.temperature import Temperature
@@ -39,7 +39,7 @@ class CQLSACParams(SoftParams):
     samples: int = param(
         10,
         "N, other actions: N uniform ones, and N of the policy",
-        whole(at_least=1),
+        integer(at_least=1),
     )
 
 

@@ -23,7 +23,7 @@ from .blocks.critics import TwinCritics, critics_loss
 from .blocks.networks import DenseParams
 from .blocks.observations import MaskParams
 from .blocks.optimizers import OptimizerParams, learning_rate_at, make_optimizer
-from .blocks.params import from_params, optional, param, real, sizes, whole
+from .blocks.params import from_params, integer, optional, param, real, sizes
 from .blocks.soft_actor_critic import SoftTask, lowest, one_step
 from .blocks.soft_policies import SquashedPolicy
 from .blocks.temperature import Temperature, TemperatureParams
@@ -46,7 +46,7 @@ class CrossQParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
         "`beta_1` of optimizers that have it: the share of the gradients' average that a step keeps; `null`: Keras'",
         optional(real(at_least=0, at_most=1)),
     )
-    policy_delay: int = param(3, "updates of the critics for each of the policy", whole(at_least=1))
+    policy_delay: int = param(3, "updates of the critics for each of the policy", integer(at_least=1))
     batch_norm_momentum: float = param(
         0.99,
         "share of its running mean and variance that a normalisation keeps in an update",

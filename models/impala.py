@@ -18,7 +18,7 @@ from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import VALUE, PolicyValueParams
 from .blocks.losses import approximate_kl
 from .blocks.optimizers import scheduled
-from .blocks.params import from_params, one_of, optional, param, real, whole
+from .blocks.params import from_params, integer, one_of, optional, param, real
 from .blocks.returns import vtrace
 from .blocks.train_step import minimizing
 
@@ -33,7 +33,7 @@ class IMPALAParams(PolicyValueParams):
 
     learning_rate: ScheduleLike = 6e-4
     entropy_coefficient: ScheduleLike = 0.01
-    epochs: int = param(1, "steps of the optimizer on a rollout, each with its own V-trace", whole(at_least=1))
+    epochs: int = param(1, "steps of the optimizer on a rollout, each with its own V-trace", integer(at_least=1))
     rho_clip: float | None = param(
         1.0, "highest ratio of probabilities in a TD error; `null` does not clip", optional(real(above=0))
     )

@@ -18,7 +18,7 @@ from .. import noise
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.tensorflow_import import keras, tf
 from .blocks import quantiles
-from .blocks.params import from_params, param, whole
+from .blocks.params import from_params, integer, param
 from .blocks.q_networks import QNetwork, QTask
 
 Tensor: TypeAlias = Any
@@ -28,10 +28,10 @@ Tensor: TypeAlias = Any
 class IQNParams(quantiles.QuantileParams):
     """The parameters of IQN; the numbers are the paper's."""
 
-    quantiles: int = param(64, "random fractions of the prediction in each update, N", whole(at_least=1))
-    target_quantiles: int = param(64, "random fractions of the target, N'", whole(at_least=1))
-    policy_quantiles: int = param(32, "fractions over which an action's value is averaged, K", whole(at_least=1))
-    cosines: int = param(64, "cosines by which the network sees a fraction, n", whole(at_least=1))
+    quantiles: int = param(64, "random fractions of the prediction in each update, N", integer(at_least=1))
+    target_quantiles: int = param(64, "random fractions of the target, N'", integer(at_least=1))
+    policy_quantiles: int = param(32, "fractions over which an action's value is averaged, K", integer(at_least=1))
+    cosines: int = param(64, "cosines by which the network sees a fraction, n", integer(at_least=1))
 
 
 def model_fn(

@@ -19,7 +19,7 @@ from .blocks import losses, rollouts
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import INTRINSIC_VALUE, VALUE, ActorCriticParams
 from .blocks.optimizers import scheduled
-from .blocks.params import flag, from_params, optional, param, real, schedule, whole
+from .blocks.params import flag, from_params, integer, optional, param, real, schedule
 from .blocks.rnd import RND
 from .blocks.train_step import minimizing
 
@@ -35,9 +35,9 @@ class PPOParams(ActorCriticParams):
     """The parameters of PPO. Schedules follow ``global_step``, which counts rollouts, or the run."""
 
     learning_rate: ScheduleLike = 3e-4
-    epochs: int = param(10, "passes over a rollout", whole(at_least=1))
+    epochs: int = param(10, "passes over a rollout", integer(at_least=1))
     minibatch_size: int | None = param(
-        64, "timesteps in a step of the optimizer, which divide the rollout; `null`: all", optional(whole(at_least=1))
+        64, "timesteps in a step of the optimizer, which divide the rollout; `null`: all", optional(integer(at_least=1))
     )
     clip: ScheduleLike = param(
         0.2, "how far the ratio of probabilities may leave 1 before its gradient is cut", schedule(at_least=0)

@@ -20,7 +20,7 @@ from .blocks.layer_norm import NormalizedNetworkParams
 from .blocks.networks import Network
 from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
-from .blocks.params import from_params, optional, param, real, sizes, whole
+from .blocks.params import from_params, integer, optional, param, real, sizes
 from .blocks.returns import lambda_returns
 from .blocks.train_step import minimizing
 
@@ -40,9 +40,11 @@ class PQNParams(BehaviourParams, MaskParams, OptimizerParams, NormalizedNetworkP
     return_lambda: float = param(
         0.65, "lambda: between one-step targets (0) and discounted returns (1)", real(at_least=0, at_most=1)
     )
-    epochs: int = param(2, "passes over a rollout", whole(at_least=1))
+    epochs: int = param(2, "passes over a rollout", integer(at_least=1))
     minibatch_size: int | None = param(
-        256, "timesteps in a step of the optimizer, which divide the rollout; `null`: all", optional(whole(at_least=1))
+        256,
+        "timesteps in a step of the optimizer, which divide the rollout; `null`: all",
+        optional(integer(at_least=1)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from .blocks import quantiles
-from .blocks.params import from_params, param, whole
+from .blocks.params import from_params, integer, param
 from .blocks.q_networks import QNetwork, QTask
 
 
@@ -21,7 +21,7 @@ from .blocks.q_networks import QNetwork, QTask
 class QRDQNParams(quantiles.QuantileParams):
     """The parameters of QR-DQN."""
 
-    quantiles: int = param(200, "equally likely returns that are predicted for each action", whole(at_least=1))
+    quantiles: int = param(200, "equally likely returns that are predicted for each action", integer(at_least=1))
 
 
 def model_fn(

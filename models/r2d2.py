@@ -21,7 +21,7 @@ from .blocks.lstm import State
 from .blocks.masks import best
 from .blocks.observations import MaskParams, Observations
 from .blocks.optimizers import OptimizerParams
-from .blocks.params import flag, from_params, one_of, optional, param, real, whole
+from .blocks.params import flag, from_params, integer, one_of, optional, param, real
 from .blocks.recurrent import RecurrentNetwork, RecurrentParams, Sequences, observation_and_state
 from .blocks.returns import n_step_returns
 from .blocks.rollouts import rows
@@ -43,7 +43,7 @@ class R2D2Params(BehaviourParams, MaskParams, TargetParams, OptimizerParams, Rec
         optional(one_of(losses.DUELING)),
     )
     loss: str = param("squared", "loss of a TD error", one_of(losses.LOSSES))
-    n_step: int = param(5, "timesteps that a return is summed over, within its sequence", whole(at_least=1))
+    n_step: int = param(5, "timesteps that a return is summed over, within its sequence", integer(at_least=1))
     rescaling: float | None = param(
         1e-3, "epsilon of h, the scale on which values are learned; `null`: unscaled", optional(real(above=0))
     )

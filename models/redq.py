@@ -15,7 +15,7 @@ from ..core.errors import ArgumentError
 from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.tensorflow_import import tf
 from .blocks.critics import CriticEnsemble
-from .blocks.params import from_params, param, whole
+from .blocks.params import from_params, integer, param
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask
 from .blocks.soft_policies import soft_policy
 from .blocks.temperature import Temperature
@@ -29,8 +29,8 @@ class REDQParams(SoftParams):
     """The parameters of REDQ. Actor, critics and temperature have an optimizer each."""
 
     updates: int = 20  # G, the update-to-data ratio
-    critics: int = param(10, "Q functions, N", whole(at_least=1))
-    subset: int = param(2, "critics whose minimum makes targets, redrawn in each gradient step, M", whole(at_least=1))
+    critics: int = param(10, "Q functions, N", integer(at_least=1))
+    subset: int = param(2, "critics whose minimum makes targets, redrawn in each gradient step, M", integer(at_least=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()

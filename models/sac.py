@@ -17,7 +17,7 @@ from ..core.protocols import EstimatorSpec, Modes, RunConfig
 from ..core.tensorflow_import import tf
 from .blocks.critics import TwinCritics
 from .blocks.encoders import Remembered
-from .blocks.params import from_params, optional, param, whole
+from .blocks.params import from_params, integer, optional, param
 from .blocks.recurrent import observation_and_state
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask, within_sequences
 from .blocks.soft_policies import soft_policy
@@ -35,10 +35,10 @@ class SACParams(StateDependentParams, SoftParams):
         None,
         "units of an LSTM for tasks that need memory, of the actor and of the critics; the hidden layers are before it"
         " and, once more, after it; `null`: none",
-        optional(whole(at_least=1)),
+        optional(integer(at_least=1)),
     )
     n_step: int = param(
-        1, "timesteps that a return is summed over, within its sequence, with `lstm`", whole(at_least=1)
+        1, "timesteps that a return is summed over, within its sequence, with `lstm`", integer(at_least=1)
     )
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from ..core.schedules import ScheduleLike
 from ..core.tensorflow_import import tf
 from .blocks.critics import TwinCritics
 from .blocks.deterministic import Actor, Batch, BoxTask, DeterministicActorCritic, DeterministicParams, ascent
-from .blocks.params import from_params, param, real, sizes, whole
+from .blocks.params import from_params, integer, param, real, sizes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class TD3Params(DeterministicParams):
     )
     smoothing_clip: float = param(0.5, "largest absolute value of that noise, in the same units", real(at_least=0))
     policy_delay: int = param(
-        2, "gradient steps of the critics for each of the actor and of the targets", whole(at_least=1)
+        2, "gradient steps of the critics for each of the actor and of the targets", integer(at_least=1)
     )
 
 

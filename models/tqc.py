@@ -18,7 +18,7 @@ from ..core.tensorflow_import import tf
 from .blocks import quantiles
 from .blocks.box_actions import SquashedBox
 from .blocks.critics import CriticEnsemble
-from .blocks.params import from_params, param, real, whole
+from .blocks.params import from_params, integer, param, real
 from .blocks.soft_actor_critic import SoftActorCritic, SoftParams, SoftTask
 from .blocks.soft_policies import soft_policy
 from .blocks.state_dependent import StateDependentParams
@@ -32,12 +32,12 @@ Tensor: TypeAlias = Any
 class TQCParams(StateDependentParams, SoftParams):
     """The parameters of TQC. Actor, critics and temperature have an optimizer each."""
 
-    critics: int = param(5, "critics, N", whole(at_least=1))
-    quantiles: int = param(25, "equally likely returns that each critic predicts, M", whole(at_least=1))
+    critics: int = param(5, "critics, N", integer(at_least=1))
+    quantiles: int = param(25, "equally likely returns that each critic predicts, M", integer(at_least=1))
     dropped: int = param(
         2,
         "largest quantiles left out of targets, for each critic, d; more of them value actions lower",
-        whole(at_least=0),
+        integer(at_least=0),
     )
     kappa: float = param(
         1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)

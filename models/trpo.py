@@ -17,7 +17,7 @@ from .blocks import trust_region
 from .blocks.actor_critic import ActorCritic
 from .blocks.distributions import Distribution
 from .blocks.optimizers import learning_rate_at
-from .blocks.params import from_params, param, real, whole
+from .blocks.params import from_params, integer, param, real
 from .blocks.rollouts import normalized
 from .blocks.value_fit import ValueFittingParams, fit_value, value_loss
 
@@ -30,9 +30,9 @@ class TRPOParams(ValueFittingParams):
 
     max_gradient_norm: float | None = None
     max_kl: float = param(0.01, "mean KL divergence, in nats, by which a step may change the policy", real(above=0))
-    cg_iterations: int = param(10, "most iterations of conjugate gradients", whole(at_least=1))
+    cg_iterations: int = param(10, "most iterations of conjugate gradients", integer(at_least=1))
     damping: float = param(0.1, "added to the diagonal of the Fisher information", real(at_least=0))
-    line_search_steps: int = param(10, "step sizes to try", whole(at_least=1))
+    line_search_steps: int = param(10, "step sizes to try", integer(at_least=1))
     line_search_shrink: float = param(0.8, "ratio of a step size to the one before", real(above=0, at_most=1))
 
     def __post_init__(self) -> None:

@@ -41,16 +41,16 @@ def _name_of_file(name: str, value: Any) -> None:
 
 
 _KIND: Final = {"kind": fields.text}
-_WRITTEN: Final = {"file": _name_of_file, "size": fields.whole(), "sha256": fields.text}
+_WRITTEN: Final = {"file": _name_of_file, "size": fields.integer(), "sha256": fields.text}
 _SPECS: Final = fields.each(fields.spec)
 _MOMENTS: Final = fields.fields({"values": fields.array, "dtype": fields.dtype})
-_PLACEMENT: Final = fields.row(fields.text, fields.whole(), fields.shape, fields.real)
+_PLACEMENT: Final = fields.row(fields.text, fields.integer(), fields.shape, fields.real)
 _LIMITS: Final = fields.optional(fields.array)
 _FIELDS: Final = fields.fields(
     {
         **dict.fromkeys(("format", "model", "policy"), fields.text),
-        "format_version": fields.whole(),
-        "trained": fields.fields(dict.fromkeys(("global_step", "global_timestep", "global_episode"), fields.whole())),
+        "format_version": fields.integer(),
+        "trained": fields.fields(dict.fromkeys(("global_step", "global_timestep", "global_episode"), fields.integer())),
         "made_with": fields.each(fields.optional(fields.scalar)),
         "observation": fields.fields(
             {
@@ -77,7 +77,7 @@ _FIELDS: Final = fields.fields(
                     **dict.fromkeys(("relative", "squashed"), flag),
                     "ends": fields.listed(fields.real),
                     "action": fields.array,
-                    "resample_every": fields.optional(fields.whole(1)),
+                    "resample_every": fields.optional(fields.integer(1)),
                 },
             )
         ),
@@ -91,7 +91,7 @@ _FIELDS: Final = fields.fields(
     },
     {
         "preprocessing": fields.mapping,
-        "onnx": fields.fields({**_WRITTEN, "opset": fields.whole(), "inputs": _SPECS}),
+        "onnx": fields.fields({**_WRITTEN, "opset": fields.integer(), "inputs": _SPECS}),
     },
 )
 """Contents of ``FILE``."""

@@ -35,9 +35,9 @@ KEPT_SINCE: Final = "kept_since"
 """Keys of a manifest: kept permanently? Time of the last such checkpoint, or of the first of all."""
 _FIELDS: Final = fields.fields(
     {
-        "format_version": fields.whole(),
-        "index": fields.whole(),
-        "files": fields.each(fields.fields({"size": fields.whole(), "sha256": fields.text})),
+        "format_version": fields.integer(),
+        "index": fields.integer(),
+        "files": fields.each(fields.fields({"size": fields.integer(), "sha256": fields.text})),
     },
     {"counters": fields.each(fields.scalar), "about": fields.mapping, FOR_GOOD: flag, KEPT_SINCE: fields.number},
 )

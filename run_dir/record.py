@@ -26,14 +26,14 @@ _NAMES: Final = fields.listed(fields.text)
 _KIND: Final = {"kind": fields.text}
 _FIELDS: Final = fields.fields(
     {
-        "format": fields.whole(),
-        "seed": fields.whole(),
+        "format": fields.integer(),
+        "seed": fields.integer(),
         "model_fn": fields.optional(fields.text),
         "params": fields.optional(fields.mapping),
         "unrecorded": _NAMES,
         "observation_space": fields.space,
         "action_space": fields.space,
-        "num_envs": fields.whole(1),
+        "num_envs": fields.integer(1),
         "runtime": fields.fields(dict.fromkeys(("actor", "learner"), _RUNTIME)),
         "runtime_why": fields.each(fields.fields({"code": fields.text, "detail": fields.text})),
         "made_with": fields.each(fields.optional(fields.scalar)),
@@ -45,7 +45,7 @@ _FIELDS: Final = fields.fields(
                     "kwargs": fields.mapping,
                     "wrappers": fields.listed(fields.fields(_KIND, others=fields.anything)),
                     "vectorization": fields.text,
-                    "num_envs": fields.whole(1),
+                    "num_envs": fields.integer(1),
                     "unrecorded": fields.mapping,
                 },
             )
@@ -54,8 +54,8 @@ _FIELDS: Final = fields.fields(
         "warm_start": fields.optional(
             fields.fields({"from": fields.text}, {"new": _NAMES}, others=fields.anything),
         ),
-        "schedule": fields.optional(fields.each(fields.whole(1))),
-        "limits": fields.optional(fields.each(fields.whole())),
+        "schedule": fields.optional(fields.each(fields.integer(1))),
+        "limits": fields.optional(fields.each(fields.integer())),
         "initial": fields.optional(fields.each(fields.scalar)),
         "code": fields.optional(fields.each(fields.fields({"digest": fields.text}, {"unknown": _NAMES}))),
     },

@@ -29,7 +29,7 @@ class Counters:
 
 
 _COUNTERS: Final = tuple(field.name for field in dataclasses.fields(Counters))
-_HEADER: Final = fields.fields({}, dict.fromkeys(_COUNTERS, fields.whole()), others=fields.anything)
+_HEADER: Final = fields.fields({}, dict.fromkeys(_COUNTERS, fields.integer()), others=fields.anything)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ _ENTRIES: Final = fields.listed(
             **dict.fromkeys(_TEXTS, fields.text),
             **dict.fromkeys(("file", "git_commit"), fields.optional(fields.text)),
             **dict.fromkeys(("command", "included"), fields.listed(fields.text)),
-            "seed": fields.optional(fields.whole()),
+            "seed": fields.optional(fields.integer()),
             "made_with": fields.mapping,
         }
     )

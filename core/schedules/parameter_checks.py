@@ -33,14 +33,14 @@ def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: floa
     return Check(f"a number{_bounds(above, at_least, at_most)}", convert, form)
 
 
-def whole(*, at_least: int, at_most: int | None = None) -> Check:
+def integer(*, at_least: int, at_most: int | None = None) -> Check:
     """An integer; ``64.0`` is one."""
     bounds = {"at_least": at_least} if at_most is None else {"at_least": at_least, "at_most": at_most}
 
     def convert(name: str, value: Any) -> int:
         return checks.integer(name, value, **bounds)
 
-    return Check(f"an integer{_bounds(**bounds)}", convert, {"kind": "whole", **bounds})
+    return Check(f"an integer{_bounds(**bounds)}", convert, {"kind": "integer", **bounds})
 
 
 def one_of(names: Iterable[str], allowed: str = "") -> Check:
@@ -123,7 +123,7 @@ def of_form(form: Mapping[str, Any]) -> Check:
 
 _OF_KIND: Final[Mapping[str, Callable[..., Check]]] = {
     "real": real,
-    "whole": whole,
+    "integer": integer,
     "one_of": one_of,
     "flag": flag,
     "text": text,

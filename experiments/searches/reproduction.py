@@ -75,10 +75,10 @@ _RESULT: Final = fields.fields(
     {
         "experiment": fields.text,
         "environment": fields.text,
-        "seed": fields.whole(),
+        "seed": fields.integer(),
         "settings": fields.text,
         "made_with": fields.each(fields.optional(fields.scalar)),
-        **dict.fromkeys(("timesteps", "updates"), fields.whole()),
+        **dict.fromkeys(("timesteps", "updates"), fields.integer()),
         "seconds": fields.number,
         **dict.fromkeys(("best", "last"), fields.each(fields.number)),
         "random": fields.number,

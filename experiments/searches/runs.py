@@ -67,7 +67,7 @@ class Outcome:
 OUTCOME: Final = fields.fields(
     {"status": fields.one_of(FINISHED, STOPPED, FAILED, KILLED, WAITING, EARLY)},
     {
-        **dict.fromkeys(("episodes", "timesteps", "updates"), fields.optional(fields.whole())),
+        **dict.fromkeys(("episodes", "timesteps", "updates"), fields.optional(fields.integer())),
         **dict.fromkeys(("seconds", "episode_return", "metric"), fields.optional(fields.number)),
         "evaluation": fields.optional(fields.each(fields.number)),
         "message": fields.text,

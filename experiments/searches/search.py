@@ -32,14 +32,14 @@ MAY_CHANGE: Final = ("tracker", "submit", "description", "matrix.metric", "matri
 _FIELDS: Final = fields.fields(
     {
         "group": IDENTITY,
-        "seeds": fields.listed(fields.whole()),
-        "seed": fields.whole(),
+        "seeds": fields.listed(fields.integer()),
+        "seed": fields.integer(),
         "ended": fields.text,
         "failed": flag,
         "points": fields.listed(fields.mapping),
         "batches": fields.listed(
             fields.fields(
-                {"points": fields.listed(fields.whole())}, dict.fromkeys(("iteration", "bracket"), fields.whole())
+                {"points": fields.listed(fields.integer())}, dict.fromkeys(("iteration", "bracket"), fields.integer())
             )
         ),
         "trials": fields.each(OUTCOME),

@@ -9,7 +9,7 @@ from .actions import BOX_POLICIES
 from .networks import NetworkParams
 from .observations import MaskParams
 from .optimizers import OptimizerParams
-from .params import Params, flag, one_of, optional, param, real, schedule, whole
+from .params import Params, flag, integer, one_of, optional, param, real, schedule
 
 VALUE, INTRINSIC_VALUE = "value", "intrinsic_value"
 """Heads of a value: of the environment's rewards, and of intrinsic ones."""
@@ -70,7 +70,7 @@ class PolicyParams(PolicyNetworkParams):
     lstm: int | None = param(
         None,
         "units of an LSTM after the hidden layers, for tasks that need memory; `null`: none",
-        optional(whole(at_least=1)),
+        optional(integer(at_least=1)),
     )
     box_policy: str = param(
         "gaussian",
@@ -81,7 +81,7 @@ class PolicyParams(PolicyNetworkParams):
     sde_resample_every: int | None = param(
         None,
         "timesteps after which that function is redrawn; `null`: once per episode",
-        optional(whole(at_least=1)),
+        optional(integer(at_least=1)),
     )
     log_std: float = param(
         0.0,
@@ -104,7 +104,7 @@ class AdvantageParams(Params):
     """The parameters of generalized advantage estimates, and of the sequences into which a rollout is cut."""
 
     sequence_length: int = param(
-        16, "timesteps that an LSTM is trained over at once; divides those of each environment", whole(at_least=1)
+        16, "timesteps that an LSTM is trained over at once; divides those of each environment", integer(at_least=1)
     )
     normalize_advantages: bool = param(
         True, "scale advantages to mean 0 and standard deviation 1, in each step of the optimizer", flag()
@@ -128,7 +128,7 @@ class RNDParams(Params):
         "discount of intrinsic rewards, whose returns go on beyond the end of an episode",
         real(at_least=0, at_most=0.9999),
     )
-    rnd_units: int = param(128, "size of the dense layers and outputs of target and predictor", whole(at_least=1))
+    rnd_units: int = param(128, "size of the dense layers and outputs of target and predictor", integer(at_least=1))
     rnd_share: float = param(
         1.0, "share of a rollout's timesteps, drawn at random, of which the predictor learns", real(above=0, at_most=1)
     )

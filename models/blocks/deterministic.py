@@ -26,7 +26,7 @@ from .critics import critics_loss
 from .networks import DenseParams, Network
 from .observations import Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
-from .params import optional, param, real, schedule, whole
+from .params import integer, optional, param, real, schedule
 from .train_step import check_transitions, gradient_steps, minimize
 
 Tensor: TypeAlias = Any
@@ -49,7 +49,7 @@ class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
         schedule(at_least=0),
     )
     target_update_rate: float = param(0.005, "share of the way that target networks move", real(above=0, at_most=1))
-    updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
+    updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", integer(at_least=1))
 
     def behaviour(self, space: spaces.Box, *, relative: bool = True) -> Exploration:
         """The behaviour policy with these parameters."""

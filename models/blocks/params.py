@@ -23,6 +23,7 @@ from ...core.errors import ArgumentError
 from ...core.schedules.parameter_checks import (
     Check,
     flag,
+    integer,
     one_of,
     optional,
     or_word,
@@ -30,12 +31,11 @@ from ...core.schedules.parameter_checks import (
     schedule,
     sizes,
     text,
-    whole,
     written,
 )
 
 __all__ = ["Check", "Parameter", "Params", "declared", "flag", "from_params", "one_of", "optional", "or_word", "param"]
-__all__ += ["parameters_of", "params_of", "real", "schedule", "sizes", "table", "text", "whole"]
+__all__ += ["integer", "parameters_of", "params_of", "real", "schedule", "sizes", "table", "text"]
 
 
 def param(default: Any, meaning: str, check: Check) -> Any:

@@ -10,7 +10,7 @@ from ...core.errors import ArgumentError
 from ...core.tensorflow_import import keras, tf
 from .lstm import LSTM, State
 from .networks import DenseParams, NetworkParams, dense
-from .params import param, whole
+from .params import integer, param
 
 Tensor: TypeAlias = Any
 
@@ -19,7 +19,7 @@ Tensor: TypeAlias = Any
 class RecurrentParams(NetworkParams):
     """The parameters of a network with an LSTM."""
 
-    lstm: int = param(64, "units of the LSTM, which follows the hidden layers", whole(at_least=1))
+    lstm: int = param(64, "units of the LSTM, which follows the hidden layers", integer(at_least=1))
 
 
 class RecurrentNetwork:

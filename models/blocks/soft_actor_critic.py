@@ -23,7 +23,7 @@ from .lstm import State
 from .networks import DenseParams
 from .observations import MaskParams, Observations
 from .optimizers import OptimizerParams, learning_rate_at, make_optimizer
-from .params import param, real, sizes, whole
+from .params import integer, param, real, sizes
 from .recurrent import Sequences
 from .returns import n_step_returns
 from .rollouts import rows
@@ -47,7 +47,7 @@ class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
     target_update_rate: float = param(
         0.005, "share of the way that target critics move in each gradient step", real(above=0, at_most=1)
     )
-    updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", whole(at_least=1))
+    updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", integer(at_least=1))
 
 
 def lowest(values: Sequence[Tensor], batch: Batch) -> Tensor:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.tensorflow_import import keras, tf
 from ...explorations.state_dependent import SMALL
-from .params import Params, flag, optional, param, real, whole
+from .params import Params, flag, integer, optional, param, real
 
 Tensor: TypeAlias = Any
 
@@ -33,7 +33,7 @@ class StateDependentParams(Params):
     sde_resample_every: int | None = param(
         None,
         "timesteps after which that function is redrawn; `null`: once per episode",
-        optional(whole(at_least=1)),
+        optional(integer(at_least=1)),
     )
     sde_log_std: float = param(
         -3.0, "initial log standard deviation by which features are scaled", real(at_least=-20, at_most=2)

@@ -10,7 +10,7 @@ from ...core.errors import ArgumentError
 from ...core.protocols import Modes
 from ...core.tensorflow_import import tf
 from .optimizers import LARGE
-from .params import Params, optional, param, real, whole
+from .params import Params, integer, optional, param, real
 
 Tensor: TypeAlias = Any
 
@@ -22,7 +22,9 @@ class TargetParams(Params):
     """The parameters of target updates: by period or by rate. Without either, a copy every 100 updates."""
 
     target_update_period: int | None = param(
-        None, f"updates between two copies; {DEFAULT_PERIOD} without `target_update_rate`", optional(whole(at_least=1))
+        None,
+        f"updates between two copies; {DEFAULT_PERIOD} without `target_update_rate`",
+        optional(integer(at_least=1)),
     )
     target_update_rate: float | None = param(
         None,

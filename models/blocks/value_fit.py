@@ -11,7 +11,7 @@ from . import rollouts
 from .actor_critic import ActorCritic
 from .actor_critic_params import VALUE, AdvantageParams, PolicyParams
 from .optimizers import make_optimizer
-from .params import optional, param, whole
+from .params import integer, optional, param
 from .train_step import minimize
 
 Tensor: TypeAlias = Any
@@ -21,11 +21,11 @@ Tensor: TypeAlias = Any
 class ValueFittingParams(AdvantageParams, PolicyParams):
     """The parameters of algorithms with a separate value network."""
 
-    epochs: int = param(10, "passes over a rollout in which the value is fitted to the returns", whole(at_least=1))
+    epochs: int = param(10, "passes over a rollout in which the value is fitted to the returns", integer(at_least=1))
     minibatch_size: int | None = param(
         64,
         "timesteps in a step of the value's optimizer, which divide the rollout; `null`: all",
-        optional(whole(at_least=1)),
+        optional(integer(at_least=1)),
     )
 
 

@@ -181,22 +181,22 @@ _MOST: Final[Mapping[str, int]] = {
 
 
 def _memory_settings(hosted: Hosted) -> list[Parameter]:
-    def whole(at_least: int, at_most: int = parameters.MOST) -> Form:
-        return parameter_checks.whole(at_least=at_least, at_most=at_most).form
+    def integer(at_least: int, at_most: int = parameters.MOST) -> Form:
+        return parameter_checks.integer(at_least=at_least, at_most=at_most).form
 
     unit = parameter_checks.real(at_least=0, at_most=1).form
     discount = Parameter("discount", 0.99, "of the next timestep's reward, gamma", unit)
     if hosted.memory == BATCH_MEMORY:
         meaning = "timesteps of a rollout, after each of which the agent learns"
-        return [Parameter("size", 256, meaning, whole(1, MAX_ROLLOUT)), discount]
+        return [Parameter("size", 256, meaning, integer(1, MAX_ROLLOUT)), discount]
     return [
-        Parameter("size", 100_000, "transitions that the memory keeps", whole(1)),
-        Parameter("batch_size", 64, "transitions of an update", whole(1, MAX_BATCH)),
+        Parameter("size", 100_000, "transitions that the memory keeps", integer(1)),
+        Parameter("batch_size", 64, "transitions of an update", integer(1, MAX_BATCH)),
         discount,
-        Parameter("n_step", 1, "timesteps that a return is summed over", whole(1, 1000)),
+        Parameter("n_step", 1, "timesteps that a return is summed over", integer(1, 1000)),
         Parameter("sampler", {"kind": "uniform"}, "how transitions are drawn", {"kind": "sampler"}),
-        Parameter("update_frequency", 1, "timesteps from one update to the next", whole(1)),
-        Parameter("first_update", 0, "timesteps before the first update, but at least a batch", whole(0)),
+        Parameter("update_frequency", 1, "timesteps from one update to the next", integer(1)),
+        Parameter("first_update", 0, "timesteps before the first update, but at least a batch", integer(0)),
     ]
 
 

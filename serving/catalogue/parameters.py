@@ -37,7 +37,7 @@ def converted(form: Form, name: str, value: Any) -> Any:
     kind = form["kind"]
     if kind == "or_word" and value != form["word"] and (form["word"] is None or not isinstance(value, str)):
         return converted(form["check"], name, value)
-    check = parameter_checks.of_form({**form, "at_most": form.get("at_most", MOST)} if kind == "whole" else form)
+    check = parameter_checks.of_form({**form, "at_most": form.get("at_most", MOST)} if kind == "integer" else form)
     if kind == "sizes":
         return _sizes(check, name, value)
     if kind == "schedule":

@@ -16,7 +16,7 @@ from ..refusals import mapping, refuse
 from .tables import ABSENT, Argument, Check
 
 
-def whole(at_least: int) -> Check:
+def integer(at_least: int) -> Check:
     """An integer."""
     return lambda where, value: refusals.integer(where, unboxed(value), at_least=at_least)
 
@@ -66,7 +66,7 @@ class Only:
 
 def categories(where: str, value: Any) -> Any:
     """Whether ints become one-hot, or of how many categories; or None."""
-    return value if value is None or isinstance(value, bool) else whole(2)(where, value)
+    return value if value is None or isinstance(value, bool) else integer(2)(where, value)
 
 
 def or_none(check: Check) -> Check:

@@ -23,7 +23,7 @@ from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, t
 _MANIFEST: Final = "agent.json"
 _STATE: Final = "state.safetensors"
 _FILES: Final = (_MANIFEST, _STATE)
-_FIELDS: Final = fields.fields({"agent": fields.mapping, "timesteps": fields.whole(), "updates": fields.whole()})
+_FIELDS: Final = fields.fields({"agent": fields.mapping, "timesteps": fields.integer(), "updates": fields.integer()})
 _SAME: Final = (
     *("kind", "preprocessing_spec", "network_spec", "action_adapter_spec", "value_function_spec", "dueling_q"),
     *("double_q", "memory_spec", "exploration_spec", "type", "architecture", "worker_sample_size"),

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, Final
 
 from ....core.schedules import PythonOps
-from ...common.specs.argument_checks import or_none, real, whole
+from ...common.specs.argument_checks import integer, or_none, real
 from ...common.specs.modules import resolve
 from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
 from ..utils.rlgraph_errors import number, refuse, translate_errors
@@ -98,8 +98,8 @@ _POSITIVE: Final = real(above=0)
 _WINDOW: Final = (
     Argument("from", 1.0, real(), aliases=("from_",)),
     Argument("to", 0.0, real(), aliases=("to_",)),
-    Argument("start_timestep", 0, whole(0)),
-    Argument("num_timesteps", 10_000, whole(1)),
+    Argument("start_timestep", 0, integer(0)),
+    Argument("num_timesteps", 10_000, integer(1)),
 )
 _HALF_LIVES: Final = (Argument("half_life", None, or_none(_POSITIVE)), Argument("num_half_lives", ABSENT, _POSITIVE))
 _ENTRIES: Final = {

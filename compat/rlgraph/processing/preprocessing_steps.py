@@ -10,7 +10,7 @@ import numpy as np
 from ...common.processing import images, pipeline, steps
 from ...common.processing.steps import Numbers, Step
 from ...common.refusals import refuse
-from ...common.specs.argument_checks import Only, categories, flag, one_of, or_none, real, several, whole
+from ...common.specs.argument_checks import Only, categories, flag, integer, one_of, or_none, real, several
 from ...common.specs.tables import Argument, Entry, SpecTable, without_case
 
 _DTYPES: Final = {"float": "float32", "float32": "float32", "int": "int32", "int32": "int32"} | {
@@ -34,7 +34,7 @@ def _weights(place: str, value: Any) -> list[float]:
 
 
 def _size(place: str, value: Any) -> int:
-    size: int = whole(-1)(place, value)
+    size: int = integer(-1)(place, value)
     if size == 0:
         refuse(place, "must be at least 1, or -1", value)
     return size
@@ -73,7 +73,7 @@ def _sequence(where: str, value: Numbers, length: int, batch_size: int, add_rank
 
 _NUMBER: Final = real()
 _KEEP: Final = Argument("keep_rank", False, flag)
-_SIZES: Final = (Argument("width", check=whole(1)), Argument("height", check=whole(1)))
+_SIZES: Final = (Argument("width", check=integer(1)), Argument("height", check=integer(1)))
 CONCAT: Final = "concat"
 """The step that makes one array of all; the others treat each by itself."""
 
@@ -87,7 +87,7 @@ _STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
     "divide": (steps.divide, Entry((Argument("divisor", check=_NUMBER),))),
     "grayscale": (images.grayscale, Entry((Argument("weights", list(images.LUMA), _weights), _KEEP))),
     "image_binary": (images.image_binary, Entry((Argument("threshold", 0.0, _NUMBER), _KEEP))),
-    "image_crop": (images.image_crop, Entry((Argument("x", 0, whole(0)), Argument("y", 0, whole(0)), *_SIZES))),
+    "image_crop": (images.image_crop, Entry((Argument("x", 0, integer(0)), Argument("y", 0, integer(0)), *_SIZES))),
     "image_resize": (
         images.image_resize,
         Entry((*_SIZES, Argument("interpolation", "area", one_of(*images.METHODS)))),
@@ -109,8 +109,8 @@ _STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
         _sequence,
         Entry(
             (
-                Argument("sequence_length", 2, whole(1)),
-                Argument("batch_size", 1, whole(1)),
+                Argument("sequence_length", 2, integer(1)),
+                Argument("batch_size", 1, integer(1)),
                 Argument("add_rank", True, flag),
                 *_only(in_data_format="channels_last", out_data_format="channels_last"),
             )

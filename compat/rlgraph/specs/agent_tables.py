@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.refusals import known, refuse
-from ...common.specs.argument_checks import Only, flag, one_of, or_none, real, text, whole
+from ...common.specs.argument_checks import Only, flag, integer, one_of, or_none, real, text
 from ...common.specs.files import JSON, YAML, is_file_name, read_file
 from ...common.specs.modules import resolve
 from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
@@ -72,7 +72,7 @@ OPTIMIZERS: Final = SpecTable(
     ignored={"scope": None},
 )
 
-_CAPACITY: Final = Argument("capacity", 1000, whole(1))
+_CAPACITY: Final = Argument("capacity", 1000, integer(1))
 _NEXT_STATES: Final = "are stored always: leave it out"
 
 
@@ -131,7 +131,7 @@ _OUTPUT: Final = (
 
 def _stream(name: str) -> tuple[Argument, ...]:
     return (
-        Argument(f"units_{name}_stream", None, or_none(whole(1))),
+        Argument(f"units_{name}_stream", None, or_none(integer(1))),
         Argument(f"activation_{name}_stream", "relu", activation),
         Argument(f"weights_spec_{name}_stream", None, weights),
         Argument(f"biases_spec_{name}_stream", None, biases),
@@ -160,22 +160,22 @@ def settings(name: str, *arguments: Argument, ignored: Mapping[str, Any] | None 
 OBSERVE: Final = settings(
     "observe_spec",
     Argument("buffer_enabled", True, flag),
-    Argument("buffer_size", 100, whole(1)),
-    Argument("n_step", 1, whole(1)),
+    Argument("buffer_size", 100, integer(1)),
+    Argument("n_step", 1, integer(1)),
 )
 _UPDATE: Final = (
     Argument("do_updates", True, flag),
-    Argument("steps_before_update", 0, whole(0)),
-    Argument("update_interval", 4, whole(1)),
-    Argument("update_steps", 1, whole(1)),
-    Argument("batch_size", 64, whole(1)),
-    Argument("sync_interval", None, or_none(whole(1))),
+    Argument("steps_before_update", 0, integer(0)),
+    Argument("update_interval", 4, integer(1)),
+    Argument("update_steps", 1, integer(1)),
+    Argument("batch_size", 64, integer(1)),
+    Argument("sync_interval", None, or_none(integer(1))),
     Argument("update_mode", "time_steps", one_of("time_steps", "episodes")),
 )
 UPDATE: Final = settings("update_spec", *_UPDATE)
 """``sync_interval`` None is not given."""
 PPO_UPDATE: Final = settings(
-    "update_spec", *_UPDATE, Argument("num_iterations", 10, whole(1)), Argument("sample_size", 64, whole(1))
+    "update_spec", *_UPDATE, Argument("num_iterations", 10, integer(1)), Argument("sample_size", 64, integer(1))
 )
 SOFT_UPDATE: Final = settings(
     "update_spec",
@@ -185,7 +185,7 @@ SOFT_UPDATE: Final = settings(
 )
 IMPALA_UPDATE: Final = settings(
     "update_spec",
-    *(Argument("batch_size", 16, whole(1)) if one.name == "batch_size" else one for one in _UPDATE),
+    *(Argument("batch_size", 16, integer(1)) if one.name == "batch_size" else one for one in _UPDATE),
 )
 """``batch_size`` counts unrolls."""
 
@@ -204,15 +204,15 @@ SUMMARY: Final = settings(
     Argument("directory", None, or_none(text)),
     Argument("summary_regexp", None, or_none(_regexp)),
     Argument("save_secs", 120, or_none(real(above=0))),
-    Argument("save_steps", None, or_none(whole(1))),
+    Argument("save_steps", None, or_none(integer(1))),
 )
 SAVER: Final = settings(
     "saver_spec",
     Argument("directory", None, or_none(text)),
     Argument("checkpoint_basename", "model.ckpt", text),
-    Argument("max_checkpoints", 5, or_none(whole(1))),
+    Argument("max_checkpoints", 5, or_none(integer(1))),
     Argument("save_secs", 600, or_none(real(above=0))),
-    Argument("save_steps", None, or_none(whole(1))),
+    Argument("save_steps", None, or_none(integer(1))),
 )
 SYNC: Final = settings("value_function_sync_spec", Argument("sync_tau", 0.005, real(above=0, at_most=1)))
 

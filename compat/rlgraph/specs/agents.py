@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ....core.checks import did_you_mean
-from ...common.specs.argument_checks import anything, flag, one_of, or_none, real, text, whole
+from ...common.specs.argument_checks import anything, flag, integer, one_of, or_none, real, text
 from ...common.specs.files import is_file_name, read_file
 from ...common.specs.tables import REQUIRED, Argument, Check, without_case
 from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse, translate_errors
@@ -53,7 +53,7 @@ def _agent(name: str | None, own: tuple[Argument, ...], *other: Argument) -> dic
 def _q_learning(huber: bool) -> tuple[Argument, ...]:
     return (
         *(Argument("double_q", True, flag), Argument("dueling_q", True, flag), Argument("huber_loss", huber, flag)),
-        Argument("n_step", 1, whole(1)),
+        Argument("n_step", 1, integer(1)),
         Argument("memory_spec", None, module="apex_memory" if huber else "replay_memory"),
         *(Argument(name, False, flag) for name in ("store_last_memory_batch", "store_last_q_table")),
     )
@@ -61,7 +61,7 @@ def _q_learning(huber: bool) -> tuple[Argument, ...]:
 
 _ROLLOUTS: Final = Argument("memory_spec", None, module="rollout_memory")
 _VALUE_OPTIMIZER: Final = Argument("value_function_optimizer_spec", None, module="optimizer")
-_WORKERS: Final = (Argument("num_workers", 1, whole(1)), Argument("worker_sample_size", 100, whole(1)))
+_WORKERS: Final = (Argument("num_workers", 1, integer(1)), Argument("worker_sample_size", 100, integer(1)))
 _IMPALA: Final = (
     *(Argument("batch_apply", False, flag), Argument("batch_apply_action_adapter", True, flag)),
     Argument("fifo_queue_spec", None),

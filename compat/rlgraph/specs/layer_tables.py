@@ -7,8 +7,19 @@ from typing import Any, Final
 import numpy as np
 
 from ....core.checks import shortened
-from ...common.refusals import choice, integer, refuse
-from ...common.specs.argument_checks import Only, categories, flag, one_or_several, or_none, real, several, text, whole
+from ...common import refusals
+from ...common.refusals import choice, refuse
+from ...common.specs.argument_checks import (
+    Only,
+    categories,
+    flag,
+    integer,
+    one_or_several,
+    or_none,
+    real,
+    several,
+    text,
+)
 from ...common.specs.modules import resolve
 from ...common.specs.tables import ABSENT, Argument, Entry, SpecTable, without_case
 
@@ -103,15 +114,15 @@ _LSTM_OPTIONS: Final = {
     "cell_clip": Only(None, "cells are not clipped"),
     "forget_bias": Only(1.0, "the bias of the gate begins there"),
 }
-_PAIR: Final = one_or_several(whole(1), count=2)
+_PAIR: Final = one_or_several(integer(1), count=2)
 
 LAYERS: Final = SpecTable(
     "layer",
     {
-        "dense": Entry((Argument("units", check=whole(1)), *_ENDS), finish=_sloped),
+        "dense": Entry((Argument("units", check=integer(1)), *_ENDS), finish=_sloped),
         "conv2d": Entry(
             (
-                Argument("filters", check=whole(1)),
+                Argument("filters", check=integer(1)),
                 Argument("kernel_size", check=_PAIR),
                 Argument("strides", 1, _PAIR),
                 Argument("padding", "valid", _padding),
@@ -131,7 +142,7 @@ LAYERS: Final = SpecTable(
         ),
         "lstm": Entry(
             (
-                Argument("units", check=whole(1)),
+                Argument("units", check=integer(1)),
                 *(Argument(name, ABSENT, check) for name, check in _LSTM_OPTIONS.items()),
                 _SCOPE,
             ),
@@ -145,16 +156,18 @@ LAYERS: Final = SpecTable(
             (
                 Argument("flatten", False, flag),
                 Argument("flatten_categories", None, categories),
-                Argument("new_shape", None, or_none(several(whole(1)))),
+                Argument("new_shape", None, or_none(several(integer(1)))),
                 _SCOPE,
             ),
             ignored={"fold_time_rank": False, "unfold_time_rank": False, "time_major": None},
         ),
         "residual": Entry(
-            (Argument("residual_unit", module="layer", collected=list), Argument("repeats", 2, whole(1)), _SCOPE),
+            (Argument("residual_unit", module="layer", collected=list), Argument("repeats", 2, integer(1)), _SCOPE),
             finish=_no_inner_lists,
         ),
-        "concat": Entry((Argument("axis", -1, lambda where, value: integer(where, value, at_least=-1)), _SCOPE)),
+        "concat": Entry(
+            (Argument("axis", -1, lambda where, value: refusals.integer(where, value, at_least=-1)), _SCOPE)
+        ),
     },
     aliases={
         **{"fc": "dense", "fully_connected": "dense", "dense_layer": "dense", "conv2d_layer": "conv2d"},

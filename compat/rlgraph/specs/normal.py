@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...common.specs.argument_checks import or_none, whole
+from ...common.specs.argument_checks import integer, or_none
 from ...common.specs.modules import resolve
 from ...common.specs.tables import Argument
 from ..processing.exploration import make_exploration
@@ -135,7 +135,7 @@ def _execution(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
         problem = f"must be 'default', got {given['device_strategy']!r}: there is one learner, on one device"
         refuse(f"{where}['device_strategy']", problem, given["device_strategy"])
     ignored += [f"execution_spec[{name!r}]" for name in (*without, *(["mode"] if "mode" in given else []))]
-    return {"seed": or_none(whole(0))(f"{where}['seed']", given.get("seed"))}
+    return {"seed": or_none(integer(0))(f"{where}['seed']", given.get("seed"))}
 
 
 # -- agreement between parts of an agent -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...common.specs.argument_checks import Only, flag, or_none, real, text, whole
+from ...common.specs.argument_checks import Only, flag, integer, or_none, real, text
 from ...common.specs.modules import resolve
 from ...common.specs.tables import Argument, SpecTable
 from ..utils.rlgraph_errors import known, mapping, refuse
@@ -17,7 +17,7 @@ RAY: Final = "ApexExecutor: execution_spec['ray_spec']"
 
 def _steps(where: str, value: Any) -> int | None:
     """Timesteps of a record; 0 is one, as 0.1.3 adds them less one to the samples of a worker."""
-    return None if value is None else max(1, whole(0)(where, value))
+    return None if value is None else max(1, integer(0)(where, value))
 
 
 _STEPS: Final = Argument("n_step_adjustment", None, _steps)
@@ -25,21 +25,21 @@ _SPEC: Final[Mapping[str, SpecTable]] = {
     "executor_spec": settings(
         "executor_spec",
         Argument("redis_address", None, or_none(text)),
-        Argument("replay_sampling_task_depth", 4, whole(1)),
-        Argument("env_interaction_task_depth", 2, whole(1)),
-        Argument("num_worker_samples", 50, whole(1)),
-        Argument("learn_queue_size", 16, whole(1)),
-        Argument("num_sample_workers", 1, whole(1)),
-        Argument("num_replay_workers", 1, whole(1)),
+        Argument("replay_sampling_task_depth", 4, integer(1)),
+        Argument("env_interaction_task_depth", 2, integer(1)),
+        Argument("num_worker_samples", 50, integer(1)),
+        Argument("learn_queue_size", 16, integer(1)),
+        Argument("num_sample_workers", 1, integer(1)),
+        Argument("num_replay_workers", 1, integer(1)),
         Argument("num_cpus_per_replay_actor", 0.5, real(above=0)),
         Argument("num_cpus_per_worker", None, or_none(real(above=0))),
         ignored={"num_cpus": None, "num_gpus": 0, "num_gpus_per_worker": 0, "weight_sync_steps": None},
     ),
     "worker_spec": settings(
         "worker_spec",
-        Argument("num_worker_environments", 1, whole(1)),
+        Argument("num_worker_environments", 1, integer(1)),
         Argument("num_cpus", None, or_none(real(above=0))),
-        Argument("frame_skip", 1, whole(1)),
+        Argument("frame_skip", 1, integer(1)),
         _STEPS,
         Argument("ray_constant_exploration", True, flag),
         Argument("worker_executes_exploration", True, flag),
@@ -53,7 +53,7 @@ _SPEC: Final[Mapping[str, SpecTable]] = {
         "apex_replay_spec",
         Argument("memory_spec", None, or_none(mapping)),
         Argument("clip_rewards", True, flag),
-        Argument("min_sample_memory_size", None, or_none(whole(1))),
+        Argument("min_sample_memory_size", None, or_none(integer(1))),
         _STEPS,
     ),
 }

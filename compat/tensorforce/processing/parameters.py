@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import State
-from ...common.specs.argument_checks import flag, one_of, real, several, unboxed, whole
+from ...common.specs.argument_checks import flag, integer, one_of, real, several, unboxed
 from ...common.specs.modules import read_arguments
 from ...common.specs.tables import Argument
 from ..spaces.errors import choice, number, refuse, translate_errors
@@ -295,11 +295,11 @@ def _ornstein_uhlenbeck(where: str, given: Mapping[str, Any]) -> Rule:
 
 _UNIT: Final = Argument("unit", check=one_of(*Counts._fields))
 _DECAYING: Final = (
-    *(_UNIT, Argument("initial_value", check=_NUMBER), Argument("decay_steps", check=whole(1))),
+    *(_UNIT, Argument("initial_value", check=_NUMBER), Argument("decay_steps", check=integer(1))),
     *(Argument("increasing", False, flag), Argument("inverse", False, flag), Argument("scale", 1.0, _NUMBER)),
 )
 _PIECEWISE: Final = (
-    *(_UNIT, Argument("boundaries", check=several(whole(0), "integers"))),
+    *(_UNIT, Argument("boundaries", check=several(integer(0), "integers"))),
     Argument("values", check=several(_NUMBER, "numbers")),
 )
 _PROCESS: Final = (

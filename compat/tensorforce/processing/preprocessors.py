@@ -23,7 +23,7 @@ from ...common.specs.tables import Argument, Entry
 from ...common.value_specs import TYPES, ValueSpec
 from ..spaces.errors import known, mapping, number, refuse, translate_errors
 from ..specs import layer_tables
-from ..specs.table_checks import IGNORED, SpecTable, real, whole
+from ..specs.table_checks import IGNORED, SpecTable, integer, real
 
 LayerMaker = Callable[..., "Step | None"]
 """Function of a layer's place, its inputs and its arguments; returns None where there is nothing to do."""
@@ -73,10 +73,10 @@ def _weights(where: str, value: Any) -> bool | list[float]:
 
 
 _NUMBER: Final = real()
-_AXIS: Final = whole(-32)
+_AXIS: Final = integer(-32)
 """Check of an axis, not counting the batch; negative ones count from the end."""
-_SIZE: Final = Argument("height", None, or_none(whole(1)))
-_AXES: Final = Argument("axes", None, or_none(several(whole(0), "axes")))
+_SIZE: Final = Argument("height", None, or_none(integer(1)))
+_AXES: Final = Argument("axes", None, or_none(several(integer(0), "axes")))
 
 _LAYERS: Final[dict[str, tuple[LayerMaker, tuple[Argument, ...]]]] = {
     "activation": (steps.activation, (Argument("nonlinearity", check=layer_tables.activation),)),
@@ -91,7 +91,7 @@ _LAYERS: Final[dict[str, tuple[LayerMaker, tuple[Argument, ...]]]] = {
     "instance_normalization": (steps.instance_normalization, (_AXES,)),
     "sequence": (
         sequence,
-        (Argument("length", check=whole(1)), Argument("axis", -1, _AXIS), Argument("concatenate", True, flag)),
+        (Argument("length", check=integer(1)), Argument("axis", -1, _AXIS), Argument("concatenate", True, flag)),
     ),
 }
 MAKERS: Final = {name: maker for name, (maker, _) in _LAYERS.items()}

@@ -10,7 +10,7 @@ from ...common.specs.tables import Argument, Entry
 from ..spaces.errors import refuse
 from .layer_tables import LAYERS
 from .optimizer_tables import BASELINE_OPTIMIZERS, OPTIMIZERS
-from .table_checks import EPISODE, IGNORED, SpecTable, fed, frequency, parameter, whole
+from .table_checks import EPISODE, IGNORED, SpecTable, fed, frequency, integer, parameter
 
 
 def _of_user_network(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
@@ -27,11 +27,11 @@ NETWORKS: Final = SpecTable(
     {
         "auto": Entry(
             (
-                Argument("size", 64, whole(1)),
-                Argument("depth", 2, whole(0)),
-                Argument("final_size", None, or_none(whole(1))),
-                Argument("final_depth", 1, whole(0)),
-                Argument("internal_rnn", False, or_false(whole(1))),
+                Argument("size", 64, integer(1)),
+                Argument("depth", 2, integer(0)),
+                Argument("final_size", None, or_none(integer(1))),
+                Argument("final_depth", 1, integer(0)),
+                Argument("internal_rnn", False, or_false(integer(1))),
             ),
             finish=_final_size,
             classes=("AutoNetwork",),
@@ -56,7 +56,7 @@ DISTRIBUTIONS: Final = SpecTable(
     ignored=IGNORED,
 )
 
-_CAPACITY: Final = Entry((Argument("capacity", None, or_none(whole(1))),))
+_CAPACITY: Final = Entry((Argument("capacity", None, or_none(integer(1))),))
 MEMORIES: Final = SpecTable(
     "memory", {"recent": _CAPACITY, "replay": _CAPACITY}, default="replay", alone="a capacity", ignored=IGNORED
 )
@@ -66,7 +66,7 @@ UPDATES: Final = SpecTable(
     {
         "update": Entry(
             (
-                Argument("batch_size", check=whole(1)),
+                Argument("batch_size", check=integer(1)),
                 Argument("unit", check=one_of("timesteps", "episodes")),
                 Argument("frequency", None, frequency),
                 Argument("start", 0, parameter(at_least=0, is_whole=True)),

@@ -9,9 +9,10 @@ from typing import Any, Final
 from ....core.errors import ArgumentError
 from ...common.specs.argument_checks import as_json, by_name, flag, or_none, text
 from ...common.specs.tables import REQUIRED, Argument, Entry
-from ..spaces.errors import TensorforceError, integer, known, refuse, translate_errors
+from ..spaces import errors
+from ..spaces.errors import TensorforceError, known, refuse, translate_errors
 from ..spaces.specs import Values
-from .table_checks import EPISODE, frequency, parameter, real, whole
+from .table_checks import EPISODE, frequency, integer, parameter, real
 
 WHERE: Final = "Agent.create"
 """Beginning of messages."""
@@ -19,10 +20,10 @@ WHERE: Final = "Agent.create"
 
 _RATE: Final = parameter(at_least=0)
 _STATES_ACTIONS: Final = (Argument("states"), Argument("actions"))
-_LIMIT: Final = Argument("max_episode_timesteps", None, or_none(whole(1)))
-_NEEDED_LIMIT: Final = Argument("max_episode_timesteps", check=whole(1))
-_BATCH: Final = Argument("batch_size", check=whole(1))
-_CAPACITY: Final = Argument("memory", None, or_none(whole(1)))
+_LIMIT: Final = Argument("max_episode_timesteps", None, or_none(integer(1)))
+_NEEDED_LIMIT: Final = Argument("max_episode_timesteps", check=integer(1))
+_BATCH: Final = Argument("batch_size", check=integer(1))
+_CAPACITY: Final = Argument("memory", None, or_none(integer(1)))
 _NETWORK: Final = Argument("network", "auto")
 _BETA: Final = Argument("use_beta_distribution", True, flag)
 _FREQUENCY: Final = Argument("update_frequency", None, frequency)
@@ -40,7 +41,7 @@ _ACTOR_CRITIC: Final = (
     *(*_STATES_ACTIONS, _BATCH, _LIMIT, _NETWORK, _BETA, _CAPACITY, _FREQUENCY, _LEARNING_RATE, _HORIZON, _RETURNS[0]),
     *(Argument("state_action_value", False, flag), _RETURNS[1], *_CRITIC),
 )
-_REPLAY: Final = (*_STATES_ACTIONS, Argument("memory", check=whole(1)), _BATCH, _LIMIT, _NETWORK)
+_REPLAY: Final = (*_STATES_ACTIONS, Argument("memory", check=integer(1)), _BATCH, _LIMIT, _NETWORK)
 _REPLAY_UPDATE: Final = (_FREQUENCY, Argument("start_updating", None, or_none(parameter(at_least=0, is_whole=True))))
 _DQN: Final = (
     *(*_REPLAY, *_REPLAY_UPDATE, _LEARNING_RATE, Argument("huber_loss", 0.0, _RATE), _HORIZON, *_RETURNS),
@@ -49,9 +50,9 @@ _DQN: Final = (
 )
 
 _NAME: Final = Argument("name", "agent", text)
-_SEED: Final = Argument("seed", None, or_none(whole(0)))
+_SEED: Final = Argument("seed", None, or_none(integer(0)))
 _SIMPLE_TAIL: Final = (
-    *(_NAME, Argument("device", None), Argument("parallel_interactions", 1, whole(1)), _SEED),
+    *(_NAME, Argument("device", None), Argument("parallel_interactions", 1, integer(1)), _SEED),
     *(Argument(name, None) for name in ("summarizer", "recorder", "config")),
 )
 _LEARNING: Final = (
@@ -62,7 +63,7 @@ _LEARNING: Final = (
     Argument("entropy_regularization", 0.0, _RATE),
     _NAME,
     Argument("device", None),
-    Argument("parallel_interactions", 1, whole(1)),
+    Argument("parallel_interactions", 1, integer(1)),
 )
 _BUFFER: Final = Argument("buffer_observe", True)
 _FILES: Final = tuple(Argument(name, None) for name in ("execution", "saver", "summarizer", "recorder", "config"))
@@ -99,7 +100,7 @@ AGENTS: Final[Mapping[str, Entry]] = {
     "ppo": Entry(
         (
             *(*_EPISODIC, _LEARNING_RATE, Argument("subsampling_fraction", 0.33, real(above=0, at_most=1))),
-            Argument("optimization_steps", 10, whole(1)),
+            Argument("optimization_steps", 10, integer(1)),
             Argument("likelihood_ratio_clipping", 0.2, _RATE),
             *(*_RETURNS, *_NO_CRITIC, *_TAIL),
         ),
@@ -167,7 +168,7 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
             refuse(f"{WHERE}: {argument.name}", f"is missing: {kind} needs it", None)
     buffered = values.get("buffer_observe", True)
     if not isinstance(buffered, bool):
-        buffered = integer(f"{WHERE}: buffer_observe", buffered, at_least=1)
+        buffered = errors.integer(f"{WHERE}: buffer_observe", buffered, at_least=1)
         if values["parallel_interactions"] != 1:
             problem = f"must be True or False with several parallel interactions, got {buffered}"
             refuse(f"{WHERE}: buffer_observe", problem, buffered)

@@ -9,7 +9,7 @@ from ...common.specs.argument_checks import flag, one_of, one_or_several, or_non
 from ...common.specs.files import imported
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import refuse
-from .table_checks import IGNORED, SpecTable, real, whole
+from .table_checks import IGNORED, SpecTable, integer, real
 
 
 def activation(where: str, value: Any) -> Any:
@@ -76,15 +76,15 @@ def _of_user(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
     return "function", {"function": spec}
 
 
-_SIZE: Final = Argument("size", check=whole(0))
+_SIZE: Final = Argument("size", check=integer(0))
 _BIAS: Final = Argument("bias", True, flag)
 _PADDING: Final = Argument("padding", "same", one_of("same", "valid"))
-_AXES: Final = Argument("axes", None, or_none(several(whole(0))))
+_AXES: Final = Argument("axes", None, or_none(several(integer(0))))
 _CELL: Final = Argument("cell", check=one_of("gru", "lstm"))
 _TRAINED: Final = Argument("is_trainable", True, flag)
 _L2: Final = Argument("l2_regularization", ABSENT, or_none(real(at_least=0)))
-_UNITS: Final = Argument("size", check=whole(1))
-_LENGTH: Final = Argument("length", check=whole(1))
+_UNITS: Final = Argument("size", check=integer(1))
+_LENGTH: Final = Argument("length", check=integer(1))
 _FINAL: Final = Argument("return_final_state", True, flag)
 
 
@@ -99,13 +99,13 @@ _OF_ANY_CELL: Final = (_BIAS, *_activated("tanh"))
 
 
 def _conv(dimensions: int) -> Entry:
-    side = whole(1) if dimensions == 1 else one_or_several(whole(1), count=dimensions)
+    side = integer(1) if dimensions == 1 else one_or_several(integer(1), count=dimensions)
     sides = (Argument("window", 3, side), Argument("stride", 1, side), _PADDING, Argument("dilation", 1, side))
     return Entry((_SIZE, *sides, _BIAS, *_activated("relu")))
 
 
 def _pool(dimensions: int) -> Entry:
-    side = whole(1) if dimensions == 1 else one_or_several(whole(1), count=dimensions)
+    side = integer(1) if dimensions == 1 else one_or_several(integer(1), count=dimensions)
     reduction = Argument("reduction", check=one_of("average", "max"))
     return Entry((reduction, Argument("window", 2, side), Argument("stride", 2, side), _PADDING))
 
@@ -118,14 +118,14 @@ _ENTRIES: Final = {
     "embedding": Entry(
         (
             _SIZE,
-            Argument("num_embeddings", None, or_none(whole(1))),
+            Argument("num_embeddings", None, or_none(integer(1))),
             Argument("max_norm", None, or_none(real(above=0))),
             _BIAS,
             *_activated("tanh"),
         )
     ),
     "flatten": Entry(),
-    "reshape": Entry((Argument("shape", check=_listed(whole(1))),)),
+    "reshape": Entry((Argument("shape", check=_listed(integer(1))),)),
     "pooling": Entry((Argument("reduction", check=one_of("concat", "max", "mean", "product", "sum")),)),
     "pool1d": _pool(1),
     "pool2d": _pool(2),
@@ -140,7 +140,7 @@ _ENTRIES: Final = {
         (
             Argument("tensors", check=_listed(text)),
             Argument("aggregation", "concat", one_of("concat", "product", "stack", "sum")),
-            Argument("axis", 0, whole(0)),
+            Argument("axis", 0, integer(0)),
         )
     ),
     "function": Entry((Argument("function", check=_function), Argument("output_spec", None), _L2)),

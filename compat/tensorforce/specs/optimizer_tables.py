@@ -10,7 +10,7 @@ from ...common.specs.argument_checks import flag, keyword_arguments, one_of, or_
 from ...common.specs.module_specs import merged, opened
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import known, refuse
-from .table_checks import IGNORED, SpecTable, fed, parameter, real, whole
+from .table_checks import IGNORED, SpecTable, fed, integer, parameter, real
 
 _MOMENTS: Final = ("beta_1", "beta_2", "epsilon")
 _REGULARIZATION: Final = (
@@ -93,7 +93,7 @@ OPTIMIZERS: Final = SpecTable(
     "optimizer",
     {
         **{name: _keras_optimizer(names) for name, names in KERAS_ARGUMENTS.items()},
-        "multi_step": Entry((_INNER, Argument("num_steps", check=whole(1)))),
+        "multi_step": Entry((_INNER, Argument("num_steps", check=integer(1)))),
         "subsampling_step": Entry((_INNER, Argument("fraction", check=real(above=0, at_most=1)))),
         "clipping_step": Entry(
             (
@@ -105,7 +105,7 @@ OPTIMIZERS: Final = SpecTable(
         "optimizing_step": Entry(
             (
                 _INNER,
-                Argument("ls_max_iterations", 10, whole(1)),
+                Argument("ls_max_iterations", 10, integer(1)),
                 fed("ls_accept_ratio", 0.9, parameter(at_least=0)),
                 Argument("ls_mode", "exponential", one_of("exponential", "linear")),
                 fed("ls_parameter", 0.5, parameter(above=0)),
@@ -114,14 +114,14 @@ OPTIMIZERS: Final = SpecTable(
         "natural_gradient": Entry(
             (
                 Argument("learning_rate", check=parameter(at_least=0), fed=True),
-                Argument("cg_max_iterations", 10, whole(1)),
+                Argument("cg_max_iterations", 10, integer(1)),
                 fed("cg_damping", 1e-3, parameter(at_least=0)),
             )
         ),
         "evolutionary": Entry(
             (
                 Argument("learning_rate", check=parameter(at_least=0), fed=True),
-                Argument("num_samples", 1, whole(1)),
+                Argument("num_samples", 1, integer(1)),
             )
         ),
         "plus": Entry((Argument("optimizer1", module="optimizer"), Argument("optimizer2", module="optimizer"))),
@@ -131,10 +131,10 @@ OPTIMIZERS: Final = SpecTable(
         "wrapper": Entry(
             (
                 _INNER,
-                Argument("multi_step", 1, whole(1)),
+                Argument("multi_step", 1, integer(1)),
                 Argument("subsampling_fraction", 1.0, real(above=0, at_most=1)),
                 Argument("clipping_threshold", None, or_none(parameter(above=0))),
-                Argument("optimizing_iterations", 0, whole(0)),
+                Argument("optimizing_iterations", 0, integer(0)),
             ),
             open=True,
             finish=_unwrapped,

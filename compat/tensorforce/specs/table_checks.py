@@ -95,9 +95,9 @@ class ParameterCheck:
 parameter: Final = ParameterCheck
 
 
-def whole(at_least: int) -> Check:
+def integer(at_least: int) -> Check:
     """An integer that stays the same: of shapes and loops."""
-    return _constant(argument_checks.whole(at_least))
+    return _constant(argument_checks.integer(at_least))
 
 
 def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:

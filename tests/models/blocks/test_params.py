@@ -15,6 +15,7 @@ from axonrl.models.blocks.params import (
     Params,
     flag,
     from_params,
+    integer,
     one_of,
     optional,
     or_word,
@@ -24,7 +25,6 @@ from axonrl.models.blocks.params import (
     schedule,
     sizes,
     table,
-    whole,
 )
 from axonrl.schedules import Linear
 from axonrl.tests.raising import raised
@@ -32,7 +32,7 @@ from axonrl.tests.raising import raised
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Group(Params):
-    size: int = param(3, "how many", whole(at_least=1))
+    size: int = param(3, "how many", integer(at_least=1))
     rate: float = param(0.1, "how fast", schedule(at_least=0, at_most=1))
 
 
@@ -75,7 +75,7 @@ def test_unknown_names_are_refused(params: Any, argument: str, message: str) -> 
     ("check", "good", "wrong"),
     [
         (real(above=0, at_most=1), {0.5: 0.5, 1: 1.0}, [0, 1.5, np.inf, None, True, "1"]),
-        (whole(at_least=2), {2: 2, 64.0: 64}, [1, 2.5, None, True]),
+        (integer(at_least=2), {2: 2, 64.0: 64}, [1, 2.5, None, True]),
         (one_of(["huber", "squared"]), {"huber": "huber"}, ["mse", None]),
         (flag(), {True: True}, [1, "yes", None]),
         (sizes(), {(64, 32.0): (64, 32), (): ()}, [64, "64", [0], [64, None], [True], None]),
