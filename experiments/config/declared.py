@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from ...core.yaml_text import Place, scalar, show
 from ..errors import ExperimentError, Findings
 from .files import Document
-from .sections import Section, validate, whole
+from .sections import Section, integer_if_whole, validate
 
 TYPES: Final[Mapping[str, type]] = {"int": int, "float": float, "bool": bool, "str": str}
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -87,7 +87,7 @@ def typed(value: Any, kind: str) -> Any:
     if kind == "float" and type(value) is int:
         return float(value)
     if kind == "int":
-        value = whole(value)
+        value = integer_if_whole(value)
     if type(value) is not TYPES[kind]:
         raise ValueError(f"must be of type {kind}, got {show(value)}")
     if isinstance(value, str) and "${" in value:  # it would be replaced when the resolved file is read again

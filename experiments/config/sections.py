@@ -17,14 +17,18 @@ from .files import Document
 _WORDS = {"string": "text", "integer": "an integer", "boolean": "true or false", "list": "a list", "number": "a number"}
 
 
-def whole(value: Any) -> Any:
+def integer_if_whole(value: Any) -> Any:
     """A float without a fraction as an integer: ``1e4``. Anything else is returned as it is."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 def number_of(value: Any) -> Any:
-    """A number as :func:`whole` has it, also of text, which ``"${thousands}e3"`` becomes."""
-    return whole(float(value)) if isinstance(value, str) and _THOUSANDS.fullmatch(value) else whole(value)
+    """A number as :func:`integer_if_whole` has it, also of text, which ``"${thousands}e3"`` becomes."""
+    return (
+        integer_if_whole(float(value))
+        if isinstance(value, str) and _THOUSANDS.fullmatch(value)
+        else integer_if_whole(value)
+    )
 
 
 _THOUSANDS: Final = re.compile(r"[0-9]{1,15}e[0-9]{1,2}")

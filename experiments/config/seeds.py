@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ...core.yaml_text import show
-from .sections import whole
+from .sections import integer_if_whole
 
 MOST: Final = 1000
 """The most seeds; more are taken for a mistake, such as a seed instead of a number of seeds."""
@@ -19,11 +19,11 @@ _PART: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
 def _checked(value: Any) -> Any:
-    value = whole(value)
+    value = integer_if_whole(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST:
         return value
     if isinstance(value, list) and 1 <= len(value) <= MOST:
-        seeds = [whole(one) for one in value]
+        seeds = [integer_if_whole(one) for one in value]
         if all(type(one) is int and 0 <= one <= MAX_SEED for one in seeds) and len(set(seeds)) == len(seeds):
             return seeds
     raise ValueError(f"must be {_EXPECTED}, got {show(value)}")

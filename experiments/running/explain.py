@@ -18,7 +18,7 @@ from ...estimators.limits import Plan, UpdateSchedule
 from ...estimators.run_summary import RunSummary
 from ...run_dir.provenance import processors
 from ..config.schema import ExperimentFile
-from ..config.sections import whole
+from ..config.sections import integer_if_whole
 from ..config.seeds import listed, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
@@ -267,7 +267,7 @@ def _up_to(timestep: int, num_envs: int) -> int:
 
 
 def _short(named: Mapping[str, Any]) -> str:
-    arguments = ", ".join(f"{name}={whole(value)}" for name, value in named.items() if name != "kind")
+    arguments = ", ".join(f"{name}={integer_if_whole(value)}" for name, value in named.items() if name != "kind")
     return f"{named['kind']} ({arguments})" if arguments else str(named["kind"])
 
 
