@@ -24,11 +24,8 @@ def integer_if_whole(value: Any) -> Any:
 
 def number_of(value: Any) -> Any:
     """A number as :func:`integer_if_whole` has it, also of text, which ``"${thousands}e3"`` becomes."""
-    return (
-        integer_if_whole(float(value))
-        if isinstance(value, str) and _THOUSANDS.fullmatch(value)
-        else integer_if_whole(value)
-    )
+    is_text = isinstance(value, str) and _THOUSANDS.fullmatch(value)
+    return integer_if_whole(float(value) if is_text else value)
 
 
 _THOUSANDS: Final = re.compile(r"[0-9]{1,15}e[0-9]{1,2}")
