@@ -70,7 +70,9 @@ class Refusals:
 
         return translated
 
-    def known(self, where: str, given: Iterable[str], allowed: Iterable[str], *, what: str = "argument") -> None:
+    def refuse_unknown(
+        self, where: str, given: Iterable[str], allowed: Iterable[str], *, what: str = "argument"
+    ) -> None:
         """Refuse names that are not allowed, all of them at once, each with the nearest one that is."""
         allowed = list(allowed)
         found = [name for name in given if name not in allowed]
@@ -110,5 +112,5 @@ class Refusals:
 
 _plain = Refusals(ArgumentError)
 choice, number, integer, flag = checks.choice, checks.number, checks.integer, checks.flag
-refuse, known, mapping = _plain.refuse, _plain.known, _plain.mapping
+refuse, refuse_unknown, mapping = _plain.refuse, _plain.refuse_unknown, _plain.mapping
 """Checks for common code: each interface turns their plain errors into its own with ``translate_errors``."""

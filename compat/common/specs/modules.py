@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ....core.checks import shortened
-from ..refusals import known, mapping, refuse
+from ..refusals import mapping, refuse, refuse_unknown
 from .module_specs import opened
 from .tables import ABSENT, REQUIRED, Argument, Entry, SpecTable
 
@@ -47,7 +47,7 @@ def resolve(
     if not entry.open:
         untyped = isinstance(spec, Mapping) and spec.get("type") is None
         what = f"{where} ({name}{', the default type' if untyped else ''})" if table.typed else where
-        known(what, given, entry.names)
+        refuse_unknown(what, given, entry.names)
 
     def inner(place: str, part: Any, of: str) -> dict[str, Any]:
         return resolve(place, part, of, tables, ignored)
@@ -67,7 +67,7 @@ def read_arguments(where: str, owner: str, arguments: tuple[Argument, ...], give
         ArgumentError: one is unknown, missing or invalid.
     """
     entry = Entry(arguments)
-    known(where, given, entry.names)
+    refuse_unknown(where, given, entry.names)
     return _values(where, owner, entry, given, lambda place, part, of: resolve(place, part, of, {}))
 
 

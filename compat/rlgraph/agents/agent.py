@@ -12,7 +12,7 @@ import numpy as np
 from ....core.protocols import Array
 from ...common.exclusion import exclusive
 from ..specs.normal import updating
-from ..utils.rlgraph_errors import known, mapping, refuse
+from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown
 from . import api_methods, files
 from .acting import FIRST_ID, checked_id
 from .api_methods import refused_method
@@ -241,7 +241,7 @@ class Agent(BaseAgent):
         """
         where = f"{self.begin('set_weights')}: weights"
         own = self.core.weights()
-        known(where, mapping(where, weights), own, what="weight")
+        refuse_unknown(where, mapping(where, weights), own, what="weight")
         if missing := [name for name in own if name not in weights]:
             refuse(where, f"has no {', '.join(missing)}", list(weights))
         for name, array in own.items():

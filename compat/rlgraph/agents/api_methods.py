@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ..utils.rlgraph_errors import RLGraphError, choice, known, refuse
+from ..utils.rlgraph_errors import RLGraphError, choice, refuse, refuse_unknown
 
 _INPUT_SPACES: Final = {"preprocessed_states": "states", "policy_weights": "weights"}
 """Other names of parameters of API methods."""
@@ -19,7 +19,7 @@ def call(where: str, methods: Mapping[str, Callable[..., Any]], op: str, inputs:
     method = methods[choice(f"{where}: op", op, methods)]
     takes = inspect.signature(method)
     given, by_space = _inputs(inputs, takes.parameters)
-    known(f"{where}: inputs of {op!r}", by_space, takes.parameters, what="input space")
+    refuse_unknown(f"{where}: inputs of {op!r}", by_space, takes.parameters, what="input space")
     try:
         takes.bind(*given, **by_space)
     except TypeError as error:

@@ -11,7 +11,7 @@ import numpy as np
 from ..spaces import Space
 from ..spaces.box_space import LARGEST
 from ..spaces.readers import FLOATS, ActionsReader, Arrays, StatesReader, read_rewards, read_terminals, refuse_length
-from ..utils.rlgraph_errors import known, mapping, refuse, translate_errors
+from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown, translate_errors
 from .rows import Row, rows_of
 
 KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
@@ -62,7 +62,7 @@ class RecordReader:
         """Columns [B, ...] of a dictionary with a leading axis on everything."""
         where = f"{self._where}.{method}: {argument}"
         given = mapping(where, given)
-        known(where, given, [*KEYS, _WEIGHTS] if argument == "batch" else KEYS, what="entry")
+        refuse_unknown(where, given, [*KEYS, _WEIGHTS] if argument == "batch" else KEYS, what="entry")
         if missing := [name for name in KEYS if name not in given]:
             refuse(where, f"has no {', '.join(missing)}; it needs {', '.join(KEYS)}", list(given))
         columns, single = self._columns(method, given, {key: f"{argument}[{key!r}]" for key in KEYS})

@@ -12,7 +12,7 @@ from ....core.checks import shortened
 from ...common.specs.files import JSON, YAML
 from ...common.specs.module_specs import opened
 from ...common.specs.tables import Entry, SpecTable, without_case
-from ..utils.rlgraph_errors import known, mapping, refuse, translate_errors
+from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown, translate_errors
 from .environment import Environment, opens
 from .grid_world import GridWorld
 from .openai_gym import OpenAIGymEnv
@@ -94,7 +94,7 @@ def check_arguments(called: Callable[..., Any], arguments: Mapping[str, Any]) ->
     kinds = {one.kind for one in signature.parameters.values()}
     name = getattr(called, "__name__", type(called).__name__)
     if inspect.Parameter.VAR_KEYWORD not in kinds:
-        known(name, arguments, signature.parameters)
+        refuse_unknown(name, arguments, signature.parameters)
     try:
         signature.bind(**arguments)
     except TypeError as error:

@@ -18,7 +18,7 @@ from ..environments.environment import stepped
 from ..processing.preprocessors import Preprocessor
 from ..spaces import stacked
 from ..spaces.space_specs import rebuilt
-from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, known, number, refuse
+from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, number, refuse, refuse_unknown
 from .run import Episode, Run, due, marks, summary
 from .worker import Worker
 
@@ -89,7 +89,7 @@ class SingleThreadedWorker(Worker):
         **aliases: Any,
     ) -> None:
         names = inspect.signature(SingleThreadedWorker).parameters
-        known(_NAME, aliases, [*(name for name in names if name != "aliases"), "num_environments"])
+        refuse_unknown(_NAME, aliases, [*(name for name in names if name != "aliases"), "num_environments"])
         if not isinstance(agent, Agent):
             refuse(f"{_NAME}: agent", f"must be an Agent, got {agent!r:.200}", agent)
         self.agent: Agent = agent

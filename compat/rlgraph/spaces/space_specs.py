@@ -12,7 +12,7 @@ import numpy as np
 
 from ....core.checks import did_you_mean, shortened
 from ...common.specs.tables import without_case
-from ..utils.rlgraph_errors import RLGraphError, known, refuse
+from ..utils.rlgraph_errors import RLGraphError, refuse, refuse_unknown
 from .bool_box import BoolBox
 from .box_space import BoxSpace
 from .containers import Dict, Tuple
@@ -124,11 +124,11 @@ def _called(where: str, type_: Any, arguments: Mapping[str, Any]) -> Space:
     if kind is Dict:
         return Dict(_parts(where, own.items()), **ranks)
     if kind is Tuple:
-        known(where, own, ("components", *_RANKS))
+        refuse_unknown(where, own, ("components", *_RANKS))
         return Tuple(*own.get("components", ()), **ranks)
     if type_ is np.uint8 or (isinstance(type_, str) and without_case(type_) == "uint8"):
         own = {"dtype": "uint8", **own}
-    known(where, own, inspect.signature(kind).parameters)
+    refuse_unknown(where, own, inspect.signature(kind).parameters)
     made: Callable[..., Space] = kind
     return made(**own, **ranks)
 

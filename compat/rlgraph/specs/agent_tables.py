@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
-from ...common.refusals import known, refuse
+from ...common.refusals import refuse, refuse_unknown
 from ...common.specs.argument_checks import Only, flag, integer, one_of, or_none, real, text
 from ...common.specs.files import JSON, YAML, is_file_name, read_file
 from ...common.specs.modules import resolve
@@ -253,7 +253,7 @@ def layers_of(where: str, spec: Any, ignored: list[str]) -> list[Any]:
     """
     given = read_file(where, spec, SUFFIXES) if isinstance(spec, str) and is_file_name(spec, SUFFIXES) else spec
     if isinstance(given, Mapping):
-        known(where, given, ("layers", "scope", "type"), what="key")
+        refuse_unknown(where, given, ("layers", "scope", "type"), what="key")
         if "layers" not in given:
             refuse(
                 where, f"must be a list of layers, or a dictionary with one under 'layers'; got {shortened(spec)}", spec

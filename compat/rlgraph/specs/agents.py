@@ -10,7 +10,7 @@ from ....core.checks import did_you_mean
 from ...common.specs.argument_checks import anything, flag, integer, one_of, or_none, real, text
 from ...common.specs.files import is_file_name, read_file
 from ...common.specs.tables import REQUIRED, Argument, Check, without_case
-from ..utils.rlgraph_errors import RLGraphError, choice, known, mapping, refuse, translate_errors
+from ..utils.rlgraph_errors import RLGraphError, choice, mapping, refuse, refuse_unknown, translate_errors
 from .agent_tables import SUFFIXES
 
 ROLES: Final = ("single", "actor", "learner")
@@ -197,7 +197,7 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
             if name in given:
                 refuse(f"{where}: {alias}", f"and {name} are two names of one argument", given[alias])
             given[name] = given.pop(alias)
-    known(where, given, names)
+    refuse_unknown(where, given, names)
     _open_policy(where, given)
     values = {name: given.get(name, default) for name, default in defaults.items()}
     for name, default in defaults.items():
@@ -227,7 +227,7 @@ def _open_policy(where: str, given: dict[str, Any]) -> None:
     if (spec := given.get("policy_spec")) is None:
         return
     parts = dict(mapping(place, spec))
-    known(place, parts, (*_POLICY_PARTS, *_STREAM, *_POLICY_IGNORED, "type", "scope"), what="key")
+    refuse_unknown(place, parts, (*_POLICY_PARTS, *_STREAM, *_POLICY_IGNORED, "type", "scope"), what="key")
     streams = {name: parts[name] for name in _STREAM if name in parts}
     adapter = parts.get("action_adapter_spec")
     if streams:

@@ -14,7 +14,7 @@ from ...common.specs.modules import resolve
 from ...common.specs.tables import Argument
 from ..processing.exploration import make_exploration
 from ..spaces import BoolBox, FloatBox, IntBox, Space
-from ..utils.rlgraph_errors import RLGraphWarning, known, mapping, refuse, translate_errors
+from ..utils.rlgraph_errors import RLGraphWarning, mapping, refuse, refuse_unknown, translate_errors
 from .agent_tables import TABLES, layers_of
 from .agents import AGENTS
 from .impala import KINDS, Reading, finish_impala
@@ -126,7 +126,7 @@ def _read(place: str, one: Argument, value: Any, ignored: list[str]) -> Any:
 def _execution(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
     given = {} if spec is None else dict(mapping(where, spec))
     without = [name for name in given if name in _IGNORED or name.startswith(_IGNORED_STARTS)]
-    known(where, [name for name in given if name not in without], [*_EXECUTION, *_IGNORED])
+    refuse_unknown(where, [name for name in given if name not in without], [*_EXECUTION, *_IGNORED])
     if given.get("mode", "single") != "single" or given.get("distributed_spec") is not None:
         name = "distributed_spec" if given.get("distributed_spec") is not None else "mode"
         problem = "is for several processes of TensorFlow: use ApexExecutor, or agent.train(env, cluster=...) of axonrl"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...common.specs.argument_checks import Only, flag, integer, or_none, real, text
 from ...common.specs.modules import resolve
 from ...common.specs.tables import Argument, SpecTable
-from ..utils.rlgraph_errors import known, mapping, refuse
+from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown
 from .agent_tables import TABLES, settings
 
 RAY: Final = "ApexExecutor: execution_spec['ray_spec']"
@@ -73,7 +73,7 @@ def read_ray_spec(given: Any, ignored: list[str]) -> dict[str, dict[str, Any]]:
         ArgumentError: a key is unknown or refused, a value is invalid, or two contradict each other.
     """
     given = {} if given is None else mapping(RAY, given)
-    known(RAY, given, _SPEC, what="part")
+    refuse_unknown(RAY, given, _SPEC, what="part")
     tables = {**TABLES, **_SPEC}
     parts = {name: resolve(f"{RAY}[{name!r}]", given.get(name) or {}, name, tables, ignored) for name in _SPEC}
     executor, worker, replay = parts.values()

@@ -17,4 +17,4 @@ class RLGraphWarning(UserWarning):
 _refusals = Refusals(RLGraphError)
 refuse, translate_errors, as_array = _refusals.refuse, _refusals.translate_errors, _refusals.as_array
 choice, number, integer, flag = _refusals.choice, _refusals.number, _refusals.integer, _refusals.flag
-known, mapping, unknown_at_once = _refusals.known, _refusals.mapping, _refusals.unknown_at_once
+refuse_unknown, mapping, unknown_at_once = _refusals.refuse_unknown, _refusals.mapping, _refusals.unknown_at_once

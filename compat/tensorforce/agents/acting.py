@@ -13,7 +13,7 @@ from ....explorations.policies import random_legal
 from ....explorations.sampling import drawn_index
 from ...common.value_specs import ValueSpec
 from ..processing.parameters import Counts, Parameter
-from ..spaces.errors import TensorforceError, known, number
+from ..spaces.errors import TensorforceError, number, refuse_unknown
 from ..spaces.specs import MASK, Values
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Acting:
     def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
         """Values of parameters for one call, by their names; ``exploration`` and ``temperature`` are of all actions."""
         given = {NOISE if name == "variable_noise" else name: value for name, value in given.items()}
-        known(where, given, self.setting_names)
+        refuse_unknown(where, given, self.setting_names)
         of_all = {"exploration", "temperature"} & given.keys()
         found = {}
         for name in sorted(given, key=lambda name: name not in of_all):  # what is given for one action wins

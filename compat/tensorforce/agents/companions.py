@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ....core.protocols import Array
 from ..processing.parameters import Counts
-from ..spaces.errors import TensorforceError, known, mapping
+from ..spaces.errors import TensorforceError, mapping, refuse_unknown
 from .files import read_path
 from .parallel import Parallel, Timestep
 
@@ -99,5 +99,5 @@ def read_keys(place: str, spec: Any, keys: tuple[str, ...]) -> dict[str, Any]:
         TensorforceError: another key, or no directory.
     """
     given = {key.replace("_", "-"): value for key, value in mapping(place, spec).items()}
-    known(place, given, keys, what="key")
+    refuse_unknown(place, given, keys, what="key")
     return {**given, "directory": read_path(f"{place}['directory']", given.get("directory"))}

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..processing.parameters import Counts
-from ..spaces.errors import choice, integer, known, number, refuse
+from ..spaces.errors import choice, integer, number, refuse, refuse_unknown
 from .acting import NOISE, Acting
 from .learner import DISCOUNT, FREQUENCY, HORIZON, START, Learner, learning_rate_path
 
@@ -84,7 +84,7 @@ class Queries:
         single = isinstance(query, str)
         if not single and not (isinstance(query, list | tuple) and all(isinstance(name, str) for name in query)):
             refuse(f"Agent.{function}: query", f"must be a name or a list of names, got {query!r}", query)
-        known(f"Agent.{function}: query", [query] if single else query, self.names(function), what="name")
+        refuse_unknown(f"Agent.{function}: query", [query] if single else query, self.names(function), what="name")
         return query if single else list(query)
 
     def act(self, asked: Asked, counts: Counts, single: bool) -> Any:
@@ -121,7 +121,7 @@ class Queries:
         if not given:
             return {}
         names = {name.removeprefix("estimator/").replace("_", "-"): value for name, value in given.items()}
-        known(where, names, list(self._paths))
+        refuse_unknown(where, names, list(self._paths))
         learning = self._learning
         assert learning is not None  # it has the paths
         if _BATCH_SIZE in names:

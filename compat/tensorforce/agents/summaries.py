@@ -13,7 +13,7 @@ from ....core.checks import did_you_mean
 from ....core.protocols import Array
 from ....run_dir.files import remove
 from ...common.events import Events, scalar
-from ..spaces.errors import TensorforceError, integer, known, number
+from ..spaces.errors import TensorforceError, integer, number, refuse_unknown
 from .companions import AgentCore, Companion, read_keys
 from .files import make_directory, stamps, writing
 from .parallel import Timestep
@@ -60,7 +60,7 @@ class Summarizer(Companion):
         every, at = given.get("frequency"), f"{place}['frequency']"
         if not isinstance(every, Mapping):
             every = {**dict.fromkeys(_FUNCTIONS, 1), "act": 1 if every is None else every}
-        known(at, every, _FUNCTIONS, what="key")
+        refuse_unknown(at, every, _FUNCTIONS, what="key")
         self._every = {name: integer(f"{at}[{name!r}]", value, at_least=1) for name, value in every.items()}
         """Interval between writes, by function; functions that are missing never write."""
         self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)

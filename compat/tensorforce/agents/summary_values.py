@@ -14,7 +14,7 @@ import numpy as np
 from ....core.checks import shortened
 from ....core.protocols import Array
 from ...common.events import empty, scalar
-from ..spaces.errors import choice, integer, known, mapping, refuse
+from ..spaces.errors import choice, integer, mapping, refuse, refuse_unknown
 
 _PNG_COLORS: Final = {1: 0, 2: 4, 3: 2, 4: 6}
 """PNG's colour type by the number of channels: grey, grey and alpha, RGB, RGB and alpha."""
@@ -130,7 +130,7 @@ def read_custom(place: str, custom: Any) -> dict[str, Custom]:
         where = f"{place}[{name!r}]"
         given = dict(mapping(where, spec))
         kind = choice(f"{where}['type']", given.pop("type", None), _ARGUMENTS)
-        known(where, given, _ARGUMENTS[kind], what="key")
+        refuse_unknown(where, given, _ARGUMENTS[kind], what="key")
         if kind == "audio" and "sample_rate" not in given:
             refuse(f"{where}['sample_rate']", "is missing: a sound has so many frames per second", None)
         found[name] = Custom(kind, **{key: integer(f"{where}[{key!r}]", x, at_least=1) for key, x in given.items()})

@@ -21,7 +21,7 @@ from ...common.specs.files import is_file_name, read_file
 from ...common.specs.modules import resolve
 from ...common.specs.tables import Argument, Entry
 from ...common.value_specs import TYPES, ValueSpec
-from ..spaces.errors import known, mapping, number, refuse, translate_errors
+from ..spaces.errors import mapping, number, refuse, refuse_unknown, translate_errors
 from ..specs import layer_tables
 from ..specs.table_checks import IGNORED, SpecTable, integer, real
 
@@ -239,7 +239,7 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
         TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
     """
     given = mapping(where, {} if spec is None else _from_file(where, spec))
-    known(where, given, [*states, *TYPES, REWARD], what="state")
+    refuse_unknown(where, given, [*states, *TYPES, REWARD], what="state")
     layers = {}
     for key, value in ((key, value) for key, value in given.items() if value is not None):
         place, own = f"{where}[{key!r}]", _from_file(f"{where}[{key!r}]", value)

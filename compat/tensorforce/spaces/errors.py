@@ -19,4 +19,4 @@ class TensorforceError(ArgumentError):
 _refusals = Refusals(TensorforceError)
 refuse, translate_errors, as_array = _refusals.refuse, _refusals.translate_errors, _refusals.as_array
 choice, number, integer, flag = _refusals.choice, _refusals.number, _refusals.integer, _refusals.flag
-known, mapping = _refusals.known, _refusals.mapping
+refuse_unknown, mapping = _refusals.refuse_unknown, _refusals.mapping

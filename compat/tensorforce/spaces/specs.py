@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from ...common.value_specs import TYPES, ValueSpec
-from .errors import integer, known, number, refuse
+from .errors import integer, number, refuse, refuse_unknown
 
 _ALIASES: Final = {"long": "int"}
 _KEYS: Final = ("type", "shape", "num_values", "num_states", "num_actions", "min_value", "max_value")
@@ -108,7 +108,7 @@ def _read(where: str, spec: Any, kind: str, name: str, flat: dict[str, ValueSpec
 
 
 def _value(place: str, spec: Mapping[str, Any], kind: str, name: str) -> ValueSpec:
-    known(place, spec, _KEYS, what="key")
+    refuse_unknown(place, spec, _KEYS, what="key")
     kind_of = spec.get("type", "float" if kind == "states" else None)
     if kind_of is None:
         refuse(place, f"needs a type, one of bool, int, float; got {dict(spec)!r}", None)

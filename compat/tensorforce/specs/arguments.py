@@ -10,7 +10,7 @@ from ....core.errors import ArgumentError
 from ...common.specs.argument_checks import as_json, by_name, flag, or_none, text
 from ...common.specs.tables import REQUIRED, Argument, Entry
 from ..spaces import errors
-from ..spaces.errors import TensorforceError, known, refuse, translate_errors
+from ..spaces.errors import TensorforceError, refuse, refuse_unknown, translate_errors
 from ..spaces.specs import Values
 from .table_checks import EPISODE, frequency, integer, parameter, real
 
@@ -160,7 +160,7 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
         what = f"here it is {wanted}" if wanted in names else f"{kind} has nothing like it"
         problem = f"{WHERE} of {kind} takes no argument {name!r}, which is Tensorforce 0.6's: {what}"
         raise TensorforceError(problem, name, kwargs[name])
-    known(f"{WHERE} of {kind}", kwargs, names)
+    refuse_unknown(f"{WHERE} of {kind}", kwargs, names)
     given |= kwargs
     values = {argument.name: given.get(argument.name, argument.default) for argument in arguments}
     for argument in arguments:

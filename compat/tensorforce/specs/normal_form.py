@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.value_specs import TYPES, ValueSpec
-from ..spaces.errors import known, refuse, translate_errors
+from ..spaces.errors import refuse, refuse_unknown, translate_errors
 from ..spaces.specs import Values
 from .agent_forms import parts_of
 from .agent_tables import TABLES
@@ -177,13 +177,13 @@ def _complete_policies(form: Mapping[str, Any], actions: Values) -> None:
             continue
         _check_distributions(f"{WHERE}: {place}['distributions']", policy["distributions"], actions)
         if isinstance(policy["temperature"], Mapping) and "type" not in policy["temperature"]:
-            known(f"{WHERE}: {place}['temperature']", policy["temperature"], actions.flat, what="action")
+            refuse_unknown(f"{WHERE}: {place}['temperature']", policy["temperature"], actions.flat, what="action")
             rest = 1.0 if "policy_gradient" in kinds(objective) else 0.0
             policy["temperature"] = {name: policy["temperature"].get(name, rest) for name in actions.flat}
 
 
 def _check_distributions(place: str, distributions: Mapping[str, Any], actions: Values) -> None:
-    known(place, distributions, [*TYPES, *actions.flat], what="action or type")
+    refuse_unknown(place, distributions, [*TYPES, *actions.flat], what="action or type")
     for key, distribution in distributions.items():
         wanted = _TYPE_OF[distribution["type"]]
         type_ = key if key in TYPES else actions.flat[key].type
@@ -200,7 +200,7 @@ def _exploration(exploration: Any, actions: Values) -> Any:
     place = f"{WHERE}: exploration"
     by_action = isinstance(exploration, Mapping) and "type" not in exploration
     if by_action:
-        known(place, exploration, actions.flat, what="action")
+        refuse_unknown(place, exploration, actions.flat, what="action")
         exploration = {name: exploration.get(name, 0.0) for name in actions.flat}
     for name, spec in actions.flat.items():
         value = exploration[name] if by_action else exploration

@@ -9,7 +9,7 @@ from ....core.checks import shortened
 from ...common.specs.argument_checks import flag, keyword_arguments, one_of, or_none
 from ...common.specs.module_specs import merged, opened
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
-from ..spaces.errors import known, refuse
+from ..spaces.errors import refuse, refuse_unknown
 from .table_checks import IGNORED, SpecTable, fed, integer, parameter, real
 
 _MOMENTS: Final = ("beta_1", "beta_2", "epsilon")
@@ -59,7 +59,7 @@ def _wrapped(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     entry, own = OPTIMIZERS.entries[name], OPTIMIZERS.entries["wrapper"].names
     extra = {key: value for key, value in given.items() if key not in own}
     if not entry.open:
-        known(where, extra, [*own, *entry.names, *OPTIMIZERS.ignored])
+        refuse_unknown(where, extra, [*own, *entry.names, *OPTIMIZERS.ignored])
     inner = {"type": name, **merged(where, arguments, extra)}
     return {**{key: value for key, value in given.items() if key in own}, "optimizer": inner}
 

@@ -159,7 +159,7 @@ class ApexExecutor:
         """
         place = self._begin("execute_workload")
         given = checks.mapping(f"{place}: workload", workload)
-        checks.known(f"{place}: workload", given, _WORKLOAD, what="key")
+        checks.refuse_unknown(f"{place}: workload", given, _WORKLOAD, what="key")
         if "num_timesteps" not in given:
             refuse(f"{place}: workload['num_timesteps']", "is missing", workload)
         timesteps = integer(f"{place}: workload['num_timesteps']", given["num_timesteps"], at_least=1)
