@@ -95,7 +95,7 @@ class Findings:
         parts = key.split(".")
         return any(".".join(parts[:length]) in self._known for length in range(1, len(parts) + 1))
 
-    def within(self, key: str) -> bool:
+    def has_within(self, key: str) -> bool:
         """Is something wrong at this key, or within it?"""
         return self.has(key) or any(known.startswith(f"{key}.") for known in self._known)
 

@@ -92,13 +92,13 @@ def _in_page(svg: str, prefix: str, title: str) -> str:
 
 def curves(study: Study) -> Draw:
     """Mean learning curves with their 95 % intervals; the best is drawn last, over the others."""
-    labels = told_apart([result.group.label for result in study.shown], _MAX_LEGEND)
+    labels = told_apart([result.group.label for result in study.coloured_results], _MAX_LEGEND)
 
     def draw(axes: Any, size: str) -> None:
-        for result in study.results[len(study.shown) :]:
+        for result in study.results[len(study.coloured_results) :]:
             if result.band is not None:
                 axes.plot(result.band.timesteps, result.band.mean, color=OTHERS, linewidth=0.6, zorder=1)
-        for result, colour, label in reversed(list(zip(study.shown, METHODS, labels, strict=False))):
+        for result, colour, label in reversed(list(zip(study.coloured_results, METHODS, labels, strict=False))):
             if result.band is not None:
                 at, mean, low, high = (result.band.timesteps, result.band.mean, result.band.low, result.band.high)
                 axes.plot(at, mean, color=colour, linewidth=1.8, label=label if size == PICTURE else None)
@@ -117,7 +117,7 @@ def finals(study: Study) -> Draw:
 
     A phone has no room for labels beside the axis: there each stands above its group.
     """
-    known = [result for result in study.shown if result.final is not None]
+    known = [result for result in study.coloured_results if result.final is not None]
     labels = told_apart([result.group.label for result in known], _MAX_LABEL)
 
     def draw(axes: Any, size: str) -> None:
@@ -140,7 +140,7 @@ def finals(study: Study) -> Draw:
 
 def finals_heights(study: Study) -> tuple[float, float]:
     """Inches for :func:`finals`, on a wide screen and on a phone."""
-    return 0.9 + 0.32 * len(study.shown), 0.9 + 0.45 * len(study.shown)
+    return 0.9 + 0.32 * len(study.coloured_results), 0.9 + 0.45 * len(study.coloured_results)
 
 
 def _ticks(number: int) -> Any:

@@ -115,7 +115,7 @@ def _charts(path: Path, study: Study) -> dict[str, Chart]:
     if any(result.band is not None for result in study.results):
         title = f"{study.environment}: learning curves"
         found["curves"] = charts.made(f"{name}-curves.png", title, charts.curves(study), height=3.7, narrow=3.7)
-    if any(result.final is not None for result in study.shown):
+    if any(result.final is not None for result in study.coloured_results):
         title, (wide, narrow) = f"{study.environment}: final returns", charts.finals_heights(study)
         draw = charts.finals(study)
         found["finals"] = charts.made(f"{name}-finals.png", title, draw, height=wide, narrow=narrow)
@@ -162,7 +162,7 @@ def _problems(studies: Sequence[Study], runs: Sequence[RunDigest]) -> str:
 
 
 def _environment(study: Study, found: dict[str, Chart]) -> str:
-    labels = [result.group.label for result in study.shown]
+    labels = [result.group.label for result in study.coloured_results]
     hidden = len(study.results) - len(labels)
     more = f'<p class="quiet">The best {SHOWN} groups are in colours; {hidden} others are grey.</p>' if hidden else ""
     algorithms = ", ".join(dict.fromkeys(result.group.algorithm for result in study.results))
@@ -238,7 +238,7 @@ def _counted(counted: int, every: int) -> str:
 def _improvement(study: Study) -> str:
     if not study.improvement:
         return ""
-    labels = [result.group.label for result in study.shown]
+    labels = [result.group.label for result in study.coloured_results]
     letters = [chr(ord("A") + place) for place in range(len(labels))]
     rows = []
     for place, ours in enumerate(labels):

@@ -92,7 +92,7 @@ class Study:
         return [one for one in self.results if one.group.is_evaluated == self.results[0].group.is_evaluated]
 
     @property
-    def shown(self) -> Sequence[GroupResult]:
+    def coloured_results(self) -> Sequence[GroupResult]:
         """Groups that are drawn in colours."""
         return self.results[:SHOWN]
 

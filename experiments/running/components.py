@@ -135,7 +135,7 @@ def _check_spread(experiment: ExperimentFile, memory: Any, document: Document) -
 def check_parts(raw: Mapping[str, Any], document: Document, findings: Findings) -> None:
     """Check what an invalid file names, without TensorFlow, as :data:`axonrl.experiments.config.schema.CheckParts`."""
     for kind, section, at, values, arguments in _parts(raw):
-        sound = not findings.within(document.error((*at, *arguments), "").key)
+        sound = not findings.has_within(document.error((*at, *arguments), "").key)
         with findings.collecting():
             check_part(kind, validate(section, values, at, document), at, document, sound)
 

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from ..refusals import UnusableError
 from . import folder as folders
-from .database import Database, address, shown
+from .database import Database, address, without_password
 from .tables import Installation, now
 from .tokens import new_id
 
@@ -98,4 +98,4 @@ def _is_inside(folder: Path, where: str | Path) -> bool:
 
 def database_address(folder: Path, database: str | None) -> str:
     """The database's address without a password, for the record of a folder's holder."""
-    return shown(address(database or folder.expanduser().absolute() / folders.DATABASE))
+    return without_password(address(database or folder.expanduser().absolute() / folders.DATABASE))

@@ -69,7 +69,7 @@ class Database:
         except exc.SQLAlchemyError as error:
             engine.dispose()
             left = space(Path(str(url.database))) if url.get_backend_name() == "sqlite" else ""
-            raise UnusableError(f"Database {shown(url)} cannot be opened: {_reason(error)}{left}") from None
+            raise UnusableError(f"Database {without_password(url)} cannot be opened: {_reason(error)}{left}") from None
         except BaseException:
             engine.dispose()
             raise
@@ -83,7 +83,7 @@ class Database:
     @property
     def url(self) -> str:
         """Its address, without a password."""
-        return shown(self._engine.url)
+        return without_password(self._engine.url)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
@@ -164,11 +164,12 @@ def address(where: str | Path) -> URL:
     if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
         return url.set(database=str(Path(str(url.database)).expanduser().absolute()))
     raise UnusableError(
-        f"Database {shown(url)} cannot be used: it must be the path of a SQLite file, or postgresql://USER@HOST/NAME"
+        f"Database {without_password(url)} cannot be used: it must be the path of a SQLite file, or"
+        " postgresql://USER@HOST/NAME"
     )
 
 
-def shown(url: URL) -> str:
+def without_password(url: URL) -> str:
     """A URL without its password."""
     safe = url.difference_update_query([name for name in url.query if "password" in name.lower()])
     return safe.render_as_string(hide_password=True).replace(f"{_DRIVER}://", "postgresql://")
@@ -226,8 +227,8 @@ def _copy(path: Path, target: Path) -> None:
 
 def _how_to_migrate(url: URL, current: str | None, wanted: str) -> str:
     return (
-        f"Database {shown(url)} has schema {current}, and this version of axonrl needs {wanted}. Make a backup, stop"
-        " all servers of the older version, and start with --migrate, or use: axonrl service migrate"
+        f"Database {without_password(url)} has schema {current}, and this version of axonrl needs {wanted}. Make a"
+        " backup, stop all servers of the older version, and start with --migrate, or use: axonrl service migrate"
     )
 
 

@@ -203,7 +203,7 @@ def test_a_copied_folder_is_refused_while_the_first_is_in_use(postgresql: Postgr
     url = postgresql.new()
     open_service(tmp_path / "a", url).close()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    with folder.holding(folder.prepare(tmp_path / "a"), database=database.shown(database.address(url))):
+    with folder.holding(folder.prepare(tmp_path / "a"), database=database.without_password(database.address(url))):
         open_service(tmp_path / "a", url, serving=True).close()
         raised(UnusableError, open_service, tmp_path / "b", url, match=f"process {os.getpid()}")
     open_service(tmp_path / "b", url, serving=True).close()

@@ -45,7 +45,7 @@ def image_binary(where: str, value: Numbers, threshold: float = 0.0, keep_rank: 
         y: Array = (total > threshold).astype(dtype)
         return y
 
-    return Step((_of_channels(value, keep_rank) if has_channels else value).within(dtype, 0.0, 1.0), function)
+    return Step((_of_channels(value, keep_rank) if has_channels else value).with_range(dtype, 0.0, 1.0), function)
 
 
 def image_crop(where: str, value: Numbers, x: int, y: int, width: int, height: int) -> Step:
@@ -90,10 +90,10 @@ def image_resize(where: str, value: Numbers, width: int, height: int, interpolat
 def _of_floats(value: Numbers, low: float, high: float, function: Callable[[Array], Array]) -> Step:
     """A step whose function returns floats, rounded where the values are integers; it makes floats of bools."""
     if value.dtype.kind not in "iu":
-        return Step(value.within(FLOAT, low, high), function)
+        return Step(value.with_range(FLOAT, low, high), function)
     dtype, limits = value.dtype, np.iinfo(value.dtype)
     low, high = (float(np.rint(min(max(bound, limits.min), limits.max))) for bound in (low, high))
-    return Step(value.within(dtype, low, high), lambda images: rounded(function(images), dtype, nearest=True))
+    return Step(value.with_range(dtype, low, high), lambda images: rounded(function(images), dtype, nearest=True))
 
 
 def _of_channels(value: Numbers, keep: bool) -> Numbers:

@@ -95,7 +95,7 @@ def concat(where: str, values: Mapping[str, Numbers]) -> tuple[Numbers, Stage]:
         refuse(where, f"needs parts with the same shape but for the last axis, got {shapes}", shapes)
     dtype = parts[0].dtype if len({part.dtype for part in parts}) == 1 else FLOAT
     low, high = min(part.low for part in parts), max(part.high for part in parts)
-    out = Numbers((*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))).within(dtype, low, high)
+    out = Numbers((*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))).with_range(dtype, low, high)
 
     def stage(arrays: Arrays) -> Arrays:
         found = [arrays[name].reshape(-1, *part.shape) for name, part in zip(names, parts, strict=True)]

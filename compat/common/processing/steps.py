@@ -44,7 +44,7 @@ class Numbers:
         """The same values in another shape."""
         return dataclasses.replace(self, shape=shape)
 
-    def within(self, dtype: np.dtype[Any], low: float, high: float) -> Numbers:
+    def with_range(self, dtype: np.dtype[Any], low: float, high: float) -> Numbers:
         """The same shape with values from ``low`` to ``high``."""
         if dtype.kind == "b":
             return Numbers(self.shape, dtype, 0, 1)
@@ -85,7 +85,7 @@ def clip(where: str, value: Numbers, lower: float, upper: float) -> Step:
     elif dtype.kind != "f":
         dtype = FLOAT
     low, high = (min(max(bound, lower), upper) for bound in (value.low, value.high))
-    return Step(value.within(dtype, low, high), lambda x: np.clip(x.astype(dtype, copy=False), lower, upper))
+    return Step(value.with_range(dtype, low, high), lambda x: np.clip(x.astype(dtype, copy=False), lower, upper))
 
 
 def divide(where: str, value: Numbers, divisor: float) -> Step:
@@ -93,13 +93,13 @@ def divide(where: str, value: Numbers, divisor: float) -> Step:
     if divisor == 0:
         refuse(f"{where}['divisor']", "must not be 0", divisor)
     low, high = sorted(bound / divisor for bound in (value.low, value.high))
-    return Step(value.within(FLOAT, low, high), lambda x: x.astype(FLOAT) / np.float32(divisor))
+    return Step(value.with_range(FLOAT, low, high), lambda x: x.astype(FLOAT) / np.float32(divisor))
 
 
 def multiply(where: str, value: Numbers, factor: float) -> Step:
     """Values times ``factor``, float32."""
     low, high = sorted(bound * factor if factor else 0.0 for bound in (value.low, value.high))
-    return Step(value.within(FLOAT, low, high), lambda x: x.astype(FLOAT) * np.float32(factor))
+    return Step(value.with_range(FLOAT, low, high), lambda x: x.astype(FLOAT) * np.float32(factor))
 
 
 def convert_type(where: str, value: Numbers, to_dtype: str) -> Step:
@@ -110,7 +110,7 @@ def convert_type(where: str, value: Numbers, to_dtype: str) -> Step:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low, high = (math.trunc(min(max(bound, limits.min), limits.max)) for bound in (low, high))
-    return Step(value.within(dtype, low, high), lambda x: rounded(x, dtype, nearest=False))
+    return Step(value.with_range(dtype, low, high), lambda x: rounded(x, dtype, nearest=False))
 
 
 def normalize(where: str, value: Numbers) -> Step:
@@ -125,7 +125,7 @@ def normalize(where: str, value: Numbers) -> Step:
         y: Array = (x - least) / (span + np.float32(1e-6)) * varies(*squares)
         return y
 
-    return Step(value.within(FLOAT, 0.0, 1.0), function)
+    return Step(value.with_range(FLOAT, 0.0, 1.0), function)
 
 
 def instance_normalization(where: str, value: Numbers, axes: Sequence[int] | None = None) -> Step:

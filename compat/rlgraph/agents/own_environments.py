@@ -94,7 +94,7 @@ class PolicyLoop:
         self._look.preprocessor.reset()
         self._returns[:] = 0.0
         count, shape = len(self._ids), self._core.boxes[ONLY].shape
-        states = self._seen([environment.reset() for environment in self._environments], self._ids)
+        states = self._preprocess([environment.reset() for environment in self._environments], self._ids)
         none = self._core.previous(np.full((count, *shape), -1, np.int32), np.zeros(count, np.float32))
         self._features, self._internals = {**states, **none}, self._core.zero_internals(count)
 
@@ -145,7 +145,7 @@ class PolicyLoop:
         cut, values = [lane for lane, one in enumerate(told) if one.truncated], np.zeros(len(told), np.float32)
         if cut:  # what the last states were worth
             last = {name: features[name].copy() for name in self._names}  # of one size at every call
-            for name, part in self._seen([told[k].state for k in cut], [self._ids[k] for k in cut]).items():
+            for name, part in self._preprocess([told[k].state for k in cut], [self._ids[k] for k in cut]).items():
                 last[name][cut] = part
             values[cut] = core.values({**last, **core.previous(extras["actions"], rewards)}, acted.internals)[cut]
         self._go_on(told, extras["actions"].copy(), rewards.copy(), acted.internals)
@@ -170,9 +170,9 @@ class PolicyLoop:
         self._internals = None if internals is None else {name: part.copy() for name, part in internals.items()}
         for part in (self._internals or {}).values():
             part[ended] = 0.0
-        self._features = {**self._seen(raw, self._ids), **self._core.previous(actions, rewards)}
+        self._features = {**self._preprocess(raw, self._ids), **self._core.previous(actions, rewards)}
 
-    def _seen(self, raw: Sequence[Any], ids: list[str]) -> dict[str, Array]:
+    def _preprocess(self, raw: Sequence[Any], ids: list[str]) -> dict[str, Array]:
         """States of some environments as the model sees them, [N, ...] by flat name."""
         rows = []
         for state in raw:

@@ -79,13 +79,13 @@ class _FromRLGraph:
             self.environment.seed(seed)
         self._is_seeded = self._is_seeded or seed is not None
         self._preprocessor.reset()
-        return self._seen(self.environment.reset()), {}
+        return self._preprocess(self.environment.reset()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, as often as frames are skipped or until the episode ends."""
         step = stepped(self.environment, action, self._frame_skip)
         terminated = step.terminal and not step.truncated
-        return self._seen(step.state), step.reward, terminated, step.truncated, {}
+        return self._preprocess(step.state), step.reward, terminated, step.truncated, {}
 
     def render(self) -> Any:
         """Show the environment, if it can be shown."""
@@ -95,7 +95,7 @@ class _FromRLGraph:
         """End the environment."""
         self.environment.terminate()
 
-    def _seen(self, state: Any) -> Any:
+    def _preprocess(self, state: Any) -> Any:
         flat = self.environment.state_space.flatten(state)
         # Copies: an environment may go on to write into its state.
         rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}

@@ -143,7 +143,7 @@ class BoxSpace(Space):
         return array.astype(np.int64)
 
     def __repr__(self) -> str:
-        bounds = [] if self.kind == "bool" or self.unbounded else [shown(self.low), shown(self.high)]
+        bounds = [] if self.kind == "bool" or self.unbounded else [bounds_text(self.low), bounds_text(self.high)]
         if self.kind == "int" and bounds[:1] == ["0"]:
             bounds = bounds[1:]
         shape = [f"shape={self.shape}"] if self.shape or self.kind == "float" else []
@@ -158,7 +158,7 @@ def read_shape(argument: str, given: Any) -> tuple[int, ...]:
     return tuple(integer(argument, size, at_least=1) for size in given)
 
 
-def shown(bound: Array) -> str:
+def bounds_text(bound: Array) -> str:
     """Bounds for messages."""
     return " ".join(str(bound.tolist()).split())
 

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
-from .box_space import LARGEST, BoxSpace, shown
+from .box_space import LARGEST, BoxSpace, bounds_text
 from .space import Rank
 
 
@@ -51,7 +51,11 @@ class FloatBox(BoxSpace):
             low, shape = None, low
         self._set_bounds(shape, low, high, (-math.inf, math.inf))
         if not (self.low <= self.high).all():
-            refuse("FloatBox: low", f"must not be above high, got {shown(self.low)} and {shown(self.high)}", low)
+            refuse(
+                "FloatBox: low",
+                f"must not be above high, got {bounds_text(self.low)} and {bounds_text(self.high)}",
+                low,
+            )
         self.unbounded = bool(np.isinf(self.low).all() and np.isinf(self.high).all())
 
     def problem(self, array: Array, *, bounded: bool) -> str:
@@ -62,7 +66,7 @@ class FloatBox(BoxSpace):
             return "must be finite as float32"
         array = array.astype(np.float32)  # as the bounds are: 0.1 is within 0.1 .. 0.9
         if bounded and not ((array >= self.low).all() and (array <= self.high).all()):
-            return f"must be within {shown(self.low)} .. {shown(self.high)}"
+            return f"must be within {bounds_text(self.low)} .. {bounds_text(self.high)}"
         return ""
 
     def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

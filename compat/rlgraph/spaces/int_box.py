@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from ....core.protocols import Array
 from ..utils.rlgraph_errors import refuse
-from .box_space import BoxSpace, shown
+from .box_space import BoxSpace, bounds_text
 from .space import Rank
 
 INT32: Final = (-(2**31), 2**31 - 1)
@@ -55,7 +55,11 @@ class IntBox(BoxSpace):
         least, most = (0, 256) if is_byte else INT32
         self._set_bounds(shape, low, high, (least, most))
         if not (self.low < self.high).all():
-            refuse("IntBox: high", f"must be above {shown(self.low)}, got {shown(self.high)}: it is excluded", high)
+            refuse(
+                "IntBox: high",
+                f"must be above {bounds_text(self.low)}, got {bounds_text(self.high)}: it is excluded",
+                high,
+            )
         if (self.low < least).any() or (self.high > most).any():
             refuse("IntBox: low", f"and high must be within {least} .. {most} for {self.dtype}", low)
         sizes = np.unique(self.high - self.low)
@@ -67,7 +71,7 @@ class IntBox(BoxSpace):
         if kind not in "iuf" or (kind == "f" and not (np.floor(array) == array).all()):
             return f"must be integers, got {array.dtype}"
         if not ((array >= self.low).all() and (array < self.high).all()):
-            return f"must be in {shown(self.low)} .. {shown(self.high - 1)}"
+            return f"must be in {bounds_text(self.low)} .. {bounds_text(self.high - 1)}"
         return ""
 
     def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -140,7 +140,7 @@ def _parameters(agent: AgentCore) -> dict[str, Parameter]:
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """A variable's name as it is shown: without the number that orders them, and a layer's own name as it was given."""
     plain = re.sub(r"(_\d+)\.(?=_|/|$)", r"\1", re.sub(r"^\d+\.", "", name))
     return re.sub(r"(^|/)kernel$", r"\1weights", plain)
@@ -149,8 +149,8 @@ def shown(name: str) -> str:
 def by_shown_name(names: Iterable[str]) -> dict[str, str]:
     """Names as they are shown to those of the executor; where several would be shown alike, they keep their numbers."""
     names = list(names)
-    alike = Counter(map(shown, names))
-    return {shown(name) if alike[shown(name)] == 1 else name: name for name in names}
+    alike = Counter(map(shown_name, names))
+    return {shown_name(name) if alike[shown_name(name)] == 1 else name: name for name in names}
 
 
 def variables(agent: AgentCore) -> dict[str, Array]:

@@ -109,9 +109,9 @@ class GymnasiumEnvironment(Environment):
         self._timestep = 0
         found: Any = self.env.reset()
         if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
-            return self._seen(found[0])
+            return self._state_of(found[0])
         self._warn("reset without info")
-        return self._seen(found)
+        return self._state_of(found)
 
     def execute(self, actions: Any) -> tuple[Any, int, float]:
         """Act: terminal is 1 if the environment has terminated, 2 if it was only truncated."""
@@ -126,8 +126,8 @@ class GymnasiumEnvironment(Environment):
         self._timestep += 1
         reward = float(np.asarray(reward).item())
         if terminated:
-            return self._seen(observation), 1, reward + self._terminal_reward
-        return self._seen(observation), 2 if truncated or self._timestep == self._limit else 0, reward
+            return self._state_of(observation), 1, reward + self._terminal_reward
+        return self._state_of(observation), 2 if truncated or self._timestep == self._limit else 0, reward
 
     def close(self) -> None:
         """Close the environment."""
@@ -142,7 +142,7 @@ class GymnasiumEnvironment(Environment):
             self._warned = True
             logger.warning("%s has the interface of Gym (%s): it is used as Gymnasium's would be", self._name, what)
 
-    def _seen(self, observation: Any) -> Any:
+    def _state_of(self, observation: Any) -> Any:
         states = self._read(observation)
         return states if self._kept is None else states[self._kept]
 
