@@ -13,8 +13,8 @@ def exclusive(method: Method) -> Method:
     """Hold the object's ``lock`` during a method: its executor, generators and histories serve one thread at a time."""
 
     @functools.wraps(method)
-    def alone(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def with_lock(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         with self.lock:
             return method(self, *args, **kwargs)
 
-    return alone  # type: ignore[return-value] # the same signature
+    return with_lock  # type: ignore[return-value] # the same signature

@@ -173,13 +173,13 @@ class ReplayCore(Core):
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """See ``Core.learn``."""
-        return self._loss(self._train(self._given(batch), updates), batch["weight"])
+        return self._loss(self._train(self._as_memory_batch(batch), updates), batch["weight"])
 
     def td_loss(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """The loss of a batch of the caller's. Nothing is learnt: all variables are put back."""
         before = self.model.weights()
         try:
-            errors = self._step(self._given(batch), updates, copies=False)
+            errors = self._step(self._as_memory_batch(batch), updates, copies=False)
         finally:
             self.model.set_weights(before)
         return self._loss(errors, batch["weight"])
@@ -206,7 +206,7 @@ class ReplayCore(Core):
         numbers = dict.fromkeys(self._numbers, float(copies))
         return self.model.train({name: batch[name] for name in self._learnt}, updates, **numbers)
 
-    def _given(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _as_memory_batch(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch of the caller's as the memory has it: its rewards are sums already."""
         power = self.form["discount"] ** self.form["observe_spec"]["n_step"]
         discount = np.where(batch["terminal"], 0.0, power).astype(np.float32)

@@ -37,7 +37,7 @@ def opened(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tup
     import gymnasium
 
     if isinstance(given, str):
-        return _made(given, skip, show, dict(kwargs))
+        return _make_by_id(given, skip, show, dict(kwargs))
     if not isinstance(given, gymnasium.Env):
         refuse(f"{_WHERE}: gym_env", f"must be an id or a gymnasium.Env, got {shortened(given)}", given)
     if kwargs:
@@ -49,7 +49,7 @@ def opened(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tup
     return given, skip, _shows_each_frame(given)
 
 
-def _made(given: str, skip: Skip, show: bool, kwargs: dict[str, Any]) -> tuple[AnyEnv, Skip, bool]:
+def _make_by_id(given: str, skip: Skip, show: bool, kwargs: dict[str, Any]) -> tuple[AnyEnv, Skip, bool]:
     import gymnasium
 
     from ....environments import make

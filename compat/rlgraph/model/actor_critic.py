@@ -63,7 +63,10 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     value = tf.reshape(critic.of(hidden) if shares else critic(features), [-1, critic.size])[:, 0]
     if mode == Modes.PREDICT:
         return EstimatorSpec(mode, {**_predicted(policies, actions, params["bounds"]), "value": value})
-    log_prob, entropy = policies.log_prob(_taken(labels["action"], actions, params["bounds"])), policies.entropy()
+    log_prob, entropy = (
+        policies.log_prob(_from_environment(labels["action"], actions, params["bounds"])),
+        policies.entropy(),
+    )
     if form["kind"] == "ppo":
         error = losses.clipped_surrogate(log_prob - labels["log_prob"], labels["advantage"], form["clip_ratio"])
     else:
@@ -97,7 +100,9 @@ def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussi
     return Gaussian(mean, tf.clip_by_value(log_std, *_LOG_STD_BOUNDS))
 
 
-def _taken(given: Mapping[str, Tensor], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]) -> dict[str, Any]:
+def _from_environment(
+    given: Mapping[str, Tensor], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]
+) -> dict[str, Any]:
     """Actions [B, N] as their distributions have them: integers from 0."""
     found = {}
     for name, spec in actions.items():

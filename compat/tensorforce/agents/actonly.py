@@ -64,7 +64,7 @@ def write(agent: AgentCore, directory: Path) -> str | None:
         target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
     except ArgumentError as error:
         raise TensorforceError(f"Agent.save: {error}", "filename", str(directory)) from None
-    made = f"a {agent.kind} agent has no model" if learning is None else _made(learning)
+    made = f"a {agent.kind} agent has no model" if learning is None else _acting_program(learning)
     if learning is None or isinstance(made, str):
         if target.exists():
             remove(target)
@@ -100,7 +100,7 @@ def _to_json(agent: AgentCore, learning: Learner) -> dict[str, Any]:
     }
 
 
-def _made(learning: Learner) -> FrozenProgram | bytes | str:
+def _acting_program(learning: Learner) -> FrozenProgram | bytes | str:
     """PREDICT as a LiteRT program, converted once; or the reason why it cannot run there."""
     from ....run_dir.programs import shared
     from ....runtimes.frozen import acting_program

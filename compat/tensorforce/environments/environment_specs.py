@@ -60,7 +60,7 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
             refuse(_SPEC, "must be a specification with remote, not an object", environment)
         inside = dict(arguments, max_episode_timesteps=limit) if limit is not None else arguments
         return RemoteEnvironment(functools.partial(create, environment, inside), blocking)
-    made = _made(environment, arguments)
+    made = _make(environment, arguments)
     is_limited = isinstance(made, LimitedEnvironment | RemoteEnvironment)
     if limit is not None and not (is_limited and limit == made.max_episode_timesteps()):
         return LimitedEnvironment(made, limit)
@@ -89,7 +89,7 @@ def _is_gym(environment: Any) -> bool:
     return all(callable(getattr(environment, name, None)) for name in ("reset", "step"))
 
 
-def _made(environment: Any, arguments: dict[str, Any]) -> Environment:
+def _make(environment: Any, arguments: dict[str, Any]) -> Environment:
     if isinstance(environment, Environment):
         for name, value in arguments.items():
             refuse(f"{WHERE}: {name}", "is for specifications; the environment is an object", value)

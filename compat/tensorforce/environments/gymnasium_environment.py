@@ -82,7 +82,7 @@ class GymnasiumEnvironment(Environment):
         try:
             states = part_of(f"{self._name}: states", getattr(env, "observation_space", None), actions=False)
             actions = part_of(f"{self._name}: actions", getattr(env, "action_space", None), actions=True)
-            self._kept = _kept(states.spec, drop_states_indices)
+            self._kept = _kept_indices(states.spec, drop_states_indices)
         except BaseException:
             if env is not level:
                 env.close()
@@ -180,7 +180,7 @@ def _limit_of(env: Any) -> int | None:
     return None if spec is None else spec.max_episode_steps
 
 
-def _kept(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:
+def _kept_indices(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:
     """Indices of the entries of a state that stay; None: all."""
     if dropped is None:
         return None

@@ -82,7 +82,7 @@ class Head:
         """
         raise NotImplementedError
 
-    def given(self, action: Tensor) -> Tensor:
+    def to_distribution(self, action: Tensor) -> Tensor:
         """Actions [B, *shape] as the distribution takes them."""
         return tf.reshape(tf.cast(action, tf.float32), [-1, self.size, 1])
 
@@ -96,7 +96,7 @@ class Head:
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
         """The value of actions [B, *shape], float32 [B, N]."""
-        return _chosen(self._values(outputs), self.given(action))
+        return _chosen(self._values(outputs), self.to_distribution(action))
 
     def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
         """The highest legal value, float32 [B, N]; or that of the choice that another estimate prefers."""
@@ -137,7 +137,7 @@ class CategoricalHead(Head):
         """Distribution over each component."""
         return Categorical(outputs["logits"], mask)
 
-    def given(self, action: Tensor) -> Tensor:
+    def to_distribution(self, action: Tensor) -> Tensor:
         """Actions as int32 [B, N]."""
         return tf.reshape(tf.cast(action, tf.int32), [-1, self.size])
 
@@ -189,7 +189,7 @@ class GaussianHead(Head):
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
         """Log-likelihood of actions [B, *shape] plus the highest one, float32 [B, N]."""
         highest = -outputs["log_stddev"] - _HALF_LOG_2PI
-        return self.distribution(outputs, None).log_prob(self.given(action)) + highest
+        return self.distribution(outputs, None).log_prob(self.to_distribution(action)) + highest
 
     def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
         """The mean's value, float32 [B, N]."""

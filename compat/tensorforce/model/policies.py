@@ -161,7 +161,7 @@ class View:
     def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
         """Log-probabilities of actions [B, *shape], float32 [B, C]."""
         own = self.distributions()
-        return self._joined(lambda name, head: own[name].log_prob(head.given(action[name])))
+        return self._joined(lambda name, head: own[name].log_prob(head.to_distribution(action[name])))
 
     def entropy(self) -> Tensor:
         """Entropy, summed over the components, float32 [B]."""

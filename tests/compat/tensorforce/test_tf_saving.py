@@ -292,7 +292,7 @@ def test_what_cannot_act_alone_says_why(
     assert (tmp_path / "agent.actonly").is_dir()
     from axonrl.compat.tensorforce.agents import actonly
 
-    monkeypatch.setattr(actonly, "_made", lambda learning: "LiteRT has no such op")
+    monkeypatch.setattr(actonly, "_acting_program", lambda learning: "LiteRT has no such op")
     agent.save(directory=str(tmp_path))
     assert not (tmp_path / "agent.actonly").exists()
     assert "LiteRT has no such op" in str(refused(load, tmp_path, format="pb-actonly"))
