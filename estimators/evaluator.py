@@ -96,9 +96,9 @@ class Evaluator:
             message = f"policy must be 'last', the name of a kept policy, or the number of a checkpoint, got {name!r}"
             raise ArgumentError(message, "policy", name)
         if not isinstance(name, str):
-            return self._run.policies.numbered(int(name))
+            return self._run.policies.by_number(int(name))
         if name != "last":
-            return self._run.policies.kept(name)
+            return self._run.policies.by_name(name)
         if self.live is not None and self._run.store.newest() in (None, self._run.current):
             return self.live()
         newest = self._run.policies.newest()

@@ -50,7 +50,7 @@ class Lanes:
         """Does the session update only, without timesteps?"""
         return self.episodes is not None
 
-    def seen(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
+    def spaces_and_env(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
         """Arguments for :func:`introduce`: both spaces, and the environment, if any."""
         return self.observation_space, self.action_space, None if self.env is None else self.env.env
 

@@ -44,15 +44,15 @@ class Limits:
     def progress(self, counts: Counters) -> float:
         """Reached share of the nearest limit, 0 .. 1; needs at least one limit."""
         done = {"steps": counts.global_step, "episodes": counts.global_episode, "timesteps": counts.global_timestep}
-        return min(1.0, max(done[kind] / total for kind, total in self.given().items()))
+        return min(1.0, max(done[kind] / total for kind, total in self.by_kind().items()))
 
-    def given(self) -> dict[str, int]:
+    def by_kind(self) -> dict[str, int]:
         """The limits that are set."""
         return {kind: value for kind in KINDS if (value := getattr(self, kind)) is not None}
 
     def call(self, method: str) -> str:
         """The call that continues an interrupted run to these limits, for a message."""
-        totals = ", ".join(f"max_{kind}={value}" for kind, value in self.given().items())
+        totals = ", ".join(f"max_{kind}={value}" for kind, value in self.by_kind().items())
         return f"agent.{method}(..., {totals})" if totals else "the same call"
 
 
@@ -114,7 +114,7 @@ class UpdateSchedule:
                 object.__setattr__(self, name, count(name, value))
 
     @property
-    def given(self) -> dict[str, int]:
+    def non_defaults(self) -> dict[str, int]:
         """The values that are not defaults."""
         return {name: value for name, value in vars(self).items() if not isinstance(value, Default)}
 

@@ -39,7 +39,7 @@ class PolicyStore:
             self._newest = newest, snapshot_of("last", loaded[1])
         return self._newest[1]
 
-    def kept(self, name: str) -> PolicySnapshot:
+    def by_name(self, name: str) -> PolicySnapshot:
         """Read a kept policy; ``ValueError`` if there is none of this name."""
         path = self._path(name)
         if not path.exists():
@@ -49,7 +49,7 @@ class PolicyStore:
             )
         return load_snapshot(name, path)
 
-    def numbered(self, number: int) -> PolicySnapshot:
+    def by_number(self, number: int) -> PolicySnapshot:
         """The policy in the checkpoint of this number, cached; named after it.
 
         Raises:

@@ -194,7 +194,7 @@ class MonitoredSession:
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Call hooks' ``begin``, run the context, save a checkpoint, and call every hook's ``end``."""
         self._stepper.limits = limits
-        self._run.record_limits(limits.given())
+        self._run.record_limits(limits.by_kind())
         self._warn_of_no_update(limits)
         began = time.perf_counter()
         error: BaseException | None = None
@@ -202,7 +202,7 @@ class MonitoredSession:
             with self._interrupts:
                 resumed = self.position > 0
                 settings = self._run.settings(None if self.env is None else self.env.name)
-                facts = BeginFacts(self.num_envs, resumed, limits.given(), settings)
+                facts = BeginFacts(self.num_envs, resumed, limits.by_kind(), settings)
                 for call in self._hooks.begin:
                     call(self, facts)
                 yield

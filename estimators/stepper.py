@@ -217,7 +217,7 @@ class Stepper:
         Raises:
             ArgumentError: something depends on it, but the run has no limits.
         """
-        if self.limits.given():
+        if self.limits.by_kind():
             return self.limits.progress(self.counters)
         if self.needs_limits:
             raise no_limits()
@@ -228,7 +228,7 @@ class Stepper:
     def level(self) -> float:
         """Current level of exploration; NaN if unknown, or if it depends on a run of unknown length."""
         if self._tell_progress is not None:
-            if not self.limits.given():
+            if not self.limits.by_kind():
                 return float("nan")
             self._tell_progress(self.progress)
         return level_of(self.exploration, self.counters.global_timestep)

@@ -232,7 +232,7 @@ class Trainer:
             run.current = None
             self._evaluator.live = self._parts.state.snapshot
         else:
-            introduce(memory, *lanes.seen(), began_in(run.model_dir))
+            introduce(memory, *lanes.spaces_and_env(), began_in(run.model_dir))
         state = self._parts.state
         if newest is None:
             if state.counters != Counters():

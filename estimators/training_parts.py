@@ -66,7 +66,7 @@ def build_parts(
     model.learns_from(memory, lanes.number)
     program = model.program
     predict, is_new = program.predict, run.store.newest() is None
-    introduce(memory, *lanes.seen(), began_in(run.model_dir))
+    introduce(memory, *lanes.spaces_and_env(), began_in(run.model_dir))
     spaces = lanes.observation_space, lanes.action_space
     shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
     train, executor, choice = model.prepare_training(shapes.batch)
@@ -74,7 +74,7 @@ def build_parts(
     initial = model.initial_values()
     if not is_new:
         run.compare_initial(initial)
-    taken = _taken(warm_start, model, executor) if warm_start is not None and is_new else None
+    taken = _apply_warm_start(warm_start, model, executor) if warm_start is not None and is_new else None
     rngs = generators(run.seed)
     if hasattr(memory, "place_in"):
         memory.place_in(run.model_dir)
@@ -87,7 +87,7 @@ def build_parts(
     return TrainingParts(state, choice, train.training_hooks, inexact_ops, taken, shapes.transition, initial)
 
 
-def _taken(warm_start: WarmStart, model: Model, executor: Executor) -> Taken:
+def _apply_warm_start(warm_start: WarmStart, model: Model, executor: Executor) -> Taken:
     """Set the initial weights to those of the warm start, where it has them."""
     taken = take(warm_start, model.program.variables(), model.program.predict_variables())
     executor.set_weights({**executor.get_weights(), **taken.weights})

@@ -30,10 +30,10 @@ def choose_schedule(asked: UpdateSchedule, recorded: Mapping[str, int], memory: 
     """
     if memory.is_rollout:
         return asked
-    for name, value in asked.given.items():
+    for name, value in asked.non_defaults.items():
         if recorded.get(name, value) != value:
             logger.warning("%s is %d from now on; the run in %s had %d", name, value, run, recorded[name])
-    schedule = dataclasses.replace(asked, **{n: v for n, v in recorded.items() if n not in asked.given})
+    schedule = dataclasses.replace(asked, **{n: v for n, v in recorded.items() if n not in asked.non_defaults})
     if memory.can_sample():
         return schedule
     check_first_update(asked, memory)
@@ -87,7 +87,7 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
         memory: built.
     """
     first = schedule.first_update
-    if "first_update" in schedule.given or memory.is_rollout or memory.can_sample(first):
+    if "first_update" in schedule.non_defaults or memory.is_rollout or memory.can_sample(first):
         return schedule
     high = first
     while not memory.can_sample(high):
@@ -103,7 +103,7 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
 
 def check_first_update(schedule: UpdateSchedule, memory: Memory) -> None:
     """Raise ``ValueError`` if a given first update would come before the memory can fill a batch."""
-    if "first_update" not in schedule.given or memory.is_rollout or memory.can_sample(schedule.first_update):
+    if "first_update" not in schedule.non_defaults or memory.is_rollout or memory.can_sample(schedule.first_update):
         return
     raise ValueError(
         f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"

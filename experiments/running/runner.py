@@ -51,7 +51,7 @@ def check(experiment: ExperimentFile, document: Document, folder: Path) -> dict[
     with opened(experiment, document) as (parts, env), tempfile.TemporaryDirectory() as passing:
         agent = agent_of(experiment, parts, Path(passing))
         given = {} if learn is None else {"data": learn.data}
-        summary = agent.check(env, hooks=parts.hooks, **plan.schedule.given, **given)
+        summary = agent.check(env, hooks=parts.hooks, **plan.schedule.non_defaults, **given)
     return explanation(experiment, agent.memory, summary, folder)
 
 
@@ -170,7 +170,7 @@ def _run(
         cluster = None if experiment.distributed is None else Cluster(**experiment.distributed)
         source = env if cluster is None else recipe_for(experiment.environment)
         schedule, goal = experiment.train.schedule, experiment.train.goal
-        agent.train(source, **schedule.given, **vars(goal), hooks=given, cluster=cluster)
+        agent.train(source, **schedule.non_defaults, **vars(goal), hooks=given, cluster=cluster)
     trained = agent.global_timestep - timesteps_before
     result = Result(
         name=experiment.name,

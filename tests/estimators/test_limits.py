@@ -64,7 +64,7 @@ def test_increments_count_from_where_the_run_stands() -> None:
     ten: Any = np.int64(10)
     assert Goal(steps=ten, episodes=1, max_timesteps=60).limits(counters) == Limits(15, 4, 60)
     assert Goal(timesteps=10).limits(counters) == Limits(timesteps=80)
-    assert Limits(15, None, 60).given() == {"steps": 15, "timesteps": 60}
+    assert Limits(15, None, 60).by_kind() == {"steps": 15, "timesteps": 60}
 
 
 @pytest.mark.parametrize(("num_envs", "expected"), [(1, [35, 45, 55, 65]), (4, [36, 48, 56, 68])])

@@ -26,9 +26,9 @@ def recorded(model_dir: Path) -> Any:
 
 def test_a_default_is_a_default_and_the_same_number_is_not() -> None:
     assert UpdateSchedule() == UpdateSchedule(35, 10)
-    assert UpdateSchedule().given == {}
-    assert UpdateSchedule(35).given == {"first_update": 35}
-    assert UpdateSchedule(update_frequency=10).given == {"update_frequency": 10}
+    assert UpdateSchedule().non_defaults == {}
+    assert UpdateSchedule(35).non_defaults == {"first_update": 35}
+    assert UpdateSchedule(update_frequency=10).non_defaults == {"update_frequency": 10}
     assert (FIRST_UPDATE, UPDATE_FREQUENCY) == (35, 10)
 
 

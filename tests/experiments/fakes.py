@@ -119,7 +119,7 @@ class FakeAgent:
     def train(self, env: Any, *, hooks: Sequence[Any], cluster: Any = None, **given: Any) -> FakeAgent:
         self.envs.append(env)
         goal = Goal(**{name: given.pop(name, None) for name in vars(Goal())})
-        self.train_arguments = {**given, **goal.limits(Counters(global_timestep=self.global_timestep)).given()}
+        self.train_arguments = {**given, **goal.limits(Counters(global_timestep=self.global_timestep)).by_kind()}
         max_timesteps = goal.max_timesteps or 0
         if self.failures:
             raise self.failures.pop()
