@@ -57,7 +57,7 @@ class PolicyStore:
             CheckpointError: it is damaged.
         """
         if self._numbered is None or self._numbered[0] != number:
-            if number not in (kept := self._store.kept()):
+            if number not in (kept := self._store.indices()):
                 there = f"only {', '.join(map(str, kept))}" if kept else "none at all"
                 message = f"{self._folder} holds no checkpoint {number}, {there}; keep_checkpoint_max limits them"
                 raise ArgumentError(message, "policy", number)

@@ -138,7 +138,7 @@ class Experiment:
             The results of ``Agent.evaluate``, which raises the same errors.
         """
         timestep = self.agent.global_timestep if policy == "last" else None
-        if isinstance(policy, int) and policy in CheckpointStore(self.agent.model_dir).kept():
+        if isinstance(policy, int) and policy in CheckpointStore(self.agent.model_dir).indices():
             timestep = _counters(self.agent.model_dir, policy)["global_timestep"]
         return dict(self._evaluate(policy, timestep)[0])  # it refuses unknown numbers
 
@@ -205,7 +205,7 @@ class Experiment:
         folder = Path(self.agent.model_dir)
         seen, looked = _noted(folder), time.monotonic()
         while True:
-            for checkpoint in (one for one in CheckpointStore(folder).kept() if one not in seen):
+            for checkpoint in (one for one in CheckpointStore(folder).indices() if one not in seen):
                 seen.add(checkpoint)
                 evaluated = self._evaluated(folder, checkpoint)
                 if evaluated is None:
@@ -224,7 +224,7 @@ class Experiment:
             counters = _counters(folder, checkpoint)
             results, exported = self._evaluate(checkpoint, counters["global_timestep"])
         except (ArgumentError, CheckpointError):
-            if checkpoint in CheckpointStore(folder).kept():
+            if checkpoint in CheckpointStore(folder).indices():
                 raise
             return None
         found = Evaluated(checkpoint, counters["global_timestep"], counters["global_step"], results, exported)

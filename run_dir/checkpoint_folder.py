@@ -19,7 +19,7 @@ from ..core.chunked_arrays import Stream
 from ..core.errors import ArgumentError, CheckpointError
 from ..core.protocols import Array, State
 from .arrays import encode_arrays, join_state, load_arrays, split_state
-from .checkpoint_parts import Part, describe, found, read_part, write_parts
+from .checkpoint_parts import Part, describe, read_part, restore_stream, write_parts
 from .files import FileRecord, check_file, sync_folder, write_file
 
 _VERSION: Final = 1
@@ -137,7 +137,7 @@ def read(folder: Path, index: int, streams: bool) -> tuple[State, list[Part]]:
     tree = _read_json(folder / _STATE)
     described = tree.pop(_STREAMS, {}) if isinstance(tree, dict) else {}
     opened = [read_part(folder / name, records[name]) for name in sorted(records) if _PART.fullmatch(name)]
-    read: dict[str, Any] = {name: found(one, opened) for name, one in described.items()}
+    read: dict[str, Any] = {name: restore_stream(one, opened) for name, one in described.items()}
     if not streams:
         read = {name: np.asarray(stream) for name, stream in read.items()}
     state: State = join_state({**arrays, **read}, tree)

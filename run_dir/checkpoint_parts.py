@@ -69,7 +69,7 @@ class NeededItems:
             for piece, _ in self._pieces.get(stretch.series, ())
         )
 
-    def beside(self, parts: Iterable[Part]) -> dict[str, Stream]:
+    def missing_from(self, parts: Iterable[Part]) -> dict[str, Stream]:
         """Items missing in these parts: an array for each stretch, by name."""
         held: dict[str, list[Stretch]] = {}
         for part in parts:
@@ -114,8 +114,8 @@ def write_parts(folder: Path, index: int, streams: Mapping[str, Stream], before:
     """
     needed = NeededItems(streams.values())
     linked = [part for part in before if needed.bytes_of(part)]
-    linked = [new for part in _kept(needed, linked) if (new := _linked(part, folder)) is not None]
-    missing = needed.beside(linked)
+    linked = [new for part in _parts_to_link(needed, linked) if (new := _linked(part, folder)) is not None]
+    missing = needed.missing_from(linked)
     if not missing:
         return linked
     path = folder / f"part-{index:08d}.safetensors"
@@ -128,7 +128,7 @@ def write_parts(folder: Path, index: int, streams: Mapping[str, Stream], before:
     return [*linked, Part(path, record, tuple(stretches))]
 
 
-def _kept(needed: NeededItems, parts: list[Part]) -> list[Part]:
+def _parts_to_link(needed: NeededItems, parts: list[Part]) -> list[Part]:
     """Choose the oldest of these parts, such that there is room for a new one.
 
     The others are rewritten: the newest part, and further ones while they are not larger than what follows. So a byte
@@ -174,11 +174,11 @@ def read_part(path: Path, record: FileRecord) -> tuple[Part, Any]:
 
 
 def describe(stream: Stream) -> dict[str, Any]:
-    """Describe a chunked array as JSON; :func:`found` is the inverse."""
+    """Describe a chunked array as JSON; :func:`restore_stream` is the inverse."""
     return {"dtype": stream.dtype.name, "shape": stream.spec.shape, "pieces": stream.series}
 
 
-def found(described: Mapping[str, Any], opened: Iterable[tuple[Part, Any]]) -> Stream:
+def restore_stream(described: Mapping[str, Any], opened: Iterable[tuple[Part, Any]]) -> Stream:
     """Restore a described chunked array, which reads opened parts on use.
 
     Raises:

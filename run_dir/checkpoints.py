@@ -107,7 +107,7 @@ class CheckpointStore:
         """
         return max(self._indices(), default=None)
 
-    def kept(self) -> list[int]:
+    def indices(self) -> list[int]:
         """Indices of all checkpoints, by name only, oldest first; errors as for :meth:`newest`."""
         return sorted(self._indices())
 

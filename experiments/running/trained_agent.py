@@ -92,7 +92,7 @@ def _need_checkpoint(folder: Path, checkpoint: int | str) -> None:
             what = f"Run folder {folder} has no policy {checkpoint!r}: no evaluation hook kept one."
             raise RunFolderError(folder, what)
         return
-    there = CheckpointStore(folder).kept()
+    there = CheckpointStore(folder).indices()
     if checkpoint not in there:
         numbers = ", ".join(map(str, there))
         raise RunFolderError(folder, f"Run folder {folder} has no checkpoint {checkpoint}, only {numbers}.")

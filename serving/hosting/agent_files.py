@@ -52,7 +52,7 @@ def known(path: Path) -> dict[str, Any]:
     try:
         store, journal = CheckpointStore(path), Journal(path / JOURNAL)
         found: dict[str, Any] = {"bytes": nbytes_of(path, store)}
-        facts = (store.about(index)[0] for index in reversed(store.kept()))
+        facts = (store.about(index)[0] for index in reversed(store.indices()))
         about = next((one for one in facts if not is_void(journal, one)), None)
         if about is None or "number" not in about:
             return found
@@ -94,7 +94,7 @@ def _damages(path: Path) -> list[Damage]:
         return [Damage(path, None, "the folder of the agent is missing")]
     found: list[Damage] = []
     store, numbers = CheckpointStore(path), list[int]()
-    for index in store.kept():
+    for index in store.indices():
         number = _number(store, index)
         if isinstance(number, int):
             numbers.append(number)

@@ -149,7 +149,7 @@ class Folder:
 
     def _trim(self) -> None:
         """Remove journal files that neither checkpoint needs; the older one counts, whichever process wrote it."""
-        numbers = [self._store.about(index)[0].get("number", 0) for index in self._store.kept()]
+        numbers = [self._store.about(index)[0].get("number", 0) for index in self._store.indices()]
         if len(numbers) == _KEPT:
             self.journal.trim(min(numbers) + 1)
 
@@ -162,7 +162,7 @@ class Folder:
         found = self._store.open()
         if found is None:
             return None
-        older = [index for index in reversed(self._store.kept()) if index < found[0]]
+        older = [index for index in reversed(self._store.indices()) if index < found[0]]
         for state in itertools.chain([found[1]], map(self._store.read, older)):
             if not is_void(self.journal, service_part(state)):
                 return state
@@ -186,7 +186,7 @@ def nbytes_of(path: Path, store: CheckpointStore) -> int:
     """Bytes of an agent's files; checkpoints' from their manifests, 0 for a damaged one."""
     total, indices = 0, list[int]()
     with contextlib.suppress(CheckpointError):
-        indices = store.kept()
+        indices = store.indices()
     for index in indices:
         with contextlib.suppress(CheckpointError, OSError):
             total += store.about(index)[1]

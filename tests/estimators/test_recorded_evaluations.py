@@ -47,7 +47,7 @@ def evaluated_at(folder: Path) -> dict[int, Evaluation]:
     """The evaluations of a run by the numbers of the checkpoints that have their policies."""
     store = CheckpointStore(folder)
     found = {(row.global_timestep, row.global_step): row for row in evaluations_of_policies(folder)}
-    counters = {number: Counters(**store.read(number)["counters"]) for number in store.kept()}
+    counters = {number: Counters(**store.read(number)["counters"]) for number in store.indices()}
     at = {number: (one.global_timestep, one.global_step) for number, one in counters.items()}
     return {number: found[key] for number, key in at.items() if key in found}
 

@@ -65,7 +65,7 @@ def test_one_is_kept_for_good_every_so_many_hours_also_after_a_resume(tmp_path: 
         store = CheckpointStore(tmp_path, keep_max=1, keep_every_hours=every, clock=lambda: next(seconds))
         for n in range(len(hours)):
             store.save(counted(n))
-        return store.kept()
+        return store.indices()
 
     assert saved_at(0, 1.5) == [2]  # the first one only begins the time
     assert saved_at(2, 3, 3.5) == [3, 5]  # each call is a process that resumes the run
@@ -77,10 +77,10 @@ def test_one_is_kept_for_good_every_so_many_hours_also_after_a_resume(tmp_path: 
 
 def test_any_checkpoint_that_is_kept_can_be_read(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep_max=3)
-    assert store.kept() == []
+    assert store.indices() == []
     for n in range(1, 5):
         store.save(counted(n))
-    assert store.kept() == [2, 3, 4]
+    assert store.indices() == [2, 3, 4]
     assert [counter_of(store.read(n)) for n in (4, 2)] == [4, 2]
     (tmp_path / "checkpoints" / "checkpoint-00000003" / "state.json").unlink()
     for n, what in ((3, "state.json"), (9, "manifest.json")):  # no other one takes the place of what was asked for

@@ -81,7 +81,7 @@ def state_of(asked: Asked, name: str) -> tuple[bytes, bytes]:
 def checkpoints(folder: Path) -> list[int]:
     """The number of the last request in each."""
     store = CheckpointStore(folder)
-    return [store.about(index)[0]["number"] for index in store.kept()]
+    return [store.about(index)[0]["number"] for index in store.indices()]
 
 
 def test_an_agent_that_nobody_asks_for_is_put_away_and_comes_back_the_same(
