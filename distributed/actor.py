@@ -158,7 +158,7 @@ class Collector:
             return None
         predictions, _ = self._executor.act(self._observation)
         self._targets.close(self._made.length, predictions["q_values"])
-        return self._targets.taken()
+        return self._targets.pop_td_errors()
 
     def _head(self, episodes: tuple[Ended, ...], request: Request, seconds: Seconds, nbytes: int) -> Head:
         """The head of the next unroll, with what normalising wrappers learnt since the previous one."""
@@ -250,7 +250,7 @@ class _Targets:
         target = np.where(np.isnan(one["target"]), one["r"] + one["discount"] * values.max(1), one["target"])
         self._found[t - 1] = target - one["q"]
 
-    def taken(self) -> Array:
+    def pop_td_errors(self) -> Array:
         """TD errors that this unroll completed: row t belongs to timestep t - (n - 1)."""
         found, self._found = self._found, np.full((self._length, self._number), np.nan, np.float32)
         return found

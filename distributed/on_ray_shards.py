@@ -63,7 +63,7 @@ class RayShards:
         self.ignored = 0
         """Priority updates that came too late."""
         self._events: list[Event] = []
-        self._shards = [self._made(index, 0) for index in range(len(plans))]
+        self._shards = [self._start_shard(index, 0) for index in range(len(plans))]
         self._saved: list[State] | None = None
 
     # -- inserting ----------------------------------------------------------------------------------------------------
@@ -215,9 +215,9 @@ class RayShards:
         ray.kill(shard.handle)
         self._events += [Lost(unroll) for unroll, _ in shard.inserts]
         self._events.append(Emptied(index, why))
-        self._shards[index] = self._made(index, shard.incarnation + 1)
+        self._shards[index] = self._start_shard(index, shard.incarnation + 1)
 
-    def _made(self, index: int, incarnation: int) -> _Shard:
+    def _start_shard(self, index: int, incarnation: int) -> _Shard:
         handle = self._launch(self._plans[index], incarnation)
         return _Shard(handle, incarnation, handle.pid.remote())
 

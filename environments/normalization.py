@@ -52,16 +52,16 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, info = self.env.reset(seed=seed, options=options)
         if self.normalizers.reward is not None and self.row is not None:
             self.normalizers.reward.begin(self.row)
-        return self._seen(observation), info
+        return self._normalize(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one action."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self.normalizers.reward is not None and self.row is not None:
             reward = self.normalizers.reward(np.array([reward], np.float64), [self.row]).item()
-        return self._seen(observation), reward, terminated, truncated, info
+        return self._normalize(observation), reward, terminated, truncated, info
 
-    def _seen(self, observation: Any) -> Any:
+    def _normalize(self, observation: Any) -> Any:
         normalize = self.normalizers.observation
         if normalize is None:
             return observation

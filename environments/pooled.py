@@ -67,7 +67,7 @@ class Pool:
             near = difflib.get_close_matches(env_id.rpartition("/")[2], known, n=3)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "see envpool.list_all_envs()"
             raise ArgumentError(f"EnvPool has no {env_id!r}; {hint}", "env_id", env_id)
-        self._pool: Any = self._made(list(range(num_envs)))
+        self._pool: Any = self._make_pool(list(range(num_envs)))
         space = self._pool.observation_space
         self.observation_space: Any = _with_channels_last(space) if channels_last else space
         self.action_space: Any = _as_gymnasium(self._pool.action_space)
@@ -77,14 +77,14 @@ class Pool:
         """Start episodes everywhere, from ``seeds`` or the generators' current state; observations [N, ...]."""
         if seeds is not None:
             self.close()
-            self._pool = self._made([int(seed % _SEEDS) for seed in seeds])
-        return self._seen(self._pool.reset()[0])
+            self._pool = self._make_pool([int(seed % _SEEDS) for seed in seeds])
+        return self._transpose(self._pool.reset()[0])
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array]:
         """Observations [N, ...], rewards, terminated and truncated [N]."""
         results = self._pool.step(actions.astype(self._action_dtype, copy=False))
         observations, rewards, terminated, truncated, _ = results
-        return self._seen(observations), rewards.astype(np.float64), terminated, truncated
+        return self._transpose(observations), rewards.astype(np.float64), terminated, truncated
 
     def close(self) -> None:
         """End the threads."""
@@ -99,10 +99,10 @@ class Pool:
         spec.max_episode_steps = spec.kwargs.pop("max_episode_steps", spec.max_episode_steps)
         return spec
 
-    def _seen(self, observations: Any) -> Any:
+    def _transpose(self, observations: Any) -> Any:
         return np.ascontiguousarray(np.moveaxis(observations, 1, -1)) if self.channels_last else observations
 
-    def _made(self, seeds: list[int]) -> Any:
+    def _make_pool(self, seeds: list[int]) -> Any:
         try:
             with _quiet():
                 pool = self._module.make(

@@ -59,7 +59,7 @@ def from_pettingzoo(
             raise ArgumentError(f"{message}, got {parallel_env}", "parallel_env", parallel_env)
         return _wrapped(WorldsVectorEnv([lambda: parallel_env], max_episode_steps), wrappers)
     name, function = _function_of(parallel_env)
-    make = functools.partial(_made, function, name, kwargs)
+    make = functools.partial(_make_world, function, name, kwargs)
     given = kwargs if max_episode_steps is None else {"max_episode_steps": max_episode_steps, **kwargs}
     return _wrapped(WorldsVectorEnv([make] * num_envs, max_episode_steps, _world_record(name, given)), wrappers)
 
@@ -207,7 +207,7 @@ def _callable(function: Any, given: Any) -> Callable[..., Any]:
     return found
 
 
-def _made(function: Callable[..., Any], name: str, given: Mapping[str, Any], **more: Any) -> Any:
+def _make_world(function: Callable[..., Any], name: str, given: Mapping[str, Any], **more: Any) -> Any:
     kwargs = {**given, **more}
     try:
         return function(**kwargs)

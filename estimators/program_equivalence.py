@@ -45,7 +45,7 @@ def find_uses(
     """
     names = free_params.candidates(params or {}, traced[1].params, exploration)
     if params is not None and names:
-        changed = free_params.others(params, names)
+        changed = free_params.change_values(params, names)
         try:
             other = trace(other_seed, changed)
         except ArgumentError:  # an invalid value

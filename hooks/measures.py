@@ -173,8 +173,8 @@ class Scalars:
         return {
             **training_values(facts),
             "train/updates": session.global_step,
-            **tagged("time", known(speed)),
-            **tagged("distributed", known(session.timings.distributed)),
+            **tagged("time", without_nan(speed)),
+            **tagged("distributed", without_nan(session.timings.distributed)),
         }
 
     def of_episode(self, facts: EpisodeStats) -> dict[str, float]:
@@ -229,6 +229,6 @@ def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{group}/{name}": value for name, value in values.items()}
 
 
-def known(values: Mapping[str, float]) -> dict[str, float]:
+def without_nan(values: Mapping[str, float]) -> dict[str, float]:
     """Drop NaN, for values where it means unknown: no exploration, no time passed. Not for losses."""
     return {name: value for name, value in values.items() if not math.isnan(value)}

@@ -193,7 +193,7 @@ class CompiledProgram:
         seed, there = integer("seed", seed, at_least=0), self.seeds()
         if seed not in there and there and self.has_every_seed:
             self._check_draws()
-            return {**self.weights(self._known()), **self.draws(seed)}
+            return {**self.weights(self._base_seed()), **self.draws(seed)}
         if seed not in there:
             only, where = f", only for {_listed(there)}" if there else "", str(self.directory)
             raise ArgumentError(
@@ -225,7 +225,7 @@ class CompiledProgram:
             raise ValueError(f"{path} is damaged: its SHA-256 has changed. {_AGAIN}")
         return ordered
 
-    def _known(self) -> int:
+    def _base_seed(self) -> int:
         """The seed whose file the weights of other seeds follow from."""
         there = self.seeds()
         return self.seed if self.seed in there else there[0]
@@ -233,7 +233,7 @@ class CompiledProgram:
     @functools.cached_property
     def _other_draw(self) -> str | None:
         """A variable of the known seed that NumPy draws otherwise here; None if there is none."""
-        weights, draws = self.weights(self._known()), self.draws(self._known())
+        weights, draws = self.weights(self._base_seed()), self.draws(self._base_seed())
         return next((name for name, value in draws.items() if value.tobytes() != weights[name].tobytes()), None)
 
     def _check_draws(self) -> None:

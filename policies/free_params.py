@@ -27,7 +27,7 @@ def candidates(params: Mapping[str, Any], inputs: Iterable[str], exploration: Ma
     return [name for name in params if name in {*there, *inputs} and params[name]]
 
 
-def others(params: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def change_values(params: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Change the values of these params, keeping their signs; no two change by the same factor."""
     factors = {name: (i + 1) / (i + 2) for i, name in enumerate(names)}
     return {name: value * factors[name] if name in factors else value for name, value in params.items()}
@@ -42,7 +42,7 @@ def places(
         one: the policy of ``params``, described.
         other: the policy of ``changed``, described.
         params: some params.
-        changed: the same params with other values, from :func:`others`.
+        changed: the same params with other values, from :func:`change_values`.
 
     Returns:
         Names of params to paths; None if the policies differ in anything else.

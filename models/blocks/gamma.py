@@ -37,7 +37,7 @@ def log_beta(a: Tensor, b: Tensor) -> Tensor:
     swapped = x > y  # minimum and maximum would split gradients wrongly where both are equal
     x, y = tf.where(swapped, y, x), tf.where(swapped, x, y)
     leading = (x - 0.5) * tf.math.log(x / total) + (y - 0.5) * tf.math.log1p(-x / total) - 0.5 * tf.math.log(total)
-    return tf.add_n(moved) + (leading + _LOG_SQRT_2PI) + (_rest(x) + _rest(y) - _rest(total))
+    return tf.add_n(moved) + (leading + _LOG_SQRT_2PI) + (_remainder(x) + _remainder(y) - _remainder(total))
 
 
 def digamma(x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def digamma(x: Tensor) -> Tensor:
     return tf.math.log(x + _MOVES) - series - moved
 
 
-def _rest(x: Tensor) -> Tensor:
+def _remainder(x: Tensor) -> Tensor:
     """Remainder of ``log Gamma(x)`` beyond ``(x - 1/2) log x - x + log sqrt(2 pi)``."""
     inverse = 1.0 / x
     square = inverse * inverse

@@ -112,14 +112,14 @@ def _unrolled(
     """
     goes_on = None if begins is None else tf.unstack(1.0 - begins[..., tf.newaxis])  # products with 0 or 1 are exact
 
-    def kept(values: Tensor, t: int) -> Tensor:
+    def zero_at_begins(values: Tensor, t: int) -> Tensor:
         return values if goes_on is None else goes_on[t] * values
 
     def run(projected: Tensor, recurrent_kernel: Tensor, hidden: Tensor, cell: Tensor) -> Any:
         before: list[tuple[Tensor, Tensor]] = []  # hidden and cell
         gates, cells, squashed, outputs = [], [], [], []
         for t, step in enumerate(tf.unstack(projected)):
-            before.append((kept(hidden, t), kept(cell, t)))
+            before.append((zero_at_begins(hidden, t), zero_at_begins(cell, t)))
             hidden, cell = before[-1]
             i, f, g, o = _gates(step + tf.matmul(hidden, recurrent_kernel))
             cell = f * cell + i * g
@@ -130,7 +130,7 @@ def _unrolled(
             outputs.append(hidden)
 
         def gradient(by_output: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-            return _gradient(by_output, recurrent_kernel, gates, before, squashed, kept)
+            return _gradient(by_output, recurrent_kernel, gates, before, squashed, zero_at_begins)
 
         return (tf.stack(outputs), tf.stack(cells)), gradient
 
@@ -144,7 +144,7 @@ def _gradient(
     gates: Sequence[tuple[Tensor, ...]],
     before: Sequence[tuple[Tensor, Tensor]],
     squashed: Sequence[Tensor],
-    kept: Callable[[Tensor, int], Tensor],
+    zero_at_begins: Callable[[Tensor, int], Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the arguments of :func:`_unrolled`, by those of the outputs, [T, B, U].
 
@@ -154,7 +154,7 @@ def _gradient(
         gates: those of each timestep, [B, U] each.
         before: hidden and cell before each timestep, [B, U] each.
         squashed: tanh of the cell after each timestep, [B, U].
-        kept: state before a timestep to the part of it that the timestep uses.
+        zero_at_begins: state before a timestep to the part of it that the timestep uses.
     """
     i, f, g, o = (tf.stack(each) for each in zip(*gates, strict=True))
     hidden_before, cell_before = (tf.stack(each) for each in zip(*before, strict=True))
@@ -169,8 +169,8 @@ def _gradient(
         d_hidden += steps[t]
         d_cell += d_hidden * by_cell[t]
         by_projected.insert(0, tf.concat([d_cell, d_cell, d_cell, d_hidden], -1) * by_gate[t])
-        d_hidden = kept(tf.matmul(by_projected[0], transposed), t)
-        d_cell = kept(d_cell * forget[t], t)
+        d_hidden = zero_at_begins(tf.matmul(by_projected[0], transposed), t)
+        d_cell = zero_at_begins(d_cell * forget[t], t)
     found = tf.stack(by_projected)
     width, units = found.shape[-1], transposed.shape[-1]
     rows = tf.reshape(hidden_before, [-1, units]), tf.reshape(found, [-1, width])

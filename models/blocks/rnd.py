@@ -67,13 +67,13 @@ class RND:
             seen, returns = Moments("observation", observations.shape), Moments("return", ())
             last_sums = _variable("sums", np.zeros(shape[1]))
         encoded = observations.encode(rows(labels["next_observation"]))
-        mean, variance = seen.with_rows(encoded) if learns else seen.kept()
+        mean, variance = seen.with_rows(encoded) if learns else seen.mean_and_variance()
         inputs = tf.clip_by_value((encoded - mean) / tf.sqrt(variance + _SMALL), -_CLIP, _CLIP)
         error = tf.reshape(self._error(inputs), shape)
         self.discount, self.coefficient = params.intrinsic_discount, params.intrinsic_coefficient
         """Discount of the non-episodic returns of the rewards, and weight of their advantages."""
         sums = discounted_sums(error, self.discount, last_sums.value)
-        _, variance = returns.with_rows(tf.reshape(sums, [-1])) if learns else returns.kept()
+        _, variance = returns.with_rows(tf.reshape(sums, [-1])) if learns else returns.mean_and_variance()
         self.reward = tf.stop_gradient(error / tf.sqrt(variance + _SMALL))
         """Errors of the predictor over the deviation of their discounted sums, float32 [T, N]."""
         self.rows = {_INPUT: tf.reshape(inputs, [*shape, *inputs.shape[1:]])}
@@ -116,13 +116,13 @@ class Moments:
         self._variance = _variable(f"{name}_variance", np.ones(shape))
         self._count = _variable(f"{name}_count", np.zeros(()))
 
-    def kept(self) -> tuple[Tensor, Tensor]:
+    def mean_and_variance(self) -> tuple[Tensor, Tensor]:
         """Mean and variance of the rows so far."""
         return self._mean.value, self._variance.value
 
     def with_rows(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Take in rows [B, ...]; returns mean and variance with them."""
-        (mean, variance), before = self.kept(), self._count.value
+        (mean, variance), before = self.mean_and_variance(), self._count.value
         count = before + values.shape[0]
         share = values.shape[0] / count  # of these rows among all
         own = tf.reduce_mean(values, axis=0)

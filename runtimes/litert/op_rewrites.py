@@ -120,13 +120,13 @@ def _strided_slice(node: Node, nodes: Nodes) -> Replacement | None:
     shape, begin, end, strides = (np.asarray(value).tolist() for value in values)
     names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     masks = {name: node.attr[f"{name}_mask"].i if f"{name}_mask" in node.attr else 0 for name in names}
-    kept = _kept(shape, begin, end, strides, masks)
+    kept = _axis_slices(shape, begin, end, strides, masks)
     if kept is None:
         return None
     return Replacement(functools.partial(arithmetic.strided_slice_grad, shape=shape, kept=kept), [gradient])
 
 
-def _kept(
+def _axis_slices(
     shape: list[int], begin: list[int], end: list[int], strides: list[int], masks: dict[str, int]
 ) -> list[slice] | None:
     """Slices along each axis of a strided slice; None unless all strides are 1.

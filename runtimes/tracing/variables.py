@@ -93,12 +93,12 @@ class VariableStore:
             if not is_new:
                 self._compare(mode, cursor, _requested(kwargs))
             elif tf.executing_eagerly():
-                self._entries.append(_made(kwargs, kwargs["initial_value"], drawn()))
+                self._entries.append(_make_entry(kwargs, kwargs["initial_value"], drawn()))
             else:
                 value = values[cursor] = computed[cursor] = _value_of(kwargs)
                 if not drawn():
                     refuse_too_large(kwargs, value)
-                self._entries.append(_made(kwargs, functools.partial(_zeros_like, value), drawn()))
+                self._entries.append(_make_entry(kwargs, functools.partial(_zeros_like, value), drawn()))
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
             nonlocal cursor
@@ -289,7 +289,7 @@ def _value_of(kwargs: Mapping[str, Any]) -> tf.Tensor:
     return tf.convert_to_tensor(initial() if callable(initial) else initial, dtype=kwargs.get("dtype"))
 
 
-def _made(kwargs: Mapping[str, Any], initial: Any, drawn: Sequence[Draw]) -> Entry:
+def _make_entry(kwargs: Mapping[str, Any], initial: Any, drawn: Sequence[Draw]) -> Entry:
     """Create a variable outside the trace, so that ``tf.function`` traces once instead of twice."""
     with tf.init_scope():
         variable = ResourceVariable(**{**kwargs, "initial_value": initial})
