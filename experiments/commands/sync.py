@@ -41,8 +41,8 @@ def sync_all(folders: Sequence[Path], host: str | None = None, project: str | No
     Raises:
         ExperimentError: host or project is invalid.
     """
-    host = host if host is None else polyaxon.given("--host", polyaxon.server_address, host)
-    project = project if project is None else polyaxon.given("--project", polyaxon.project_name, project)
+    host = host if host is None else polyaxon.checked_option("--host", polyaxon.server_address, host)
+    project = project if project is None else polyaxon.checked_option("--project", polyaxon.project_name, project)
     runs = [run for folder in folders for run in runs_in(folder) or [folder]]
     return max(_sync_and_tell(run, host, project) for run in runs)
 

@@ -36,7 +36,7 @@ Draw = Callable[[Any, str], None]
 """Draws into axes, in one of the three sizes."""
 
 
-def made(picture: str, title: str, draw: Draw, *, height: float, narrow: float | None = None) -> Chart:
+def draw_chart(picture: str, title: str, draw: Draw, *, height: float, narrow: float | None = None) -> Chart:
     """Draw a chart in three sizes.
 
     Args:

@@ -114,14 +114,14 @@ def _charts(path: Path, study: Study) -> dict[str, Chart]:
     found = {}
     if any(result.band is not None for result in study.results):
         title = f"{study.environment}: learning curves"
-        found["curves"] = charts.made(f"{name}-curves.png", title, charts.curves(study), height=3.7, narrow=3.7)
+        found["curves"] = charts.draw_chart(f"{name}-curves.png", title, charts.curves(study), height=3.7, narrow=3.7)
     if any(result.final is not None for result in study.coloured_results):
         title, (wide, narrow) = f"{study.environment}: final returns", charts.finals_heights(study)
         draw = charts.finals(study)
-        found["finals"] = charts.made(f"{name}-finals.png", title, draw, height=wide, narrow=narrow)
+        found["finals"] = charts.draw_chart(f"{name}-finals.png", title, draw, height=wide, narrow=narrow)
     if results := parallel.searched(study):
         title, draw = f"{study.environment}: settings and final return", parallel.parallel(results)
-        found["search"] = charts.made(f"{name}-search.png", title, draw, height=3.9)
+        found["search"] = charts.draw_chart(f"{name}-search.png", title, draw, height=3.9)
     return found
 
 

@@ -33,7 +33,7 @@ def run_folders(given: Iterable[Path]) -> list[Path]:
         if not folder.is_dir():
             what = "is a file, not a folder" if folder.exists() else missing(folder)
             raise RunFolderError(folder, f"Folder {folder} {what}. Give run folders, or a folder that holds some.")
-        for run in _within(folder):
+        for run in _runs_within(folder):
             found.setdefault(run.resolve(), run)
     return list(found.values())
 
@@ -52,7 +52,7 @@ def short_path(folder: Path, common: Path | None) -> str:
     return str(folder if common is None else folder.relative_to(common))
 
 
-def _within(folder: Path) -> list[Path]:
+def _runs_within(folder: Path) -> list[Path]:
     if _is_run(folder):
         return [folder]
     try:
@@ -64,7 +64,7 @@ def _within(folder: Path) -> list[Path]:
     # Links may be circular, so only those to runs are followed.
     inner = [path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path))]
     others = (COMPILED, OUTPUT, "__pycache__")
-    return [run for path in inner if path.name not in others and path.name[0] != "." for run in _within(path)]
+    return [run for path in inner if path.name not in others and path.name[0] != "." for run in _runs_within(path)]
 
 
 def _is_run(folder: Path) -> bool:

@@ -47,11 +47,11 @@ def declared_params(document: Document, given: Mapping[str, str], findings: Find
     for name, text in given.items():
         if name in params or name not in section:
             with findings.collecting():
-                params[name] = _given(name, text, params)
+                params[name] = _param_from_option(name, text, params)
     return params
 
 
-def _given(name: str, text: str, params: Mapping[str, Param]) -> Param:
+def _param_from_option(name: str, text: str, params: Mapping[str, Param]) -> Param:
     """Make a param with the value of ``-P``."""
     source, param = f"-P {name}={text}", params.get(name)
     if param is None:

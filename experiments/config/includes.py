@@ -54,7 +54,7 @@ class _Reader:
         places: dict[Keys, Place] = {(): own.places[()]}
         files: dict[str, None] = {}
         for at, name in _names(own).items():
-            included = self._included(own, at, _found(own, at, path.parent, name), (*chain, path))
+            included = self._included(own, at, _included_file(own, at, path.parent, name), (*chain, path))
             _merge(values, places, included.values, included.places, ())
             files |= dict.fromkeys((included.file, *included.included))
         written = {key: value for key, value in own.values.items() if key != KEY}
@@ -93,7 +93,7 @@ def _names(document: Document) -> dict[Keys, str]:
     return names
 
 
-def _found(document: Document, at: Keys, folder: Path, name: str) -> Path:
+def _included_file(document: Document, at: Keys, folder: Path, name: str) -> Path:
     """The file that an include means: a path, or else the name of a shipped experiment."""
     path, experiments = folder / name, shipped()
     if name in experiments and not path.is_file():

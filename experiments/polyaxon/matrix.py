@@ -68,7 +68,7 @@ def check_matrix(
     findings, made = Findings(), None
     _check_values(matrix, document, findings)
     try:
-        made = _made(matrix, document)
+        made = _polyaxon_matrix(matrix, document)
     except ExperimentError as error:
         if error.key != document.error(AT, "").key or not findings:  # else it follows from what was found
             findings.add(error)
@@ -77,7 +77,7 @@ def check_matrix(
     return made
 
 
-def _made(matrix: Mapping[str, Any], document: Document) -> Any:
+def _polyaxon_matrix(matrix: Mapping[str, Any], document: Document) -> Any:
     """Polyaxon's object of it, as Polyaxon checks it."""
     from polyaxon.schemas import V1Operation
     from pydantic import ValidationError

@@ -21,7 +21,7 @@ from .client import (
     owner_and_project,
     run_client,
 )
-from .settings import HOST, given, project_name, server_address, settings_of
+from .settings import HOST, checked_option, project_name, server_address, settings_of
 
 _RUN = re.compile(r"((?P<host>https?://.+?)/ui/)?(?P<project>[^/]+/[^/]+)/(runs/)?(?P<uuid>[0-9a-f]{32})/?")
 
@@ -66,7 +66,7 @@ def submit(arguments: argparse.Namespace) -> int:
     settings = settings_of(experiment)
     project = settings.project
     if arguments.project is not None:
-        project = given("--project", project_name, arguments.project)
+        project = checked_option("--project", project_name, arguments.project)
     target = Target(_host(settings.host), *owner_and_project(project))
     with _client(target) as run:
         run.create(content=json.dumps(made))
@@ -149,8 +149,8 @@ def _target(text: str) -> Target:
     match = _RUN.fullmatch(text)
     if not match:
         raise ExperimentError(f"RUN {text}", "must be OWNER/PROJECT/UUID, or the address that axonrl submit printed")
-    owner, project = owner_and_project(given("RUN", project_name, match["project"]))
-    host = given("RUN", server_address, match["host"]) if match["host"] else _host(None)
+    owner, project = owner_and_project(checked_option("RUN", project_name, match["project"]))
+    host = checked_option("RUN", server_address, match["host"]) if match["host"] else _host(None)
     return Target(host, owner, project, match["uuid"])
 
 
@@ -160,7 +160,7 @@ def _host(host: str | None) -> str:
     if not found:
         message = "No Polyaxon server is known. Set POLYAXON_HOST=https://..., or tracker: {host: ...} in the file."
         raise ExperimentError("", message)
-    return given(HOST, server_address, found)
+    return checked_option(HOST, server_address, found)
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def settings_of(experiment: ExperimentFile) -> PolyaxonSettings:
     return next((PolyaxonSettings(**one.kwargs) for one in experiment.tracker if one.kind == KIND), PolyaxonSettings())
 
 
-def given(option: str, check: Callable[[str], str], text: str) -> str:
+def checked_option(option: str, check: Callable[[str], str], text: str) -> str:
     """The value of an option or an environment variable, checked by one of the functions above.
 
     Raises:
@@ -95,7 +95,7 @@ def resolved(settings: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     host, environment = settings.get("host"), os.environ.get(HOST)
     if environment and (submitted_run() or not host):
-        host = given(HOST, server_address, environment)
+        host = checked_option(HOST, server_address, environment)
     return {**settings, "host": host} if host else None
 
 

@@ -284,7 +284,7 @@ def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in may)]
     # Of a mapping that is empty on one side, only the entries on the other side are listed.
     told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]
-    return [f"{key} ({_shown(old, key)} -> {_shown(new, key)})" for key in told]
+    return [f"{key} ({_value_or_absent(old, key)} -> {_value_or_absent(new, key)})" for key in told]
 
 
 def _typed(values: Mapping[str, Any], key: str) -> tuple[type, Any] | None:
@@ -292,7 +292,7 @@ def _typed(values: Mapping[str, Any], key: str) -> tuple[type, Any] | None:
     return (type(values[key]), values[key]) if key in values else None
 
 
-def _shown(values: Mapping[str, Any], key: str) -> str:
+def _value_or_absent(values: Mapping[str, Any], key: str) -> str:
     return show(values[key]) if key in values else "absent"
 
 

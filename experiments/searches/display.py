@@ -96,9 +96,9 @@ class RunsView:
 
     def _draw(self, live: Live) -> None:
         with contextlib.suppress(OSError):  # a closed terminal must not end the runs
-            live.update(self._shown(live.console.height), refresh=True)
+            live.update(self._rows_table(live.console.height), refresh=True)
 
-    def _shown(self, height: int) -> RenderableType:
+    def _rows_table(self, height: int) -> RenderableType:
         from rich.table import Table
         from rich.text import Text
 

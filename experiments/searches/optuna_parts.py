@@ -39,8 +39,8 @@ def check(space: Space) -> None:
         _check_cmaes(space)
     if keys.pruner is not None:
         _check_pruner(space, keys.pruner.kind, keys.metric[0].name)
-    made("sampler", space)
-    made("pruner", space)
+    make_part("sampler", space)
+    make_part("pruner", space)
     distributions(space)
 
 
@@ -77,7 +77,7 @@ def _check_pruner(space: Space, kind: str, name: str) -> None:
         raise space.document.error(at, message)
 
 
-def made(what: Literal["sampler", "pruner"], space: Space, number: int = 0) -> Any:
+def make_part(what: Literal["sampler", "pruner"], space: Space, number: int = 0) -> Any:
     """Make the sampler of a point, or the pruner; None where there is none.
 
     Raises:

@@ -18,7 +18,7 @@ from ..errors import RunFolderError
 from ..polyaxon.metrics import while_training
 from . import metrics
 from .early_stopping import Rules
-from .optuna_parts import distributions, made
+from .optuna_parts import distributions, make_part
 from .report import Front
 from .runs import COUNT, FAILED, KILLED
 from .search import Search
@@ -70,7 +70,7 @@ class Study:
         first, config = len(self._search.points), self._space.config
         last = min(first + (1 if self._space.optuna is None else self._space.optuna.batchSize), config.num_runs)
         for number in range(len(self.trials()), last):  # after a kill, some may be there
-            self._storage.create_new_trial(self._id, self._asked(number))
+            self._storage.create_new_trial(self._id, self._ask_trial(number))
         points = self._space.typed([trial.params for trial in self.trials()[first:last]])
         return Next(points, iteration=len(self._search.batches)) if points else None
 
@@ -111,7 +111,7 @@ class Study:
             is_open = not self._storage.get_trial(at).state.is_finished()
             for value in series[judged.count :]:
                 if not judged.is_pruned:
-                    judged.add(value, made("pruner", self._space))
+                    judged.add(value, make_part("pruner", self._space))
                     if is_open:
                         self._storage.set_trial_intermediate_value(at, judged.count, value)
             for key, noted in judged.notes().items() if is_open else ():
@@ -198,10 +198,10 @@ class Study:
                 storage.create_new_trial(number, trial)
             storage.engine.dispose()
 
-    def _asked(self, number: int) -> FrozenTrial:
+    def _ask_trial(self, number: int) -> FrozenTrial:
         """The next trial: asked of a copy, so that the file gets it as a whole."""
         before = self.trials()
-        study, storage = _copied(self._search.name, self._directions, before, made("sampler", self._space, number))
+        study, storage = _copied(self._search.name, self._directions, before, make_part("sampler", self._space, number))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # samplers are experimental, say some of them
             study.ask(self._params)

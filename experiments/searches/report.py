@@ -209,7 +209,7 @@ def search_table(search: Search, metric: str, minimize: bool, front: Front | Non
     order = ranked(search, minimize, front)
     names = list(dict.fromkeys(name for point in search.points for name in point))
     rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
-    params = [Column(name, [_shown(search.points[point].get(name)) for point in order], right=True) for name in names]
+    params = [Column(name, [_cell(search.points[point].get(name)) for point in order], right=True) for name in names]
     reached = [(search.metric(point), len(search.reached(point))) for point in order]
     some = [f" (of {count} of {len(search.seeds)} seeds)" * (count < len(search.seeds)) for _, count in reached]
     shown = ["-" if one[0] is None else f"{one[0]:,.4g}{part}" for one, part in zip(reached, some, strict=True)]
@@ -258,5 +258,5 @@ def search_rows(found: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -64,7 +64,7 @@ def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
             except Exception:
                 if not is_empty(path):
                     raise
-            _log.warning("%s was left half made, without runs: it is made anew, and kept as %s", path, _kept(path))
+            _log.warning("%s was left half made, without runs: it is made anew, and kept as %s", path, _backup(path))
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             made = Path(folder) / "store.db"
             connect(f"sqlite:///{made.as_posix()}")
@@ -84,7 +84,7 @@ def _only_maker(path: Path) -> Iterator[None]:
                 lock.unlink()
 
 
-def _kept(path: Path) -> Path:
+def _backup(path: Path) -> Path:
     copy, number = path.with_name(path.name + INCOMPLETE), 1
     while copy.exists():
         number += 1
