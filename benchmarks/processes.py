@@ -36,10 +36,10 @@ class Process(NamedTuple):
 def tree(pid: int, mark: str) -> set[Process]:
     """A living process, its descendants, and those that inherited the mark, with their descendants."""
     roots = {pid, *_marked(mark)}
-    return _known(roots.union(*(descendants(one) for one in roots)))
+    return _running(roots.union(*(descendants(one) for one in roots)))
 
 
-def _known(pids: Iterable[int]) -> set[Process]:
+def _running(pids: Iterable[int]) -> set[Process]:
     return {Process(pid, start) for pid in pids if (start := _start_of(pid)) is not None}
 
 
@@ -110,7 +110,7 @@ def end(seen: set[Process], mark: str) -> int:
 def _left(seen: set[Process], mark: str, seconds: float) -> set[Process]:
     """Processes of ``seen``, or with the mark, that live after so many seconds; returns at once when none does."""
     until = time.monotonic() + seconds
-    while left := {one for one in seen | _known(_marked(mark)) if _start_of(one.pid) == one.start}:
+    while left := {one for one in seen | _running(_marked(mark)) if _start_of(one.pid) == one.start}:
         if time.monotonic() > until:
             break
         time.sleep(0.1)

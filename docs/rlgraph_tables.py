@@ -120,7 +120,7 @@ def modules(kind: str) -> Table:
     rows = [
         (
             named(table, name),
-            ", ".join(_written(one) for one in entry.arguments if _shown(one)),
+            ", ".join(_written(one) for one in entry.arguments if _is_listed(one)),
         )
         for name, entry in table.entries.items()
     ]
@@ -237,7 +237,7 @@ def _defaults(uses: Mapping[str, Any]) -> str:
     return "by agent" if len(found) == len(uses) > 2 else defaults(found)
 
 
-def _shown(argument: Argument) -> bool:
+def _is_listed(argument: Argument) -> bool:
     """Not the name that each layer may have, nor what is only refused."""
     return argument.name != "scope" and argument.default is not ABSENT
 

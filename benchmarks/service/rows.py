@@ -72,19 +72,19 @@ def data_folder() -> Iterator[Path]:
 
 def act(seconds: float, connections: int) -> dict[str, float]:
     """Acts from several connections, beside the bare endpoint."""
-    ours, theirs = beside("act", seconds, connections, "rate")
+    ours, theirs = compare_with_bare("act", seconds, connections, "rate")
     return {"act": ours, "act, bare endpoint": theirs}
 
 
 def step(seconds: float, connections: int) -> dict[str, float]:
     """Steps from several connections, one update per 4, beside the bare endpoint."""
-    ours, theirs = beside("step", seconds, connections, "rate")
+    ours, theirs = compare_with_bare("step", seconds, connections, "rate")
     return {"step, one update per 4": ours, "step, bare endpoint": theirs}
 
 
 def latency(seconds: float) -> dict[str, float]:
     """The time of an act over one connection, beside the bare endpoint."""
-    ours, theirs, slowest, their_slowest = beside("act", seconds, 1, "p50", "p99")
+    ours, theirs, slowest, their_slowest = compare_with_bare("act", seconds, 1, "p50", "p99")
     return {
         "act, p50, ms": ours,
         "act, p50, ms, bare endpoint": theirs,
@@ -94,7 +94,7 @@ def latency(seconds: float) -> dict[str, float]:
     }
 
 
-def beside(kind: str, seconds: float, connections: int, *quantities: str) -> list[float]:
+def compare_with_bare(kind: str, seconds: float, connections: int, *quantities: str) -> list[float]:
     """Each quantity, of the service and of the bare endpoint: medians of three measurements in turn."""
     found: list[list[float]] = [[] for _ in range(2 * len(quantities))]
     with running() as one, bare() as port:

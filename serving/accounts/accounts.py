@@ -164,7 +164,7 @@ class Accounts(Tokens):
         by = By(name, address, request_id)
         known = self._verified("login", by, name, password)
         with self._audit.recorded("login", by, name) as session:
-            owner = self._still(session, name, known)
+            owner = self._unchanged_user(session, name, known)
             scopes = SCOPES if owner.role == ADMIN else ORDINARY
             return self._issue(session, owner, LOGIN, LOGIN, scopes, dt.timedelta(days=self.lifetimes.login_days))[0]
 
@@ -173,7 +173,7 @@ class Accounts(Tokens):
         by = By(name, address, request_id)
         known = self._verified("web_login", by, name, password)
         with self._audit.recorded("web_login", by, name) as session:
-            owner = self._still(session, name, known)
+            owner = self._unchanged_user(session, name, known)
             return self._issue(session, owner, WEB, WEB, ["read"], dt.timedelta(hours=self.lifetimes.web_hours))[0]
 
     def change_password(
@@ -197,7 +197,7 @@ class Accounts(Tokens):
         known = self._verified("user.change_password", by, user, current, holder=True)
         changed = self._passwords.hash(new)
         with self._audit.recorded("user.change_password", by, user) as session:
-            row = self._still(session, user, known)
+            row = self._unchanged_user(session, user, known)
             row.password_hash = changed
             revoke_all(session, row, self._clock(), made=False, keep=keep)
 
@@ -233,7 +233,7 @@ class Accounts(Tokens):
             return renewed
         return known
 
-    def _still(self, session: Session, name: str, known: str) -> User:
+    def _unchanged_user(self, session: Session, name: str, known: str) -> User:
         """The user, if neither the password nor the account has changed since the comparison."""
         user = session.scalars(select(User).where(User.name == name).with_for_update()).one_or_none()
         if user is None or user.disabled_at is not None or user.password_hash != known:

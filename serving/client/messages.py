@@ -125,7 +125,7 @@ def a_list(value: Any) -> list[dict[str, Any]]:
 
 def _unexpected(request: Request, answer: Response, detail: str) -> ServiceError:
     """The error for a successful answer that does not follow the API."""
-    message = f"{_asked(request)}: {answer.status}, but {detail}"
+    message = f"{_request_line(request)}: {answer.status}, but {detail}"
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
 
 
@@ -142,7 +142,7 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
     """
     if isinstance(outcome, Lost):
         detail = _hidden(outcome.detail, hide)
-        message = f"{_asked(request)}: no answer ({outcome.code}): {detail}"
+        message = f"{_request_line(request)}: no answer ({outcome.code}): {detail}"
         raise ServiceUnavailable(message, None, outcome.code, detail)
     # An earlier attempt, whose answer was lost, may have removed it.
     gone = request.method == "DELETE" and outcome.status == 404 and outcome.again
@@ -153,7 +153,7 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
     places = (one for one in problem.get("errors") or () if isinstance(one, dict))
     errors = [{name: _hidden(str(one.get(name, "")), hide) for name in ("where", "what")} for one in places]
     request_id = problem.get("request_id") or outcome.request_id
-    message = f"{_asked(request)}: {outcome.status} {code or 'without a code'}{detail and ': '}{detail}"
+    message = f"{_request_line(request)}: {outcome.status} {code or 'without a code'}{detail and ': '}{detail}"
     message += "".join(f"; {one['where']}: {one['what']}" for one in errors[:3] if one["where"] not in detail)
     if request_id:
         message += f" (request {request_id})"
@@ -192,5 +192,5 @@ def _hidden(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _asked(request: Request) -> str:
+def _request_line(request: Request) -> str:
     return f"{request.method} {request.path}"

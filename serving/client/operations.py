@@ -50,10 +50,10 @@ def operation(
     """A method that carries out a call; ``in_order``: after earlier such calls of the same object."""
 
     @functools.wraps(call)
-    def asked(client: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def method(client: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         return client._carry_out(functools.partial(call, client, *args, **kwargs), in_order)
 
-    return asked  # type: ignore[return-value] # a function binds as Operation says
+    return method  # type: ignore[return-value] # a function binds as Operation says
 
 
 def ordered(call: Callable[Concatenate[Any, P], Coroutine[Any, Any, Result]]) -> Operation[P, Result]:
@@ -65,8 +65,8 @@ def attribute(call: Callable[[Any], Coroutine[Any, Any, Result]]) -> Attribute[R
     """A property that carries out a call; where calls are awaited, it returns a function."""
 
     @functools.wraps(call)
-    def asked(client: Any) -> Any:
+    def getter(client: Any) -> Any:
         ask = functools.partial(client._carry_out, functools.partial(call, client), False)
         return ask if client._awaits else ask()
 
-    return property(asked)  # type: ignore[return-value]
+    return property(getter)  # type: ignore[return-value]

@@ -87,7 +87,7 @@ class Service:
             print(json.dumps(list(rows), indent=2))
             return DONE
         named = [
-            Column(name.replace("_", " "), [_shown(row[name]) for row in rows], whole=name == "id") for name in columns
+            Column(name.replace("_", " "), [_cell(row[name]) for row in rows], whole=name == "id") for name in columns
         ]
         room = room_of(sys.stdout)
         fit, left_out = fitted(named, room)
@@ -105,13 +105,13 @@ def _who() -> str:
         return str(os.getuid())
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={_shown(item)}" for key, item in value.items()) or "-"
+        return " ".join(f"{key}={_cell(item)}" for key, item in value.items()) or "-"
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "-"
     return _TIME.sub(r"\1Z", str(value))

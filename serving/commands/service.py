@@ -44,7 +44,7 @@ def _carried_out(arguments: argparse.Namespace) -> int:
     given: Path = arguments.data.expanduser()
     with folder.named(given), contextlib.ExitStack() as stack:
         if command == "migrate":
-            stack.enter_context(_alone(folder.prepare(given), arguments))
+            stack.enter_context(_hold_folder(folder.prepare(given), arguments))
         elif command != "add-user" and not given.is_dir():
             raise UnusableError(
                 f"Data folder {given} does not exist. Name it with --data, or create it with: axonrl service add-user"
@@ -56,7 +56,7 @@ def _carried_out(arguments: argparse.Namespace) -> int:
         return COMMANDS[command](Service(arguments, database))
 
 
-def _alone(path: Path, arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+def _hold_folder(path: Path, arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Be the only host of a folder's agents."""
     address = data_folder.database_address(path, arguments.database)
     return folder.holding(path, f"axonrl service {arguments.service_command}", address)
@@ -186,7 +186,7 @@ def _remove_marked(service: Service, ids: list[str]) -> bool:
     """Remove folders and rows of marked agents; False if a running server does so itself."""
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(_alone(service.folder, service.arguments))
+            stack.enter_context(_hold_folder(service.folder, service.arguments))
         except UnusableError:
             return False
         for agent_id in ids:

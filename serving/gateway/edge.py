@@ -74,7 +74,7 @@ class Edge:
             for end in request.ends:
                 end()
         seconds = time.perf_counter() - begun
-        self._gateway.meters.seen(request.route, status, seconds)
+        self._gateway.meters.count_request(request.route, status, seconds)
         if status >= 500:
             about = {"request_id": request.id, "route": request.route, "status": status}
             LOGGER.warning("answered with an error", extra={**about, "milliseconds": round(seconds * 1000)})

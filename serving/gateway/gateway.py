@@ -139,11 +139,11 @@ class Gateway:
     async def usage(self, owner: str) -> dict[str, int]:
         """Number of an account's agents, and the bytes of these and of the compiled programs that they use."""
 
-        def found() -> dict[str, int]:
+        def read_usage() -> dict[str, int]:
             usage = self.rows.usage(owner)
             return {**usage, "bytes": usage["bytes"] + self.program_bytes(self.rows.ids(owner))}
 
-        return await self.threads.call(found)
+        return await self.threads.call(read_usage)
 
     async def check_bytes(self, grant: Grant) -> None:
         """Refuse to add to an account that has used up its quota of bytes; ``quota_exceeded``."""

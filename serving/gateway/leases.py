@@ -74,7 +74,7 @@ class LeasedPool:
                 return WorkerResponse(200, b"{}")
             if head.get("wake") is False:  # any server may read its folder
                 return await self._pool.ask(agent, do, body, **head)
-            found = await self._taken(agent)
+            found = await self._shared_lease(agent)
             if isinstance(found, WorkerResponse):
                 return found
             held = found
@@ -91,7 +91,7 @@ class LeasedPool:
             await self._give_back(agent, held)
         return answer
 
-    async def _taken(self, agent: str) -> _Held | WorkerResponse:
+    async def _shared_lease(self, agent: str) -> _Held | WorkerResponse:
         """A new lease, shared by all requests that wait for it; or the reason why there is none."""
         task = self._taking.get(agent)
         if task is None:

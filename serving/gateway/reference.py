@@ -61,7 +61,7 @@ def calls(document: Mapping[str, Any]) -> Iterator[Part]:
         scope = "Needs no token." if _scope(call) == "none" else f"Needs the scope {_scope(call)}."
         if call.get(WHOLE_ACCOUNT):
             scope += " A token for some agents only will not do."
-        told = [scope, *_taken(call), *_answered(call)]
+        told = [scope, *_request_lines(call), *_response_lines(call)]
         if call[LIMITS]:
             told.append(f"Limits: {', '.join(f'`{name}`' for name in call[LIMITS])}.")
         rows = [
@@ -152,14 +152,14 @@ def _scope(call: Mapping[str, Any]) -> str:
     return f"`{call['security'][0]['token'][0]}`" if call["security"] else "none"
 
 
-def _taken(call: Mapping[str, Any]) -> Iterator[str]:
+def _request_lines(call: Mapping[str, Any]) -> Iterator[str]:
     body = call.get("requestBody")
     if body is not None:
         for kind, content in body["content"].items():
             yield f"Takes {_type(content['schema'])}, as `{kind}`{'' if body.get('required') else '; or nothing'}."
 
 
-def _answered(call: Mapping[str, Any]) -> Iterator[str]:
+def _response_lines(call: Mapping[str, Any]) -> Iterator[str]:
     for status, answer in call["responses"].items():
         if status != "default":
             content = answer.get("content", {})

@@ -162,7 +162,7 @@ class HostedAgent(DurableAgent):
     def _recorded(self, step: Step, where: str) -> Mapping[str, Any]:
         """The transition with what the act recorded, if its action was taken."""
         row = step.transition
-        taken = self._acting.taken(step.environment, row["observation"], row["action"])
+        taken = self._acting.recorded_action(step.environment, row["observation"], row["action"])
         if taken is None:  # the policy's outputs are computed once earlier steps are applied
             self._acting.check(row["observation"], row["action"], where)
             return row

@@ -34,7 +34,7 @@ class MovedError(Exception):
     """A folder changed so fast that it could not be copied."""
 
 
-def known(path: Path) -> dict[str, Any]:
+def stored_info(path: Path) -> dict[str, Any]:
     """Part of the answer of ``info`` for an agent in memory, from the manifest of its newest checkpoint.
 
     After a kill -9 the journal has steps that no checkpoint has. They were acknowledged, so they are counted; the

@@ -96,7 +96,9 @@ class PendingActions:
         drawn = self._rng.standard_normal(greedy.shape, np.float32)
         return greedy + np.float32(noise) * self._half * drawn, None
 
-    def taken(self, environment: str, observation: ArrayTree, action: Array) -> tuple[Array, Mapping[str, Any]] | None:
+    def recorded_action(
+        self, environment: str, observation: ArrayTree, action: Array
+    ) -> tuple[Array, Mapping[str, Any]] | None:
         """The action to store, and the values recorded with it, if the environment's last act sent this action.
 
         Returns:

@@ -122,7 +122,7 @@ class RequestReader:
     def _read(self, steps: list[dict[str, Any]]) -> list[Step]:
         readers = {"state": self._reader, "action": self.actions, "next_state": self._reader}
         batches = (reader.read([step[name] for step in steps]) for name, reader in readers.items())
-        before, actions, after = (_apart(batch, len(steps)) for batch in batches)
+        before, actions, after = (_split_rows(batch, len(steps)) for batch in batches)
         return [
             Step(
                 step.get("environment") or DEFAULT_ENVIRONMENT,
@@ -139,7 +139,7 @@ class RequestReader:
         ]
 
 
-def _apart(batch: ArrayTree, count: int) -> list[ArrayTree]:
+def _split_rows(batch: ArrayTree, count: int) -> list[ArrayTree]:
     if isinstance(batch, np.ndarray):
         return [batch[k, ...] for k in range(count)]
     return [{name: array[k, ...] for name, array in batch.items()} for k in range(count)]

@@ -66,7 +66,7 @@ def _carried_out(agents: Slots, slot: Slot, head: Head, body: bytes) -> Reply:
     if do == "open":
         return agents.open(slot, head, Recipe.from_json(json.loads(body))).info()
     if slot.agent is None and head.get("wake") is False:
-        return Reply(agent_files.known(agents.folder_of(slot.name)))
+        return Reply(agent_files.stored_info(agents.folder_of(slot.name)))
     was_loaded, agent = slot.agent is not None, agents.open(slot, head)
     if not was_loaded and agent.learning.has_work:
         raise _ReplayingError

@@ -300,7 +300,7 @@ def test_a_batch_of_as_many_environments_with_as_long_names_as_there_may_be(
     batch = json.dumps({"steps": [data(k, name, done=False) for k, name in enumerate(names)]}).encode()
     assert agent.step(batch, "key", several=True).value == {"accepted": 1000, "seq": 1000}
     agent.sync()
-    assert agent_files.known(host.folder / "a")["counters"]["global_timestep"] == 1000  # by its records' heads
+    assert agent_files.stored_info(host.folder / "a")["counters"]["global_timestep"] == 1000  # by its records' heads
     agent = host.again(agent, "a")
     assert agent.step(batch, "key", several=True).replayed
     config = json.loads(base64.b64decode(agent.get_state().value["encoded_config"]))

@@ -111,13 +111,13 @@ def test_a_folder_is_open_in_one_process_at_a_time(built: Built, host: Host) -> 
 def known(agent: HostedAgent, path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
     """What is known of an agent without opening it, the same of what it says itself, and the bytes of its files."""
     files = [one for one in path.rglob("*") if one.is_file() and not one.name.startswith("lock")]
-    found, info = agent_files.known(path), agent.info().value
+    found, info = agent_files.stored_info(path), agent.info().value
     return found, {name: info[name] for name in found}, sum(one.stat().st_size for one in files)
 
 
 def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Built, host: Host) -> None:
     path, agent = host.folder / "a", host.open("a", built("dqn", DQN))
-    assert agent_files.known(host.folder / "nosuch") == {}
+    assert agent_files.stored_info(host.folder / "nosuch") == {}
     feed(agent, 0, 45)
     agent.save()
     found, said, size = known(agent, path)
@@ -129,7 +129,7 @@ def test_what_is_known_without_opening_it_is_true_also_after_a_crash(built: Buil
         found, said, size = known(agent, path)
         assert (found["bytes"], said["bytes"]) == (size, size)
         agent.abandon()
-        assert found == agent_files.known(path)
+        assert found == agent_files.stored_info(path)
         assert found["counters"] == {"global_timestep": begin + 5, "global_step": 38, "global_episode": 2}
         agent = host.open("a")
         assert agent.info().value["bytes"] == size
@@ -176,7 +176,7 @@ def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, h
     info = agent.info().value
     before = info["counters"]["global_timestep"]
     assert (info["status"], 3 < before < 7) == ("failed", True)
-    unopened = agent_files.known(host.folder / "a")
+    unopened = agent_files.stored_info(host.folder / "a")
     assert (unopened["status"], unopened["counters"]["global_timestep"]) == ("failed", before)
     assert unopened["status_detail"] == info["status_detail"]
     assert str(file) in info["status_detail"]

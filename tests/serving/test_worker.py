@@ -161,7 +161,7 @@ def test_what_cannot_be_kept_is_not_acknowledged_and_is_forgotten(
     answers = [worker.ask("a", "step", STEP, key=key) for key in ("first", "second", "second")]
     assert [json.loads(one.body)["seq"] for one in answers] == [1, 2, 2]
     assert [one.head.get("replayed", False) for one in answers] == [True, False, True]
-    known = agent_files.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
+    known = agent_files.stored_info(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
     assert known["counters"]["global_timestep"] == 2
 
 

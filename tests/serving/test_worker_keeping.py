@@ -181,7 +181,8 @@ def test_where_a_process_is_to_be_survived_steps_are_written_at_once_and_synced_
     asked.ask("a", "open", recipe)
     for number in range(1, 6):
         assert json.loads(asked.ask("a", "step", STEP).body) == {"accepted": 1, "seq": number}
-        known = agent_files.known(tmp_path / "agents" / "a")  # what another process finds if this one is killed now
+        # What another process finds if this one is killed now.
+        known = agent_files.stored_info(tmp_path / "agents" / "a")
         assert known["counters"]["global_timestep"] == number
     assert asked.tally()["journal_syncs_total"] == 0
     monkeypatch.setattr(worker, "_HOUSEKEEPING_SECONDS", 0.01)
