@@ -99,7 +99,7 @@ def agents() -> Table:
     rows = []
     for key, kind in AGENTS.items():
         names = ", ".join(map(code, kind.classes))
-        own = ", ".join(code(argument.name) for argument in _own(kind))
+        own = ", ".join(code(argument.name) for argument in _own_arguments(kind))
         rows.append((code(key), names, own))
     return ("agent", "other names", "its own arguments, in order"), rows
 
@@ -107,7 +107,8 @@ def agents() -> Table:
 def arguments() -> Table:
     """Every argument of any agent: defaults, and what it means."""
     found: dict[str, list[tuple[str, Argument]]] = {}
-    for of_kind in (_own, lambda kind: kind.arguments):  # what all have comes last
+    # What all have comes last.
+    for of_kind in (_own_arguments, lambda kind: kind.arguments):
         for key, kind in AGENTS.items():
             for argument in of_kind(kind):
                 uses = found.setdefault(argument.name, [])
@@ -188,7 +189,7 @@ TABLES: Final[Mapping[str, Callable[..., Table]]] = {
 }
 
 
-def _own(kind: Entry) -> Iterator[Argument]:
+def _own_arguments(kind: Entry) -> Iterator[Argument]:
     """The arguments of an agent before those that all have, or all that learn."""
     return itertools.takewhile(lambda one: one.name not in _SHARED, kind.arguments)
 

@@ -37,18 +37,20 @@ class Composite:
         actions: dict[str, Array] = {}
         log_probs: list[Array] = []
         for name, draws in self._parts:
-            actions[name], extras = draws(_own(draws, name, predictions), timestep, rng)
+            actions[name], extras = draws(_predictions_of(draws, name, predictions), timestep, rng)
             log_probs.append(extras["log_prob"])
         return actions, {"log_prob": np.add.reduce(log_probs)}
 
     def log_prob_of(self, predictions: Mapping[str, Any], action: Mapping[str, Array]) -> Array:
         """Log-probability float32 [N] of given actions [N, ...] by part."""
-        each = [draws.log_prob_of(_own(draws, name, predictions), action[name]) for name, draws in self._parts]
+        each = [
+            draws.log_prob_of(_predictions_of(draws, name, predictions), action[name]) for name, draws in self._parts
+        ]
         found: Array = np.add.reduce(each)
         return found
 
 
-def _own(draws: Any, name: str, predictions: Mapping[str, Any]) -> dict[str, Array]:
+def _predictions_of(draws: Any, name: str, predictions: Mapping[str, Any]) -> dict[str, Array]:
     """Predictions for the policy of a part, under the names that it knows."""
     try:
         return {needed: predictions[f"{needed}/{name}"] for needed in draws.needs}

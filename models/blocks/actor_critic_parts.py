@@ -73,9 +73,9 @@ class Part:
         """
         if not self._recurrent:
             return self.network.hidden(encoded), {}
-        own = self.network.lstm.begin(encoded) if state is None else self._own(state)
+        own = self.network.lstm.begin(encoded) if state is None else self._without_prefix(state)
         hidden, following = self.network(encoded[None], own)
-        return hidden[0], self._named(following)
+        return hidden[0], self._with_prefix(following)
 
     def unroll(self, encoded: Tensor, rows: Mapping[str, Any], length: int) -> tuple[Tensor, State | None]:
         """The head's input [B, width], and the recurrent state after each row; rows must be whole sequences."""
@@ -86,15 +86,15 @@ class Part:
             tf.reshape(transposed(values, sequences, length), [length, sequences, *values.shape[1:]])
             for values in (encoded, rows["begins"])
         )
-        first = {name: value[::length] for name, value in self._own(rows["state"]).items()}
+        first = {name: value[::length] for name, value in self._without_prefix(rows["state"]).items()}
         hidden, state = self.network.unrolled(inputs, first, begins)  # [L, S, units] each
         flat = {name: transposed(rollouts.rows(values), length, sequences) for name, values in state.items()}
-        return transposed(rollouts.rows(hidden), length, sequences), self._named(flat)
+        return transposed(rollouts.rows(hidden), length, sequences), self._with_prefix(flat)
 
-    def _own(self, state: Mapping[str, Tensor]) -> State:
+    def _without_prefix(self, state: Mapping[str, Tensor]) -> State:
         return {name: state[f"{self._prefix}{name}"] for name in ("hidden", "cell")}
 
-    def _named(self, state: State) -> State:
+    def _with_prefix(self, state: State) -> State:
         return {f"{self._prefix}{name}": value for name, value in state.items()}
 
 

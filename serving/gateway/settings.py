@@ -34,7 +34,7 @@ class SettingsError(ValueError):
         self.key = key
 
 
-def _whole(value: Any) -> Any:
+def _integer_if_whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -49,7 +49,7 @@ def _network(value: str) -> str:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Count = Annotated[int, BeforeValidator(_integer_if_whole), Field(ge=0)]
 """0 switches a limit off."""
 Seconds = Annotated[float, Field(gt=0)]
 Network = Annotated[str, AfterValidator(_network)]
@@ -137,7 +137,7 @@ class Agents(Section):
     """An agent without requests for this long is put away; the next request brings it back."""
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the machine's memory for all workers; above it, agents unused longest are put away."""
-    checkpoint_steps: Annotated[int, BeforeValidator(_whole), Field(ge=1)] = 10_000
+    checkpoint_steps: Annotated[int, BeforeValidator(_integer_if_whole), Field(ge=1)] = 10_000
     """Steps after which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
     """Time after which a checkpoint is written if anything has changed."""
@@ -147,7 +147,7 @@ class Agents(Section):
     """With --shared: time after which another server takes over the agents of one that does not answer."""
     program_seconds: Seconds = 3600.0
     """A compiled program that no agent uses is removed after this long; the next agent of its kind rebuilds it."""
-    program_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 256 * _MIB
+    program_bytes: Annotated[int, BeforeValidator(_integer_if_whole), Field(ge=0)] = 256 * _MIB
     """Size of all programs that no agent uses; above it, those unused longest are removed."""
 
 

@@ -159,7 +159,7 @@ def _schema(space: AnySpace) -> CoreSchema:
     spec = spaces.leaves(space)[0].spec
     kind = spec.dtype.kind
     low, high = spaces.limits(space) or _range(spec.dtype)
-    return _numbers(spec.shape, low, high, {"f": _real, "b": _bit}.get(kind, _whole))
+    return _numbers(spec.shape, low, high, {"f": _real, "b": _bit}.get(kind, _integer))
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -172,13 +172,13 @@ def _real(low: Any, high: Any) -> CoreSchema:
     return core_schema.float_schema(strict=True, allow_inf_nan=False, ge=float(low), le=float(high))
 
 
-def _whole(low: Any, high: Any) -> CoreSchema:
+def _integer(low: Any, high: Any) -> CoreSchema:
     return core_schema.chain_schema([_real(low, high), core_schema.int_schema()])  # 2.0 is an integer, True is none
 
 
 def _bit(low: Any, high: Any) -> CoreSchema:
     what = "must be true or false, or 1 or 0"
-    return core_schema.union_schema([FLAG, _whole(low, high)], custom_error_type="bit", custom_error_message=what)
+    return core_schema.union_schema([FLAG, _integer(low, high)], custom_error_type="bit", custom_error_message=what)
 
 
 def _numbers(shape: tuple[int, ...], low: Any, high: Any, number: Callable[[Any, Any], CoreSchema]) -> CoreSchema:
