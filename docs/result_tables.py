@@ -86,7 +86,7 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         f"{found['timesteps']:,}",
         "-"
         if reference is None
-        else f"{reference['return']:,.0f} ({reference['source']})",
+        else f"{reference['return']:,g} ({reference['source']})",
     )
 
 
@@ -207,7 +207,7 @@ def _curve(axes: Any, name: str, colour: str, column: str) -> None:
             color=colour,
             linewidth=1,
             linestyle="--",
-            label=f"{value:,.0f}, {source}",
+            label=f"{value:,g}, {source}",
         )
 
 

@@ -285,7 +285,7 @@ def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
 def table(found: Mapping[str, Any]) -> Table:
     """A :func:`summary` for the terminal: a row for the best policy and one for the last."""
     policies, reference = ("best", "last"), found["reference"]
-    said = "-" if reference is None else f"{reference['return']:,.0f} ({reference['source']})"
+    said = "-" if reference is None else f"{reference['return']:,g} ({reference['source']})"
 
     def texts(name: str) -> list[str]:
         return [f"{found[policy][name]:,.1f}" for policy in policies]
