@@ -44,7 +44,7 @@ def of_policies(rows: Array) -> Any:
 
 
 def of_onnx(rows: Array) -> Any:
-    return onnx_conversion._normalized(tf.constant(rows), described(rows)).numpy()
+    return onnx_conversion._normalize(tf.constant(rows), described(rows)).numpy()
 
 
 def rewards(rows: Array) -> Any:

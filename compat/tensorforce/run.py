@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = _writable(given.path)
         for module in filter(None, given.import_modules.split(",")):
             importlib.import_module(module.strip())
-        results = [_once(given) for _ in range(given.repeat)]
+        results = [_run_once(given) for _ in range(given.repeat)]
     except (TensorforceError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return _USAGE
@@ -80,7 +80,7 @@ def _writable(given: str | None) -> Path | None:
     return path
 
 
-def _once(given: argparse.Namespace) -> dict[str, Any]:
+def _run_once(given: argparse.Namespace) -> dict[str, Any]:
     agent = given.agent if given.network is None else {"agent": given.agent, "network": given.network}
     environment = {"environment": given.environment}
     if given.level is not None:

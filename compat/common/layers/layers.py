@@ -101,7 +101,7 @@ class Convolution(Transform):
         spans = [(one - 1) * holes + 1 for one, holes in zip(windows, self._dilations, strict=True)]
         self._padding = padding.upper()
         self._kernel = self.kernel(*windows, channels, self.units)
-        self.ends(*_windowed(place, axes, spans, self._strides, padding))
+        self.ends(*_sizes_after_windows(place, axes, spans, self._strides, padding))
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
         kernel = tf.convert_to_tensor(self._kernel)
@@ -133,7 +133,7 @@ class WindowPooling(Layer):
         *axes, channels = self.require(self.AXES + 1)
         self._windows, self._strides = _each(self.AXES, window), _each(self.AXES, stride)
         self._kind, self._padding = {"average": "AVG", "max": "MAX"}[reduction], padding.upper()
-        self.returns(*_windowed(place, axes, self._windows, self._strides, padding), channels)
+        self.returns(*_sizes_after_windows(place, axes, self._windows, self._strides, padding), channels)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
         return tf.nn.pool(x, self._windows, self._kind, strides=self._strides, padding=self._padding)
@@ -206,7 +206,7 @@ def _each(axes: int, value: int | Sequence[int]) -> list[int]:
     return [value] * axes if isinstance(value, int) else list(value)
 
 
-def _windowed(
+def _sizes_after_windows(
     place: str, axes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[int]:
     """The sizes of axes over which windows move."""

@@ -32,7 +32,7 @@ def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ())
     if isinstance(spec, str):
         if table.bare_names is not None and table.bare_names(spec):
             return _bare(where, spec, table)
-        return _from_string(where, spec, table, files) or _unknown(where, spec, table)
+        return _from_string(where, spec, table, files) or _refuse_name(where, spec, table)
     if callable(spec):
         return _from_callable(where, spec, table)
     return _bare(where, spec, table)
@@ -76,7 +76,7 @@ def _from_mapping(
         return _default(where, spec, table), arguments
     place = f"{where}['type']"
     if isinstance(type_, str):
-        name, given = _from_string(place, type_, table, files) or _unknown(place, type_, table)
+        name, given = _from_string(place, type_, table, files) or _refuse_name(place, type_, table)
     elif callable(type_) or isinstance(type_, Mapping):
         name, given = opened(place, type_, table, files)
     else:
@@ -107,7 +107,7 @@ def _of_class(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, A
     found, instead = table.of_class(name), table.instead_of_class(name)
     if found is None and instead is not None:
         refuse(where, f"is {spec!r}, which is not supported: {instead}", spec)
-    return (found, {}) if found is not None else _unknown(where, spec, table)
+    return (found, {}) if found is not None else _refuse_name(where, spec, table)
 
 
 def _from_callable(where: str, spec: Any, table: SpecTable) -> tuple[str, dict[str, Any]]:
@@ -134,7 +134,7 @@ def _default(where: str, spec: Any, table: SpecTable) -> str:
     return table.default
 
 
-def _unknown(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, Any]]:
+def _refuse_name(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, Any]]:
     known = [*table.entries, *table.aliases] if table.typed else []
     near = did_you_mean(spec.rpartition(".")[2], known)
     raise ArgumentError(f"{where} must be {_names(table)}; got {spec!r}{near}", where, spec)

@@ -48,7 +48,7 @@ def store(where: str, agent: Any, path: str | os.PathLike[str] | None, add_times
         write_state(beside / _STATE, agent.state_dict())
         write_json_atomically(beside / _MANIFEST, about)
     if saver["max_checkpoints"] is not None:
-        for _, old in _numbered(target.parent, saver["checkpoint_basename"])[: -saver["max_checkpoints"]]:
+        for _, old in _checkpoints_of(target.parent, saver["checkpoint_basename"])[: -saver["max_checkpoints"]]:
             if old != target:
                 remove(old)
     return str(target)
@@ -58,7 +58,9 @@ def load(where: str, agent: Any, path: str | os.PathLike[str]) -> Any:
     """The state that an agent like this has stored; as ``Agent.load_model``."""
     folder = Path(os.fspath(path))
     if not (folder / _MANIFEST).is_file():
-        checkpoints = _numbered(folder, agent.form["saver_spec"]["checkpoint_basename"]) if folder.is_dir() else []
+        checkpoints = (
+            _checkpoints_of(folder, agent.form["saver_spec"]["checkpoint_basename"]) if folder.is_dir() else []
+        )
         if not checkpoints:
             refuse(f"{where}: path", f"has no checkpoint that store_model has written: {folder}", str(path))
         folder = checkpoints[-1][1]
@@ -109,7 +111,7 @@ def _about(agent: Any) -> dict[str, Any]:
     return plain
 
 
-def _numbered(folder: Path, name: str) -> list[tuple[int, Path]]:
+def _checkpoints_of(folder: Path, name: str) -> list[tuple[int, Path]]:
     """The checkpoints of a folder, by number."""
     found = []
     for path in folder.iterdir():

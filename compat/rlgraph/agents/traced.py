@@ -134,7 +134,7 @@ class TracedModel:
 
     def named_weights(self) -> dict[str, Array]:
         """The :meth:`weights` under the names that the model gives them: ``policy/dense-0/kernel``."""
-        return {_named(name): array for name, array in self.weights().items()}
+        return {_bare_name(name): array for name, array in self.weights().items()}
 
     def part(self, prefix: str) -> dict[str, Array]:
         """The variables whose names begin so, without that."""
@@ -143,7 +143,7 @@ class TracedModel:
 
     def set_named(self, weights: Mapping[str, Array]) -> None:
         """Set some variables by those names; the others stay."""
-        self.set_weights({name: weights.get(_named(name), array) for name, array in self.weights().items()})
+        self.set_weights({name: weights.get(_bare_name(name), array) for name, array in self.weights().items()})
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Set the variables that act, or all; ``ValueError``, and nothing is set, where names or shapes differ."""
@@ -189,7 +189,7 @@ class TracedModel:
         return _Traced(rows, executor, train.noise if train else (), program, np.ones(rows, np.float32))
 
 
-def _named(name: str) -> str:
+def _bare_name(name: str) -> str:
     """A variable's name without its number, which tells variables of equal names apart."""
     return re.sub(r"^\d+\.", "", name)
 

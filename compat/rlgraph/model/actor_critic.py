@@ -62,7 +62,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     policies = Joint({name: _distribution(found[heads[name]], spec) for name, spec in actions.items()})
     value = tf.reshape(critic.of(hidden) if shares else critic(features), [-1, critic.size])[:, 0]
     if mode == Modes.PREDICT:
-        return EstimatorSpec(mode, {**_predicted(policies, actions, params["bounds"]), "value": value})
+        return EstimatorSpec(mode, {**_predictions_of(policies, actions, params["bounds"]), "value": value})
     log_prob, entropy = (
         policies.log_prob(_from_environment(labels["action"], actions, params["bounds"])),
         policies.entropy(),
@@ -112,7 +112,7 @@ def _from_environment(
     return found
 
 
-def _predicted(policies: Joint, actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]) -> dict[str, Any]:
+def _predictions_of(policies: Joint, actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     modes = {}
     for name, mode in policies.mode().items():

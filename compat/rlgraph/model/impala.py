@@ -78,16 +78,16 @@ def _losses(found: Outputs, labels: Mapping[str, Tensor], form: Mapping[str, Any
     log_prob = _over_components(policy.log_prob(labels["action"]))
     truncated = labels["truncated"]
     traced = vtrace(
-        _swapped(log_prob - labels["log_prob"]),
-        _swapped(clipped_rewards(labels["reward"], form["reward_clipping"])),
-        _swapped(labels["discount"]),
-        _swapped(truncated),
-        _swapped(value),
-        _swapped(truncated * labels["final_value"] + (1.0 - truncated) * following),
+        _swap_axes(log_prob - labels["log_prob"]),
+        _swap_axes(clipped_rewards(labels["reward"], form["reward_clipping"])),
+        _swap_axes(labels["discount"]),
+        _swap_axes(truncated),
+        _swap_axes(value),
+        _swap_axes(truncated * labels["final_value"] + (1.0 - truncated) * following),
     )
     return (
-        -form["weight_pg"] * log_prob * _swapped(traced.advantage)
-        + form["weight_baseline"] * 0.5 * tf.square(_swapped(traced.target) - value)
+        -form["weight_pg"] * log_prob * _swap_axes(traced.advantage)
+        + form["weight_baseline"] * 0.5 * tf.square(_swap_axes(traced.target) - value)
         - form["weight_entropy"] * _over_components(policy.entropy())
     )
 
@@ -108,7 +108,7 @@ def clipped_rewards(reward: Tensor, kind: str | None) -> Tensor:
     return tf.maximum(squashed, 0.0) + 0.3 * tf.minimum(squashed, 0.0)
 
 
-def _swapped(x: Tensor) -> Tensor:
+def _swap_axes(x: Tensor) -> Tensor:
     """[B, T] as [T, B], or back.
 
     By a product with 1 and 0, which is exact: LiteRT's converter moves a transposition through the sums of V-trace, and

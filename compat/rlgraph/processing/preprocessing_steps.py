@@ -52,7 +52,7 @@ def _categories(place: str, value: Any) -> bool | int:
     return found
 
 
-def _only(**values: Any) -> tuple[Argument, ...]:
+def _fixed_arguments(**values: Any) -> tuple[Argument, ...]:
     """Arguments of 0.1.3 that take one value here."""
     return tuple(Argument(name, value, Only(value, "there is nothing else")) for name, value in values.items())
 
@@ -82,7 +82,7 @@ _STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
         steps.clip,
         Entry((Argument("min", 0.0, _NUMBER), Argument("max", 1.0, _NUMBER)), finish=_in_order),
     ),
-    CONCAT: (lambda where, values, _: pipeline.concat(where, values), Entry(_only(axis=-1))),
+    CONCAT: (lambda where, values, _: pipeline.concat(where, values), Entry(_fixed_arguments(axis=-1))),
     "convert_type": (steps.convert_type, Entry((Argument("to_dtype", check=_dtype),))),
     "divide": (steps.divide, Entry((Argument("divisor", check=_NUMBER),))),
     "grayscale": (images.grayscale, Entry((Argument("weights", list(images.LUMA), _weights), _KEEP))),
@@ -101,7 +101,7 @@ _STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
                 Argument("flatten", False, flag),
                 Argument("flatten_categories", True, _categories),
                 Argument("new_shape", None, or_none(_shape)),
-                *_only(fold_time_rank=False, unfold_time_rank=False, time_major=None),
+                *_fixed_arguments(fold_time_rank=False, unfold_time_rank=False, time_major=None),
             )
         ),
     ),
@@ -112,7 +112,7 @@ _STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
                 Argument("sequence_length", 2, integer(1)),
                 Argument("batch_size", 1, integer(1)),
                 Argument("add_rank", True, flag),
-                *_only(in_data_format="channels_last", out_data_format="channels_last"),
+                *_fixed_arguments(in_data_format="channels_last", out_data_format="channels_last"),
             )
         ),
     ),

@@ -21,17 +21,17 @@ class _Container(Space):
     _what: ClassVar[str]
 
     def flat(self) -> dict[str, BoxSpace]:
-        return {_joined(key, name): box for key, part in self._parts.items() for name, box in part.flat().items()}
+        return {_flat_name(key, name): box for key, part in self._parts.items() for name, box in part.flat().items()}
 
     def flatten(self, value: Any) -> dict[str, Any]:
         values = self._values(value)
         parts = ((key, part.flatten(values[key])) for key, part in self._parts.items())
-        return {_joined(key, name): inner for key, found in parts for name, inner in found.items()}
+        return {_flat_name(key, name): inner for key, found in parts for name, inner in found.items()}
 
     def unflatten(self, arrays: Mapping[str, Any]) -> Any:
         return self._nested(
             {
-                key: part.unflatten({name: arrays[_joined(key, name)] for name in part.flat()})
+                key: part.unflatten({name: arrays[_flat_name(key, name)] for name in part.flat()})
                 for key, part in self._parts.items()
             }
         )
@@ -186,5 +186,5 @@ class Tuple(_Container):
         return {str(index): part for index, part in enumerate(value)} if isinstance(value, tuple | list) else None
 
 
-def _joined(key: str, name: str) -> str:
+def _flat_name(key: str, name: str) -> str:
     return f"{key}/{name}" if name else key

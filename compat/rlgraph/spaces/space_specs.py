@@ -54,12 +54,12 @@ def space_of(where: str, spec: Any) -> Space:
     if isinstance(spec, Space):
         return spec
     if isinstance(spec, str) and "(" in spec:
-        return _parsed(where, spec)
+        return _parse_space(where, spec)
     if isinstance(spec, str | type):
         spec = {"type": spec}
     if isinstance(spec, Mapping):
         return (
-            _called(where, spec["type"], {name: value for name, value in spec.items() if name != "type"})
+            _space_of_type(where, spec["type"], {name: value for name, value in spec.items() if name != "type"})
             if _has_type(spec)
             else Dict(_parts(where, spec.items()))
         )
@@ -80,7 +80,7 @@ def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
     ranks = {name: value for name, value in given.items() if name in _RANKS}
     arguments = {name: value for name, value in given.items() if name not in _RANKS}
     if kind is not Space and (spec is None or (isinstance(spec, Mapping) and not _has_type(spec))):
-        space = _called(_WHERE, kind, {**(spec or {}), **arguments})
+        space = _space_of_type(_WHERE, kind, {**(spec or {}), **arguments})
     elif arguments and isinstance(spec, Mapping) and _has_type(spec):
         space = space_of(_WHERE, {**spec, **arguments})
     elif arguments and not isinstance(spec, str | type):
@@ -116,7 +116,7 @@ def _kind(where: str, given: Any) -> type[Space]:
     return kind
 
 
-def _called(where: str, type_: Any, arguments: Mapping[str, Any]) -> Space:
+def _space_of_type(where: str, type_: Any, arguments: Mapping[str, Any]) -> Space:
     """The space of a type, as a name or a class, and its arguments."""
     kind = _kind(where, type_)
     ranks = {name: value for name, value in arguments.items() if name in _RANKS}
@@ -133,10 +133,10 @@ def _called(where: str, type_: Any, arguments: Mapping[str, Any]) -> Space:
     return made(**own, **ranks)
 
 
-def _parsed(where: str, text: str) -> Space:
+def _parse_space(where: str, text: str) -> Space:
     """The space of ``"FloatBox((256,))"``: the call of a class with literal arguments, or with such calls."""
     try:
-        space = _evaluated(where, ast.parse(text.strip(), mode="eval").body)
+        space = _evaluate(where, ast.parse(text.strip(), mode="eval").body)
     except RLGraphError:
         raise
     except (SyntaxError, ValueError, TypeError) as error:
@@ -146,7 +146,7 @@ def _parsed(where: str, text: str) -> Space:
     return space
 
 
-def _evaluated(where: str, node: ast.expr) -> Any:
+def _evaluate(where: str, node: ast.expr) -> Any:
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
@@ -154,8 +154,8 @@ def _evaluated(where: str, node: ast.expr) -> Any:
         near = did_you_mean(name, _CLASSES)
         refuse(where, f"calls {name!r}, which is no Space{near}; Spaces are {', '.join(_CLASSES)}", name)
     kind: Any = _CLASSES[name]
-    arguments = [_evaluated(where, argument) for argument in node.args]
-    return kind(*arguments, **{str(one.arg): _evaluated(where, one.value) for one in node.keywords})
+    arguments = [_evaluate(where, argument) for argument in node.args]
+    return kind(*arguments, **{str(one.arg): _evaluate(where, one.value) for one in node.keywords})
 
 
 def _of_gymnasium(where: str, space: Any) -> Space:

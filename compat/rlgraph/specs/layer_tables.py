@@ -88,7 +88,7 @@ def _padding(where: str, value: Any) -> str:
     return choice(where, value.lower() if isinstance(value, str) else value, ("valid", "same"))
 
 
-def _sloped(where: str, values: dict[str, Any]) -> dict[str, Any]:
+def _check_slope(where: str, values: dict[str, Any]) -> dict[str, Any]:
     if values.get("activation_params") and values["activation"] != "leaky-relu":
         refuse(f"{where}['activation_params']", "are for lrelu", values["activation_params"])
     return values
@@ -119,7 +119,7 @@ _PAIR: Final = one_or_several(integer(1), count=2)
 LAYERS: Final = SpecTable(
     "layer",
     {
-        "dense": Entry((Argument("units", check=integer(1)), *_ENDS), finish=_sloped),
+        "dense": Entry((Argument("units", check=integer(1)), *_ENDS), finish=_check_slope),
         "conv2d": Entry(
             (
                 Argument("filters", check=integer(1)),
@@ -129,7 +129,7 @@ LAYERS: Final = SpecTable(
                 Argument("data_format", "channels_last", _data_format),
                 *_ENDS,
             ),
-            finish=_sloped,
+            finish=_check_slope,
         ),
         "maxpool2d": Entry(
             (

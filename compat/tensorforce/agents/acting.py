@@ -316,16 +316,16 @@ def _probabilities(name: str, acted: Acted) -> Array:
     return np.asarray(weights / weights.sum(-1, keepdims=True), np.float32)
 
 
-def _predicted(what: str) -> Callable[[str, Acted], Array]:
+def _prediction_reader(what: str) -> Callable[[str, Acted], Array]:
     return lambda name, acted: acted.predictions[f"{what}/{name}"]
 
 
 _SHOWN: Final[Mapping[str, Mapping[str, Callable[[str, Acted], Array]]]] = {
-    "categorical": {"probabilities": _probabilities, "values": _predicted("logits")},
+    "categorical": {"probabilities": _probabilities, "values": _prediction_reader("logits")},
     "bernoulli": {
         "probability": lambda name, acted: _probability(acted.predictions[f"logit/{name}"]).astype(np.float32)
     },
-    "gaussian": {what: _predicted(what) for what in ("mean", "stddev")},
-    "beta": {what: _predicted(what) for what in ("alpha", "beta")},
+    "gaussian": {what: _prediction_reader(what) for what in ("mean", "stddev")},
+    "beta": {what: _prediction_reader(what) for what in ("alpha", "beta")},
 }
 """Parameters of a distribution that queries find, from an action's name and an act."""

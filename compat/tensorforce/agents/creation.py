@@ -30,7 +30,7 @@ _TABLE = SpecTable("agent", AGENTS, from_callable=lambda where, made: (_MADE_BY,
 def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -> Any:
     """See :meth:`.agents.Agent.create`; ``base`` is the class ``Agent``."""
     if isinstance(agent, base):
-        return _again(agent, environment, kwargs)
+        return _reuse_agent(agent, environment, kwargs)
     made, given = resolved(agent, kwargs, base)
     with specs_of(environment) as found:
         given = with_environment(given, found)
@@ -108,7 +108,7 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
     return found
 
 
-def _again(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any:
+def _reuse_agent(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any:
     """An agent that exists: it is compared with what else was given, and begins anew with its episodes."""
     with specs_of(environment) as found:
         given = with_environment(dict(kwargs), found)

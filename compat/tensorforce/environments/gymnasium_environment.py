@@ -67,7 +67,7 @@ class GymnasiumEnvironment(Environment):
         steps = _NO_LIMIT if max_episode_steps is False else max_episode_steps
         if max_episode_steps is not None and max_episode_steps is not False:
             steps = integer(f"{_WHERE}: max_episode_steps", max_episode_steps, at_least=1)
-        env, self._limit = _opened(level, steps, kwargs)
+        env, self._limit = _open_environment(level, steps, kwargs)
         if visualize_directory is not None:
             try:
                 env = gymnasium.wrappers.RecordVideo(env, visualize_directory, episode_trigger=lambda _: True)
@@ -147,7 +147,7 @@ class GymnasiumEnvironment(Environment):
         return states if self._kept is None else states[self._kept]
 
 
-def _opened(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyEnv, int | None]:
+def _open_environment(level: Any, steps: int | None, kwargs: dict[str, Any]) -> tuple[AnyEnv, int | None]:
     """The environment and its time limit."""
     if isinstance(level, str):
         name, versioned = registered_id(level)

@@ -109,7 +109,7 @@ def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
     if isinstance(space, Discrete):
         return {"": _int(space.n)}, _numbers(int(space.start), int)
     if isinstance(space, MultiBinary):
-        return {"": {"type": "bool", "shape": _shape(space)}}, _cast(np.bool_, space)
+        return {"": {"type": "bool", "shape": _shape(space)}}, _cast_codec(np.bool_, space)
     if isinstance(space, MultiDiscrete):
         codec = _numbers(space.start, lambda value: np.asarray(value, space.dtype).reshape(space.shape))
         return _split("gymmdc", space, [_int(count) for count in space.nvec.reshape(-1)]), codec
@@ -117,7 +117,7 @@ def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
         supported = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
         refuse(where, f"{space} is not supported; supported are {supported}", space)
     if not actions:
-        return {"": {"type": "float", "shape": _shape(space)}}, _cast(np.float32, space)
+        return {"": {"type": "float", "shape": _shape(space)}}, _cast_codec(np.float32, space)
     if space.dtype.kind != "f":
         refuse(where, f"{space} is not supported: actions in a Box must be floats", space)
     ends = [space.low.astype(np.float64).reshape(-1), space.high.astype(np.float64).reshape(-1)]
@@ -128,7 +128,7 @@ def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
         | ({"min_value": low, "max_value": high} if abs(low) < _UNBOUNDED and abs(high) < _UNBOUNDED else {})
         for low, high in bounds
     ]
-    return _split("gymbox", space, specs), _cast(np.float32, space, is_clipped=has_half)
+    return _split("gymbox", space, specs), _cast_codec(np.float32, space, is_clipped=has_half)
 
 
 def _split(start: str, space: Any, specs: list[dict[str, Any]]) -> Specs:
@@ -144,7 +144,7 @@ def _numbers(start: Any, convert: Callable[[Any], Any]) -> Codec:
     return Codec(lambda value: value - start, lambda value: convert(value) + start)
 
 
-def _cast(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
+def _cast_codec(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
     """Codec of an array of another dtype; ``is_clipped``: within the space's bounds."""
 
     def write(value: Any) -> Any:

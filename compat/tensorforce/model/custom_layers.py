@@ -39,7 +39,7 @@ class Function(Layer):
             traced = tf.function(self._applied, autograph=False).get_concrete_function(given)
             result = traced.structured_outputs
         except Exception as error:
-            raise _failed(f"{place}: function", given, error) from error
+            raise _failure(f"{place}: function", given, error) from error
         if traced.variables:
             refuse(f"{place}: function", "uses variables: a layer keras may create some", function)
         sizes = None if result.shape.rank is None else result.shape.as_list()
@@ -53,7 +53,7 @@ class Function(Layer):
             refuse(f"{place}: output_spec", problem, wanted)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        return _converted(self._applied(x))
+        return _to_network_dtype(self._applied(x))
 
     def _applied(self, x: Tensor) -> Tensor:
         return tf.convert_to_tensor(self._function(x))
@@ -71,14 +71,14 @@ class Keras(Layer):
         is_built = isinstance(layer, keras.layers.Layer) and layer.built
         weights = [np.asarray(one) for one in layer.weights] if is_built else []  # in creation order
         try:
-            with tf.variable_creator_scope(functools.partial(_initialised, weights)):
+            with tf.variable_creator_scope(functools.partial(_create_variable, weights)):
                 self._layer = _keras_layer(f"{place}: layer", layer, arguments)
                 self._layer.name = name
                 result = self._layer(given)
         except TensorforceError:
             raise
         except Exception as error:
-            raise _failed(f"{place}: layer", given, error) from error
+            raise _failure(f"{place}: layer", given, error) from error
         if weights:
             problem = f"is built, and {len(weights)} of its weights cannot be copied: give an unbuilt one, or its class"
             refuse(f"{place}: layer", problem, layer)
@@ -89,7 +89,7 @@ class Keras(Layer):
         self.untrained = list(self._layer.non_trainable_variables)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        return _converted(self._layer(x, training=step.training))
+        return _to_network_dtype(self._layer(x, training=step.training))
 
 
 def instance_normalization(layer: Layer, axes: Sequence[int] | int | None = None) -> layers.Function:
@@ -100,7 +100,7 @@ def instance_normalization(layer: Layer, axes: Sequence[int] | int | None = None
 
     def normalized(x: Tensor, _: Step) -> Tensor:
         mean = tf.reduce_mean(x, axis=over, keepdims=True)
-        return _normalized(x, mean, tf.reduce_mean(tf.square(x - mean), axis=over, keepdims=True))
+        return _normalize(x, mean, tf.reduce_mean(tf.square(x - mean), axis=over, keepdims=True))
 
     return normalized
 
@@ -128,7 +128,7 @@ class ExponentialNormalization(Layer):
     def _call(self, x: Tensor, step: Step) -> Tensor:
         if step.training:
             self._update(tf.stop_gradient(x), step.valid)
-        return _normalized(x, tf.convert_to_tensor(self._mean), tf.convert_to_tensor(self._variance))
+        return _normalize(x, tf.convert_to_tensor(self._mean), tf.convert_to_tensor(self._variance))
 
     def _update(self, x: Tensor, valid: Tensor | None) -> None:
         weight = tf.ones_like(x)
@@ -157,7 +157,7 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
     return layer(**arguments)
 
 
-def _initialised(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:
+def _create_variable(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:
     """Create a variable; the first of the weights, if of its shape and dtype, is removed and is its initial value."""
     if not weights:
         return make(**kwargs)
@@ -185,12 +185,12 @@ def _output(argument: str, shape: Sequence[int | None] | None, dtype: Any) -> Va
     return ValueSpec("", type_, tuple(map(int, sizes)))
 
 
-def _converted(x: Tensor) -> Tensor:
+def _to_network_dtype(x: Tensor) -> Tensor:
     """Convert to the dtype that networks use: int32 for integers, else float32."""
     return tf.cast(x, tf.int32 if x.dtype.is_integer else tf.float32)
 
 
-def _failed(argument: str, given: Any, error: Exception) -> TensorforceError:
+def _failure(argument: str, given: Any, error: Exception) -> TensorforceError:
     text = f"{argument} fails for inputs of shape {tuple(given.shape)}: {type(error).__name__}: {error}"
     return TensorforceError(text, argument)
 
@@ -203,7 +203,7 @@ def _axes(argument: str, axes: Sequence[int] | int | None, rank: int, default: S
     return [axis + 1 for axis in given]
 
 
-def _normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+def _normalize(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     deviation = x - mean
     # The variance may be that within batches of a row, which is 0 while the mean moves.
     differ = varies(tf.maximum(variance, tf.square(deviation)), tf.square(mean))

@@ -96,14 +96,14 @@ class Head:
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
         """The value of actions [B, *shape], float32 [B, N]."""
-        return _chosen(self._values(outputs), self.to_distribution(action))
+        return _values_of_choices(self._values(outputs), self.to_distribution(action))
 
     def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
         """The highest legal value, float32 [B, N]; or that of the choice that another estimate prefers."""
         values = self._values(outputs)
         if selector is None:
             return masks.highest(values, mask)
-        return _chosen(values, masks.best(self._values(selector), mask))
+        return _values_of_choices(values, masks.best(self._values(selector), mask))
 
     def expected_value(self, outputs: Outputs, acting: Distribution) -> Tensor:
         """The mean of values over a distribution, float32 [B, N]."""
@@ -229,7 +229,7 @@ class BetaHead(Head):
         return Beta(alpha, beta, 0.0 if low is None else low, 1.0 if high is None else high)
 
 
-def _chosen(values: Tensor, index: Tensor) -> Tensor:
+def _values_of_choices(values: Tensor, index: Tensor) -> Tensor:
     """The values [B, N, K] of choices [B, N] (of bools float32 [B, N, 1]), float32 [B, N]."""
     _, components, choices = values.shape
     return tf.reduce_sum(values * tf.one_hot(tf.reshape(tf.cast(index, tf.int32), [-1, components]), choices), axis=-1)

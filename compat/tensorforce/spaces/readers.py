@@ -69,7 +69,7 @@ def _entries(
     place, wanted = f"{where}: {values.kind}", ", ".join([*values.flat, *(f"{n} (optional)" for n in sorted(optional))])
     if not isinstance(given, Mapping):
         refuse(place, f"must be a dictionary with {wanted}; got {shortened(given)}", given)
-    found = dict(_flattened(given, {*values.flat, *optional}))
+    found = dict(_flatten(given, {*values.flat, *optional}))
     for name in values.flat:
         if name not in found and not partial:
             refuse(place, f"has no {name!r}; it needs {wanted}", given)
@@ -246,12 +246,12 @@ def _is_float32(array: Array) -> bool:
     return not array.size or bool(array.min() >= -FLOAT32_MAX and array.max() <= FLOAT32_MAX)  # NaN is not
 
 
-def _flattened(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _flatten(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
     """Values by flat name; a dictionary that is no known entry is a level of nesting."""
     for key, part in values.items():
         name = f"{prefix}{key}"
         if isinstance(part, Mapping) and name not in leaves:
-            yield from _flattened(part, leaves, f"{name}/")
+            yield from _flatten(part, leaves, f"{name}/")
         else:
             yield name, part
 

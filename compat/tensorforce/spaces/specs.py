@@ -53,7 +53,7 @@ class Values:
 
     def nested(self, flat: Mapping[str, Any]) -> Any:
         """Values by flat name, nested as the user's are; the bare value of a single one."""
-        return _nested(self.nest, flat)
+        return _fill_nest(self.nest, flat)
 
 
 def read_values(where: str, spec: Any, kind: str) -> Values:
@@ -151,7 +151,7 @@ def _bounds(place: str, spec: Mapping[str, Any], type_: str) -> tuple[float | No
     return low, high
 
 
-def _nested(nest: Nest, flat: Mapping[str, Any]) -> Any:
+def _fill_nest(nest: Nest, flat: Mapping[str, Any]) -> Any:
     if isinstance(nest, ValueSpec):
         return flat[nest.name]
-    return {key: _nested(part, flat) for key, part in nest.items()}
+    return {key: _fill_nest(part, flat) for key, part in nest.items()}

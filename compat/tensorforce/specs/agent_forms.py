@@ -19,7 +19,7 @@ _TARGET: Final = "synchronization"
 # -- the named agents -------------------------------------------------------------------------------------------------
 
 
-def _named(kind: str, values: Values, critic: str) -> dict[str, Any]:
+def _generic_arguments(kind: str, values: Values, critic: str) -> dict[str, Any]:
     """A named agent's arguments as those of the generic one; ``critic`` is what its baseline is called."""
     is_episodic, is_dqn, is_dpg = kind in ("ppo", "vpg", "trpo"), kind.endswith("dqn"), kind == "dpg"
     has_critic = not is_dqn and values[f"{critic}_network"] is not None
@@ -106,7 +106,7 @@ def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
         values = {**values, "network": part("network", "network")}
         if values.get(f"{critic}_network") is not None or kind in ("a2c", "ac", "dpg"):
             values[f"{critic}_network"] = part(f"{critic}_network", "network")
-        values = _named(kind, values, critic)
+        values = _generic_arguments(kind, values, critic)
     objective, estimation = part("objective"), part("reward_estimation")
     baseline = _baseline(values, objective, ignored, critic)
     if estimation["estimate_horizon"] is None:

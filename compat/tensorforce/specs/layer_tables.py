@@ -33,7 +33,7 @@ def _keras_layer(where: str, value: Any) -> Any:
     return layer
 
 
-def _listed(check: Check) -> Check:
+def _list_of(check: Check) -> Check:
     """A list of one value or more; one stands for a list of it."""
 
     def check_all(where: str, value: Any) -> list[Any]:
@@ -88,20 +88,20 @@ _LENGTH: Final = Argument("length", check=integer(1))
 _FINAL: Final = Argument("return_final_state", True, flag)
 
 
-def _activated(default: str | None) -> tuple[Argument, ...]:
+def _activation_arguments(default: str | None) -> tuple[Argument, ...]:
     """Trailing arguments."""
     dropout = Argument("dropout", 0.0, real(at_least=0, at_most=0.999))
     return (Argument("activation", default, or_none(activation)), dropout, _TRAINED, _L2)
 
 
-_OF_CELL: Final = (Argument("bias", False, flag), *_activated(None))
-_OF_ANY_CELL: Final = (_BIAS, *_activated("tanh"))
+_OF_CELL: Final = (Argument("bias", False, flag), *_activation_arguments(None))
+_OF_ANY_CELL: Final = (_BIAS, *_activation_arguments("tanh"))
 
 
 def _conv(dimensions: int) -> Entry:
     side = integer(1) if dimensions == 1 else one_or_several(integer(1), count=dimensions)
     sides = (Argument("window", 3, side), Argument("stride", 1, side), _PADDING, Argument("dilation", 1, side))
-    return Entry((_SIZE, *sides, _BIAS, *_activated("relu")))
+    return Entry((_SIZE, *sides, _BIAS, *_activation_arguments("relu")))
 
 
 def _pool(dimensions: int) -> Entry:
@@ -111,7 +111,7 @@ def _pool(dimensions: int) -> Entry:
 
 
 _ENTRIES: Final = {
-    "dense": Entry((_SIZE, _BIAS, *_activated("tanh"))),
+    "dense": Entry((_SIZE, _BIAS, *_activation_arguments("tanh"))),
     "linear": Entry((_SIZE, _BIAS, _TRAINED, _L2)),
     "conv1d": _conv(1),
     "conv2d": _conv(2),
@@ -121,11 +121,11 @@ _ENTRIES: Final = {
             Argument("num_embeddings", None, or_none(integer(1))),
             Argument("max_norm", None, or_none(real(above=0))),
             _BIAS,
-            *_activated("tanh"),
+            *_activation_arguments("tanh"),
         )
     ),
     "flatten": Entry(),
-    "reshape": Entry((Argument("shape", check=_listed(integer(1))),)),
+    "reshape": Entry((Argument("shape", check=_list_of(integer(1))),)),
     "pooling": Entry((Argument("reduction", check=one_of("concat", "max", "mean", "product", "sum")),)),
     "pool1d": _pool(1),
     "pool2d": _pool(2),
@@ -138,7 +138,7 @@ _ENTRIES: Final = {
     "register": Entry((Argument("tensor", check=text),)),
     "retrieve": Entry(
         (
-            Argument("tensors", check=_listed(text)),
+            Argument("tensors", check=_list_of(text)),
             Argument("aggregation", "concat", one_of("concat", "product", "stack", "sum")),
             Argument("axis", 0, integer(0)),
         )

@@ -69,12 +69,15 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
 
 def fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Bounds of the numbers that an update is fed with, by their sorted paths: ``"optimizer/learning_rate"``."""
-    found = [*_fed(form["optimizer"], "optimizer", "optimizer"), *_fed(form["objective"], "objective", "objective")]
+    found = [
+        *_fed_bounds(form["optimizer"], "optimizer", "optimizer"),
+        *_fed_bounds(form["objective"], "objective", "objective"),
+    ]
     found += [(name, {"at_least": 0.0}) for name in _REGULARIZATIONS]
     baseline = form["baseline"] or {}
     for name, kind in (("optimizer", "baseline_optimizer"), ("objective", "objective")):
         if baseline.get(name) is not None:
-            found += _fed(baseline[name], kind, f"baseline/{name}")
+            found += _fed_bounds(baseline[name], kind, f"baseline/{name}")
     if baseline.get("weight") is not None:
         found.append(("baseline/weight", {"at_least": 0.0}))
     return dict(sorted(found))
@@ -127,13 +130,13 @@ def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, 
     return {"type": {"bool": "bernoulli", "int": "categorical"}.get(spec.type, "beta" if beta else "gaussian")}
 
 
-def _fed(module: Mapping[str, Any], kind: str, path: str) -> Iterator[tuple[str, dict[str, float]]]:
+def _fed_bounds(module: Mapping[str, Any], kind: str, path: str) -> Iterator[tuple[str, dict[str, float]]]:
     for argument in TABLES[kind].entries[module["type"]].arguments:
         place, check = f"{path}/{argument.name}", argument.check
         if argument.fed and isinstance(check, ParameterCheck):
             yield place, check.bounds
         elif argument.module is not None:
-            yield from _fed(module[argument.name], argument.module, place)
+            yield from _fed_bounds(module[argument.name], argument.module, place)
 
 
 def _longest(horizon: Any, max_episode_timesteps: int | None) -> int:

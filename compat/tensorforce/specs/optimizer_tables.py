@@ -43,15 +43,15 @@ def _keras_optimizer(names: Sequence[str]) -> Entry:
     return Entry((fed("learning_rate", 3e-4, parameter(at_least=0)), clipping, *own))
 
 
-def _rewritten(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _rewrite(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """``tf_optimizer`` is the optimizer that it names, and ``wrapper`` has its arguments apart from its optimizer's."""
     if name == "tf_optimizer" and "optimizer" in given:
         kind = one_of(*KERAS_ARGUMENTS)(f"{where}['optimizer']", given["optimizer"])
         return kind, {key: value for key, value in given.items() if key != "optimizer"}
-    return (name, _wrapped(where, given)) if name == "wrapper" else (name, given)
+    return (name, _wrapper_arguments(where, given)) if name == "wrapper" else (name, given)
 
 
-def _wrapped(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _wrapper_arguments(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A wrapper's arguments; those that are not its own go to the optimizer in it."""
     if "optimizer" not in given:
         refuse(f"{where}['optimizer']", f"is missing: an optimizer without type needs it; got {shortened(given)}", None)
@@ -64,7 +64,7 @@ def _wrapped(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in given.items() if key in own}, "optimizer": inner}
 
 
-def _unwrapped(_: str, values: dict[str, Any]) -> dict[str, Any]:
+def _unwrap(_: str, values: dict[str, Any]) -> dict[str, Any]:
     """The optimizer in a wrapper, inside the steps that its other arguments ask for."""
     optimizer: dict[str, Any] = values["optimizer"]
 
@@ -137,7 +137,7 @@ OPTIMIZERS: Final = SpecTable(
                 Argument("optimizing_iterations", 0, integer(0)),
             ),
             open=True,
-            finish=_unwrapped,
+            finish=_unwrap,
             classes=("OptimizerWrapper",),
         ),
     },
@@ -154,7 +154,7 @@ OPTIMIZERS: Final = SpecTable(
         "decoupled_weight_decay": "use adamw",
     },
     ignored={**IGNORED, "unroll_loop": False, "cg_unroll_loop": False},
-    rewrite=_rewritten,
+    rewrite=_rewrite,
 )
 """Optimizers of policies. ``wrapper`` and ``tf_optimizer`` become others."""
 
@@ -170,5 +170,5 @@ BASELINE_OPTIMIZERS: Final = SpecTable(
     default="wrapper",
     refused={name: instead for name, instead in OPTIMIZERS.refused.items() if name != "synchronization"},
     ignored=OPTIMIZERS.ignored,
-    rewrite=_rewritten,
+    rewrite=_rewrite,
 )
