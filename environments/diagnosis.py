@@ -164,7 +164,7 @@ def _values(env: AnyEnv, episodes: int, timesteps: int, seed: int, played: list[
                 if (text := _reward(row) or _unfit(row.observation, env.observation_space, "observation")) is not None:
                     return Finding(point, ERROR, where + text)
                 if not mild and not env.observation_space.contains(row.observation):
-                    mild = where + _outside(row.observation, env.observation_space)
+                    mild = where + _why_outside(row.observation, env.observation_space)
                 rows.append(row)
         except Exception as error:  # whatever a user's environment raises
             return Finding(point, ERROR, f"episode {episode}, timestep {len(rows)}: {_text(error)}")
@@ -201,7 +201,7 @@ def _unfit(value: Any, space: AnySpace, what: str) -> str | None:
     return None
 
 
-def _outside(value: Any, space: AnySpace) -> str:
+def _why_outside(value: Any, space: AnySpace) -> str:
     """Why an observation is not in its space, though training takes it."""
     if isinstance(space, spaces.Box):
         array = np.asarray(value)

@@ -159,7 +159,7 @@ class _Checks:
             raise self._error(f"{where}: it ends at timestep {early[0]}, and has {length} timesteps")
         arrays["truncated"][-1] |= not ended[-1]
         self._refuse_gaps(where, arrays)
-        return _nested(arrays)
+        return _nest(arrays)
 
     def _leaf(self, what: str, given: Any, length: int, leaf: Leaf, *, bounded: bool) -> Array:
         """The array of a leaf; refuses values outside a discrete space, or outside a Box if ``bounded``."""
@@ -244,7 +244,7 @@ def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
         yield {name: array[begin:end] for name, array in arrays.items()}
 
 
-def _nested(arrays: Mapping[str, Array]) -> Episode:
+def _nest(arrays: Mapping[str, Array]) -> Episode:
     """Turn ``{"observation/x": ...}`` into ``{"observation": {"x": ...}}``."""
     nested: dict[str, Any] = {}
     for name, array in arrays.items():

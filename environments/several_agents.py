@@ -57,11 +57,11 @@ def from_pettingzoo(
         if num_envs > 1 or kwargs:
             message = "several worlds, or arguments, need a function that makes an environment instead of one"
             raise ArgumentError(f"{message}, got {parallel_env}", "parallel_env", parallel_env)
-        return _wrapped(WorldsVectorEnv([lambda: parallel_env], max_episode_steps), wrappers)
+        return _wrap(WorldsVectorEnv([lambda: parallel_env], max_episode_steps), wrappers)
     name, function = _function_of(parallel_env)
     make = functools.partial(_make_world, function, name, kwargs)
     given = kwargs if max_episode_steps is None else {"max_episode_steps": max_episode_steps, **kwargs}
-    return _wrapped(WorldsVectorEnv([make] * num_envs, max_episode_steps, _world_record(name, given)), wrappers)
+    return _wrap(WorldsVectorEnv([make] * num_envs, max_episode_steps, _world_record(name, given)), wrappers)
 
 
 def _world_record(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def worlds_like(env: Any, number: int, **kwargs: Any) -> WorldsVectorEnv | Wrapp
         )
         raise ArgumentError(message, "env", env)
     functions = [functools.partial(inside.functions[0], **kwargs)] * number
-    return _wrapped(
+    return _wrap(
         WorldsVectorEnv(functions, inside.limit, inside.given), env.given if isinstance(env, WrappedVector) else ()
     )
 
@@ -157,7 +157,7 @@ def joint(env: Any) -> Callable[[], JointEnv] | None:
     return lambda: JointEnv(WorldsVectorEnv([lambda: env if has_agents(env) else made()]))
 
 
-def _wrapped(env: WorldsVectorEnv, wrappers: Sequence[Given]) -> WorldsVectorEnv | WrappedVector:
+def _wrap(env: WorldsVectorEnv, wrappers: Sequence[Given]) -> WorldsVectorEnv | WrappedVector:
     if not wrappers:
         return env
     wrapping = Wrapping(wrappers)
@@ -170,7 +170,7 @@ def _function_of(parallel_env: Any) -> tuple[str, Callable[..., Any]]:
     """The name ``module:function`` and the function."""
     if isinstance(parallel_env, str):
         module, colon, path = parallel_env.partition(":")
-        if parallel_env in (known := _registered()):
+        if parallel_env in (known := _registered_ids()):
             return parallel_env, functools.partial(importlib.import_module("pettingzoo").make, "parallel", parallel_env)
         if not colon:
             message = (
@@ -190,7 +190,7 @@ def _function_of(parallel_env: Any) -> tuple[str, Callable[..., Any]]:
     return f"{getattr(parallel_env, '__module__', '')}:{name}", _callable(parallel_env, parallel_env)
 
 
-def _registered() -> Container[str]:
+def _registered_ids() -> Container[str]:
     """Ids of parallel environments that PettingZoo can make."""
     try:
         found: Container[str] = importlib.import_module("pettingzoo").parallel_registry

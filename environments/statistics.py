@@ -215,16 +215,18 @@ def _differing(here: list[str], had: list[str]) -> str:
     problems = []
     if missing:
         problems.append(
-            f"the run was trained in an environment with {_listed(missing)}, which this one lacks: {_advice(missing)}"
+            f"the run was trained in an environment with {_tally(missing)}, which this one lacks: {_advice(missing)}"
         )
     if surplus:
-        problems.append(f"this environment has {_listed(surplus)}, which the run was trained without: leave it out")
+        problems.append(
+            f"this environment has {_tally(surplus)}, which the run was trained without: leave it out"
+        )
     return (
         "; ".join(problems) or f"the run's environment has {', '.join(had)} in this order, this one {', '.join(here)}"
     )
 
 
-def _listed(names: Counter[str]) -> str:
+def _tally(names: Counter[str]) -> str:
     return " and ".join(name if number == 1 else f"{name} ({number} times)" for name, number in names.items())
 
 

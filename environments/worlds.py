@@ -120,7 +120,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         limit = None if max_episode_steps is None else count("max_episode_steps", max_episode_steps)
         self.functions, self.given, self.limit = tuple(functions), given, limit
-        self.worlds = [World(_checked(function()), limit) for function in functions]
+        self.worlds = [World(_check_parallel_env(function()), limit) for function in functions]
         self.current = 0
         """The world that was reset or stepped last."""
         first = self.worlds[0]
@@ -294,7 +294,7 @@ def has_agents(env: Any) -> bool:
     return hasattr(env, "possible_agents") and hasattr(env, "step") and not isinstance(env, type)
 
 
-def _checked(env: Any) -> Any:
+def _check_parallel_env(env: Any) -> Any:
     if hasattr(env, "agent_iter"):
         message = (
             f"{env} is an AECEnv, whose agents act in turns: pass the module's parallel_env, or"

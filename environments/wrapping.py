@@ -110,7 +110,7 @@ class Wrapping:
         self._each: list[tuple[int, str, dict[str, Any]]] = []
         self._all: dict[str, tuple[int, dict[str, Any]]] = {}
         for index, one in enumerate(given):
-            name, arguments = _parsed(one, index)
+            name, arguments = _parse_wrapper(one, index)
             self.given.append({"kind": name, **arguments})
             if name in self._all:
                 raise WrapperError(f"duplicate {name}", index, value=one)
@@ -169,7 +169,7 @@ class Wrapping:
         return Normalizers(made.get("normalize_observation"), made.get("normalize_reward"))
 
 
-def _parsed(one: Any, index: int) -> tuple[str, dict[str, Any]]:
+def _parse_wrapper(one: Any, index: int) -> tuple[str, dict[str, Any]]:
     arguments = {"kind": one} if isinstance(one, str) else plain(dict(one)) if isinstance(one, Mapping) else {}
     name = arguments.pop("kind", None)
     if name is None:

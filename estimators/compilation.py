@@ -68,7 +68,7 @@ def compile_program(
     target = target_of(directory, "a compiled program", compiled.FILES)
     if run.model_fn is None:
         raise ValueError(f"{run.compiled_directory} is compiled already: copy it")
-    wanted, memory = [run.seed] if seeds is None else checked_seeds(seeds), _unused(memory)
+    wanted, memory = [run.seed] if seeds is None else checked_seeds(seeds), _unused_memory(memory)
     seed = run.seed if run.seed in wanted else wanted[0]
     load_tensorflow()
     from ..runtimes.frozen import acting_program
@@ -76,7 +76,7 @@ def compile_program(
     function = _Function(run, *spaces.both_of(run.config))
     program, train = function.traced(seed, memory, lanes) if traced is None else traced
     exploration = _exploration(program, train, function.action, lanes)
-    content, why = _converted(program, train, run)
+    content, why = _convert_program(program, train, run)
     acting = acting_program(program, shared)
     uses = find_uses(function.traces(train.batch), (program, train), exploration, run.params, seed ^ 1)
     if not uses.any_seed and wanted != [seed]:
@@ -91,7 +91,7 @@ def compile_program(
         "drawn": start.drawn,
     }
     with staged(target) as folder:
-        made = _written(folder, described, content, acting, start)
+        made = _write_program(folder, described, content, acting, start)
         for one in wanted:
             save_weights(made, one, start.own if one == seed else {**start.own, **made.draws(one), **start.values(one)})
     return target
@@ -144,7 +144,7 @@ class _Function:
         }
 
 
-def _written(
+def _write_program(
     folder: Path, described: dict[str, Any], content: bytes, acting: FrozenProgram | bytes, start: Start
 ) -> CompiledProgram:
     """Write the programs and the description into a folder; returns what can be read from it."""
@@ -226,7 +226,7 @@ def _for_one_seed(name: str, seed: int) -> NotCompilableError:
     )
 
 
-def _unused(memory: Memory) -> Memory:
+def _unused_memory(memory: Memory) -> Memory:
     """Return an empty memory of these settings: this one, or a copy if it is in use."""
     if not getattr(memory, "num_envs", 0):
         return memory
@@ -274,17 +274,17 @@ def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], l
 def _explore_alike(exploration: Exploration, again: Exploration, outputs: Mapping[str, ArraySpec], lanes: int) -> bool:
     """Do two policies choose the same action for random predictions? True if the first cannot take them."""
     try:
-        expected = _chosen(copy.deepcopy(exploration), outputs, lanes)
+        expected = _chosen_actions(copy.deepcopy(exploration), outputs, lanes)
     except Exception:  # a user's own class may expect probabilities, for example
         return True
-    found = _chosen(again, outputs, lanes)
+    found = _chosen_actions(again, outputs, lanes)
     return len(expected) == len(found) and all(
         a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         for a, b in zip(expected, found, strict=True)
     )
 
 
-def _chosen(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> list[Array]:
+def _chosen_actions(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> list[Array]:
     rng, found = np.random.default_rng(0), list[Any]()
     if hasattr(exploration, "reset"):
         exploration.reset(np.ones(lanes, np.bool_))
@@ -301,7 +301,7 @@ def _chosen(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: int) -> l
     return [np.asarray(one) for one in found]
 
 
-def _converted(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
+def _convert_program(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
     """Convert actor and learner to one LiteRT program; ``ValueError`` if the run would not use it."""
     from ..runtimes.executor_choice import converted
 

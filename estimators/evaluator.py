@@ -145,7 +145,7 @@ class Evaluator:
         run, model = self._run, self._model
         asked = self._choose_episodes(policy, episodes, seed, explore)
         with contextlib.ExitStack() as closing:
-            opened = _opened(env, asked.then, closing)
+            opened = _open_env(env, asked.then, closing)
             snapshot, statistics = self._policy_for(opened, policy)
             if run.record is None:
                 logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
@@ -273,7 +273,7 @@ class Evaluator:
             raise ValueError("evaluate was given the training environment: pass a separate one")
 
 
-def _opened(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) -> BatchedEnvironment:
+def _open_env(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) -> BatchedEnvironment:
     """Open ``env``; to repeat an evaluation in copies of the training's environment, open the same number of copies."""
     if then is not None and then.environment is None:
         try:

@@ -109,11 +109,11 @@ def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:
         env: environment, vector environment or id.
         closing: closes what is opened.
     """
-    env, opened = _opened(run, env, closing)
+    env, opened = _open_env(run, env, closing)
     return Lanes(opened.observation_space, opened.action_space, opened.num_envs, opened, env)
 
 
-def _opened(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, BatchedEnvironment]:
+def _open_env(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, BatchedEnvironment]:
     """Open the environment behind its interface; one given by id is made as recorded."""
     known = run.record
     if not isinstance(env, str) or known is None:
@@ -153,7 +153,7 @@ def offline_lanes(run: Run, data: Any, env: Any, closing: contextlib.ExitStack) 
     elif isinstance(env, tuple):
         spaces = spaces_in(env)
     else:
-        env, opened = _opened(run, env, closing)
+        env, opened = _open_env(run, env, closing)
         spaces = opened.observation_space, opened.action_space
     number = opened.num_envs if opened is not None else 1 if run.record is None else run.record.num_envs
     source = None if isinstance(env, tuple) else env

@@ -174,7 +174,7 @@ class Interaction:
         if len(lanes) < self._lanes:
             acted = np.zeros(self._lanes, np.bool_)
             acted[lanes] = True
-        batch = _stacked(rows, lanes, self._lanes)
+        batch = _spread_rows(rows, lanes, self._lanes)
         if self._lanes == 1:
             self._stepper.store_one(rows[0])
         else:
@@ -248,7 +248,7 @@ def _rows(tree: Any, rows: int | Array) -> Any:
     return map_tree(lambda array: array[rows], tree)
 
 
-def _stacked(rows: Sequence[Mapping[str, Any]], lanes: Sequence[int], number: int) -> dict[str, Any]:
+def _spread_rows(rows: Sequence[Mapping[str, Any]], lanes: Sequence[int], number: int) -> dict[str, Any]:
     """Spread the rows [K] of some lanes over arrays [N, ...], with zeros for the others."""
 
     def spread(*values: Array) -> Array:

@@ -118,7 +118,7 @@ def _compare_litert(policy: Policy, reference: Reference, rows: Rows) -> dict[st
         expected, taken = reference(now), flat(policy.act(_observation(now)))
         for part, array in taken:
             name = f"action/{part}" if part else "action"
-            outputs[f"{step} {name}"] = _compared(f"{what}, {step} step,", name, np.asarray(array), expected, reference)
+            outputs[f"{step} {name}"] = _compare(f"{what}, {step} step,", name, np.asarray(array), expected, reference)
     return outputs
 
 
@@ -149,15 +149,15 @@ def _compared_all(
 ) -> dict[str, Any]:
     """Compare every output of a batch, and of a batch of one."""
     expected, found = reference(rows), run(rows)
-    outputs = {name: _compared(what, name, found[name], expected, reference) for name in sorted(found)}
+    outputs = {name: _compare(what, name, found[name], expected, reference) for name in sorted(found)}
     one = Rows(*({name: array[:1] for name, array in part.items()} for part in rows))
     first = {name: array[:1] for name, array in expected.items()}
     for name, array in run(one).items():
-        _compared(f"{what}, in a batch of one,", name, array, first, reference)
+        _compare(f"{what}, in a batch of one,", name, array, first, reference)
     return outputs
 
 
-def _compared(what: str, name: str, found: Array, expected: Mapping[str, Array], reference: Reference) -> Any:
+def _compare(what: str, name: str, found: Array, expected: Mapping[str, Array], reference: Reference) -> Any:
     """Compare an output; returns its entry, or raises ``ValueError`` if it differs."""
     wanted = expected[name]
     if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):

@@ -127,7 +127,7 @@ def random_rows(reference: Reference, rng: np.random.Generator) -> Rows:
     size = sum(math.prod(part.spec.shape) for part in boundary.parts)
     number = min(RANDOM, max(_MIN_RANDOM, _MAX_VALUES // max(size, 1)))
     observation = {
-        part.name: _drawn(leaves[part.name], part, boundary.normalization.get(part.name), rng, number)
+        part.name: _draw_values(leaves[part.name], part, boundary.normalization.get(part.name), rng, number)
         for part in boundary.parts
     }
     state = {
@@ -136,7 +136,7 @@ def random_rows(reference: Reference, rng: np.random.Generator) -> Rows:
     return Rows(observation, state)
 
 
-def _drawn(
+def _draw_values(
     leaf: spaces.Leaf, part: Part, normalization: Normalization | None, rng: np.random.Generator, number: int
 ) -> Array:
     if normalization is not None:

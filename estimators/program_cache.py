@@ -150,7 +150,7 @@ def take(run: Run, memory: Memory, where: Lanes, directory: str | Path) -> Path 
     program = find(run, key_of(run, Experience.of(memory, where.number)))
     if program is None or not program.has_every_seed:
         return None
-    return _copied(program, target_of(directory, "a compiled program", compiled.FILES), [run.seed], run.seed)
+    return _copy_program(program, target_of(directory, "a compiled program", compiled.FILES), [run.seed], run.seed)
 
 
 def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | None, seeds: Any) -> Path:
@@ -168,14 +168,14 @@ def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | 
             why = "AXONRL_CACHE is empty" if folder is None else f"of {model} it cannot know when it changes"
             message = f"the cache is for LiteRT programs of axonrl's models with params in JSON: {why}."
             raise ArgumentError(f"{message} Give a directory", "directory", None)
-        return _stored(run, memory, where.number, folder, key).directory
+        return _find_or_compile(run, memory, where.number, folder, key).directory
     target = target_of(directory, "a compiled program", compiled.FILES)
     wanted = [run.seed] if seeds is None else checked_seeds(seeds)
     if folder is not None and key is not None and not why_unwritable(folder):
         try:
-            program = _stored(run, memory, where.number, folder, key)
+            program = _find_or_compile(run, memory, where.number, folder, key)
             if program.has_every_seed:
-                return _copied(program, target, wanted, run.seed)
+                return _copy_program(program, target, wanted, run.seed)
         except CheckpointError as error:  # another process writes or removes it, or the disk is full: a miss
             logger.info("the cache is not used: %s", error)
     made = compile_program(run, memory, where.number, target, wanted)
@@ -190,7 +190,7 @@ def _in_spaces(run: Run, where: Lanes) -> Run:
     return run
 
 
-def _stored(run: Run, memory: Memory, lanes: int, folder: Path, key: Key) -> CompiledProgram:
+def _find_or_compile(run: Run, memory: Memory, lanes: int, folder: Path, key: Key) -> CompiledProgram:
     """The program of a run in the cache, made if it is missing."""
     from .compilation import compile_program
 
@@ -202,7 +202,7 @@ def _stored(run: Run, memory: Memory, lanes: int, folder: Path, key: Key) -> Com
     return program
 
 
-def _copied(program: CompiledProgram, target: Path, seeds: Sequence[int], preferred: int) -> Path:
+def _copy_program(program: CompiledProgram, target: Path, seeds: Sequence[int], preferred: int) -> Path:
     """Write a program of every seed to a directory, with the initial weights of these."""
     with staged(target) as place:
         for name in (compiled.PROGRAM, compiled.POLICY):

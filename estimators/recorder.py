@@ -69,10 +69,10 @@ def episodes_of(
                 behaviour.begin(~step.acted)
             else:
                 outcome = step.reward[0], step.terminated[0], step.truncated[0], step.observation
-                rows.append(_row(observation, _clipped(env.action_space, action), *outcome))
+                rows.append(_row(observation, _clip_actions(env.action_space, action), *outcome))
             observation = step.observation
         number += 1
-        yield {key: _stacked([row[key] for row in rows]) for key in KEYS}
+        yield {key: _stack([row[key] for row in rows]) for key in KEYS}
 
 
 def _random(space: Any, epsilon: float) -> Random:
@@ -90,7 +90,7 @@ def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:
         episode = next(episodes)
         length = len(episode["reward"])
         if length > left:
-            episode = _first(episode, left)
+            episode = _first_rows(episode, left)
             np.asarray(episode["truncated"])[-1] = True
             length = left
         left -= length
@@ -117,7 +117,7 @@ def _row(
     }
 
 
-def _clipped(space: Any, action: Any) -> Any:
+def _clip_actions(space: Any, action: Any) -> Any:
     """Actions [1, ...] for the environment: those of a Box are clipped to its bounds."""
     parts = action if isinstance(action, Mapping) else {"": action}
     taken = {
@@ -129,9 +129,9 @@ def _clipped(space: Any, action: Any) -> Any:
     return taken if isinstance(action, Mapping) else taken[""]
 
 
-def _stacked(values: Sequence[Any]) -> Any:
+def _stack(values: Sequence[Any]) -> Any:
     return map_tree(lambda *arrays: np.array(arrays), *values)
 
 
-def _first(tree: Any, count: int) -> Any:
+def _first_rows(tree: Any, count: int) -> Any:
     return map_tree(lambda values: values[:count].copy(), tree)
