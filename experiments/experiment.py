@@ -203,7 +203,7 @@ class Experiment:
         timeout = None if timeout is None else number("timeout", timeout, at_least=0)
         poll = number("poll", poll, at_least=0)
         folder = Path(self.agent.model_dir)
-        seen, looked = _noted(folder), time.monotonic()
+        seen, looked = _evaluated_checkpoints(folder), time.monotonic()
         while True:
             for checkpoint in (one for one in CheckpointStore(folder).indices() if one not in seen):
                 seen.add(checkpoint)
@@ -294,7 +294,7 @@ def _counters(folder: Path, checkpoint: int) -> Mapping[str, int]:
     return found
 
 
-def _noted(folder: Path) -> set[int]:
+def _evaluated_checkpoints(folder: Path) -> set[int]:
     """The checkpoints that were evaluated before."""
     path = folder / EVALUATED
     try:

@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not argv:
         parser.print_help()
         return DONE
-    arguments = _parsed(parser, parsers, argv)
+    arguments = _parse_arguments(parser, parsers, argv)
     arguments.command_line = ["axonrl", *argv]
 
     from .terminal import carry_out
@@ -167,7 +167,7 @@ def _call(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _parsed(
+def _parse_arguments(
     parser: argparse.ArgumentParser, parsers: Mapping[str, argparse.ArgumentParser], argv: Sequence[str]
 ) -> argparse.Namespace:
     """The arguments; an unknown option is refused with the nearest one."""

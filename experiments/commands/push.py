@@ -32,18 +32,18 @@ def push(arguments: argparse.Namespace) -> int:
     if (folder / description.FILE).is_file() and not (folder / run_record.FILE).is_file():
         if arguments.policy or arguments.formats != FORMATS[:1]:
             raise ExperimentError("--policy, --formats", f"are for run folders: {folder} is exported already")
-        files = _exported(folder, repository)
+        files = _files_of_export(folder, repository)
         print(hub.upload(repository, files, _OURS, "A policy of axonrl", private=arguments.private))
         return DONE
     _, agent, policy = trained(folder, arguments.policy)
     with tempfile.TemporaryDirectory() as temporary:
         exported = agent.export(Path(temporary, "exported"), policy=policy, formats=arguments.formats)
-        files = {**published.files_of(folder, Path(temporary)), **_exported(exported, repository, run=True)}
+        files = {**published.files_of(folder, Path(temporary)), **_files_of_export(exported, repository, run=True)}
         print(hub.upload(repository, files, _OURS, "A run of axonrl", private=arguments.private))
     return DONE
 
 
-def _exported(folder: Path, repository: str, *, run: bool = False) -> dict[str, Path | bytes]:
+def _files_of_export(folder: Path, repository: str, *, run: bool = False) -> dict[str, Path | bytes]:
     """The files of an export; its card says how to load it from the repository, and the run with it."""
     address = f"{hub.SCHEME}{repository}"
     card = (folder / description.CARD).read_text(encoding="utf-8").replace(HERE, address)

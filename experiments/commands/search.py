@@ -33,7 +33,7 @@ from .arguments import RUNS
 
 def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Run all trials and report."""
-    space = _checked(experiment, document, arguments)
+    space = _check_matrix(experiment, document, arguments)
     preflight.check_journals(experiment, document)
     if not disabled_by():
         choices(experiment)  # finds mistakes before anything starts
@@ -47,7 +47,7 @@ def run(experiment: ExperimentFile, document: Document, arguments: argparse.Name
 
 def check(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Check everything possible before the first trial, and explain what will run."""
-    space = _checked(experiment, document, arguments)
+    space = _check_matrix(experiment, document, arguments)
     folder = records.next_folder(RUNS, experiment.name)
     found = runner.check(experiment.model_copy(update={"seeds": None}), document, folder)
     preflight.check_points(space, document, functools.partial(_open, document, arguments))
@@ -62,7 +62,7 @@ def check(experiment: ExperimentFile, document: Document, arguments: argparse.Na
     return DONE
 
 
-def _checked(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> Space:
+def _check_matrix(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> Space:
     """Check the matrix as far as possible without TensorFlow; ``ExperimentError``."""
     space = Space(experiment, document, dict(arguments.params))
     preflight.check_points(space, document, functools.partial(_load, document, arguments))

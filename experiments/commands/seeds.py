@@ -67,7 +67,7 @@ def run(experiment: ExperimentFile, document: Document, arguments: argparse.Name
 
 def _train(start: multi_run.Start, runs: Seeds, signals: StopOnSignal) -> int:
     left, arguments = runs.unfinished(), start.arguments
-    say(f"Running {runs.name} with {_counted(runs.seeds)} in {runs.folder}")
+    say(f"Running {runs.name} with {_seeds_text(runs.seeds)} in {runs.folder}")
     if not left:
         return DONE
     if code := _compile(runs, left, arguments):
@@ -93,7 +93,7 @@ def _report(start: multi_run.Start, runs: Seeds) -> int:
     return start.exit_code()
 
 
-def _counted(seeds: Sequence[int]) -> str:
+def _seeds_text(seeds: Sequence[int]) -> str:
     return f"{len(seeds)} seeds, {seed_ranges(list(seeds))}," if len(seeds) > 1 else f"seed {seeds[0]}"
 
 

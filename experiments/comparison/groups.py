@@ -119,7 +119,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
     """Values as texts, with four significant digits, or more if needed to tell them apart."""
     whole = [_text(value) for value in values]
     for digits in _DIGITS:
-        texts = [_text(_rounded(value, digits)) for value in values]
+        texts = [_text(_round(value, digits)) for value in values]
         if len(set(texts)) == len(set(whole)):
             return texts
     return whole
@@ -130,10 +130,10 @@ def _text(value: Any) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
-def _rounded(value: Any, digits: int) -> Any:
+def _round(value: Any, digits: int) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
-    return [_rounded(one, digits) for one in value] if isinstance(value, list) else value
+    return [_round(one, digits) for one in value] if isinstance(value, list) else value
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:

@@ -193,7 +193,7 @@ def _results(study: Study) -> str:
         Row(
             html.labelled(result.group.label, place),
             [
-                _counted(len(result.finals), len(result.group.entries)),
+                _count_text(len(result.finals), len(result.group.entries)),
                 html.interval(result.final),
                 html.interval(result.mean),
                 dashed(result.best),
@@ -203,7 +203,7 @@ def _results(study: Study) -> str:
         )
         for place, result in enumerate(study.results)
     ]
-    return _few(study) + _mixed(study) + _folded(heads, rows, "Final performance", "groups")
+    return _few(study) + _mixture_warning(study) + _fold(heads, rows, "Final performance", "groups")
 
 
 def _few(study: Study) -> str:
@@ -218,7 +218,7 @@ def _few(study: Study) -> str:
     )
 
 
-def _mixed(study: Study) -> str:
+def _mixture_warning(study: Study) -> str:
     """A warning if runs of a group may differ in unrecorded settings."""
     items = [
         f"<li>{escape(result.group.label)}: {escape(', '.join(result.group.unrecorded))}</li>"
@@ -231,7 +231,7 @@ def _mixed(study: Study) -> str:
     return f'<p class="few">{about}</p><ul>{"".join(items)}</ul>'
 
 
-def _counted(counted: int, every: int) -> str:
+def _count_text(counted: int, every: int) -> str:
     return str(counted) if counted == every else f"{counted} of {every}"
 
 
@@ -264,7 +264,7 @@ def _efficiency(study: Study) -> str:
     about = (
         "Timesteps after which the smoothed curve of a run reached a return: the median, where half of the runs did."
     )
-    table = _folded(heads, rows, "Sample efficiency", "groups")
+    table = _fold(heads, rows, "Sample efficiency", "groups")
     return f'<h3>Sample efficiency</h3><p class="quiet">{about}</p>{table}'
 
 
@@ -277,9 +277,9 @@ def _settings(study: Study) -> str:
     title = "Settings that differ"
     if len(labels) <= SHOWN:
         rows = [Row(names[key], values) for key, values in study.differing.items()]
-        return f"<h3>{title}</h3>{_folded(['setting', *labels], rows, title, 'settings')}"
+        return f"<h3>{title}</h3>{_fold(['setting', *labels], rows, title, 'settings')}"
     rows = [Row(label, [values[place] for values in study.differing.values()]) for place, label in enumerate(labels)]
-    return f"<h3>{title}</h3>{_folded(['group', *(names[key] for key in study.differing)], rows, title, 'groups')}"
+    return f"<h3>{title}</h3>{_fold(['group', *(names[key] for key in study.differing)], rows, title, 'groups')}"
 
 
 def _across(studies: Sequence[Study]) -> str:
@@ -306,7 +306,7 @@ def _runs(path: Path, runs: Sequence[RunDigest]) -> str:
         curve = _link(path, run.folder / CURVE, "picture") if (run.folder / CURVE).is_file() else html.DASH
         rows.append(Row(_link(path, run.folder, short_path(run.folder, common)), [*texts, *numbers, curve]))
     where = "" if common is None else f'<p class="quiet">Folders are in <code>{escape(str(common))}</code>.</p>'
-    return f"<h2>Runs</h2>{where}{_folded(heads, rows, 'Runs', 'runs', left=(1, 2, 4))}"
+    return f"<h2>Runs</h2>{where}{_fold(heads, rows, 'Runs', 'runs', left=(1, 2, 4))}"
 
 
 def _link(path: Path, target: Path, text: str) -> Html:
@@ -318,7 +318,7 @@ def _link(path: Path, target: Path, text: str) -> Html:
     return Html(f'<a href="{address}">{escape(text)}</a>')
 
 
-def _folded(heads: Sequence[str], rows: Sequence[Row], about: str, what: str, left: Sequence[int] = ()) -> str:
+def _fold(heads: Sequence[str], rows: Sequence[Row], about: str, what: str, left: Sequence[int] = ()) -> str:
     """A table; of a long one the first rows, and all of them in a fold below."""
     if len(rows) <= _OPEN:
         return html.table(heads, rows, about=about, left=left)

@@ -110,7 +110,7 @@ def read_run(folder: Path) -> tuple[RunDigest, Curve]:
     with _collecting(problems, ValueError, OSError):
         history = History(read_columns(folder), read_evaluations(folder), final_evaluation(folder))
     episodes, timesteps = history.episodes, _timesteps(folder, history)
-    started = _started(folder, problems)
+    started = _first_start(folder, problems)
     if not problems and not described.is_recorded:
         what = "has not trained yet" if (folder / EXPERIMENT).is_file() else "is empty"
         problems.append(f"{folder} {what}: {record.FILE} is missing")
@@ -202,7 +202,7 @@ def _speed(episodes: Episodes, num_envs: int) -> float | None:
     return float(episodes.length.sum()) * num_envs / seconds if seconds > 0 else None
 
 
-def _started(folder: Path, problems: list[str]) -> datetime.datetime | None:
+def _first_start(folder: Path, problems: list[str]) -> datetime.datetime | None:
     """When it was started for the first time."""
     try:
         starts = read_starts(folder)

@@ -43,11 +43,11 @@ def described_by(folder: Path, found: record.RunRecord | None) -> Described:
     if found is None:
         seed = file.get("seed")
         return Described(False, seed if isinstance(seed, int) else None, settings=_without_empty(settings))
-    for key, value in _recorded(found).items():
+    for key, value in _recorded_settings(found).items():
         if value is not None:
             settings = {name: kept for name, kept in settings.items() if not f"{name}.".startswith(f"{key}.")}
             settings.update(flat(value, key, whole_lists=True))
-    unrecorded = _unrecorded(found, is_file=bool(file))
+    unrecorded = _unrecorded_settings(found, is_file=bool(file))
     return Described(True, found.seed, found.num_envs, _without_empty(settings), unrecorded)
 
 
@@ -55,7 +55,7 @@ def _without_empty(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in settings.items() if value not in (None, {}, [])}
 
 
-def _recorded(found: record.RunRecord) -> Mapping[str, Any]:
+def _recorded_settings(found: record.RunRecord) -> Mapping[str, Any]:
     """The settings in ``run.json``, by the keys of an experiment file; None if not recorded."""
     defaults: Mapping[str, Any] = {}
     if found.model_fn in BUILT_IN["model_fn"]:
@@ -77,7 +77,7 @@ def _recorded(found: record.RunRecord) -> Mapping[str, Any]:
     }
 
 
-def _unrecorded(found: record.RunRecord, *, is_file: bool) -> tuple[str, ...]:
+def _unrecorded_settings(found: record.RunRecord, *, is_file: bool) -> tuple[str, ...]:
     """Settings in which runs may differ though they look the same."""
     params = [f"agent.params.{name}" for name in found.unrecorded]
     if found.environment is None:

@@ -108,7 +108,7 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
     finals = {group.label: _finals(group) for group in groups}
     middle = {label: interval(found, interquartile_mean) if found else None for label, found in finals.items()}
     ordered = sorted(groups, key=lambda group: (not group.is_evaluated, -_value(middle[group.label])))
-    smooth = {group.label: _smoothed(group) for group in groups}
+    smooth = {group.label: _smooth_curves(group) for group in groups}
     reach = reach or _returns_to_reach([curves for _, curves in smooth.values()])
     drawn = {group.label for group in ordered[:SHOWN]}
     results = [
@@ -120,7 +120,7 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
             max((entry.run.best_return for entry in group.counted if entry.run.best_return is not None), default=None),
             _median([run.timesteps_per_second for run in group.runs if run.timesteps_per_second is not None]),
             _band(*smooth[group.label], sure=group.label in drawn),
-            {value: _reached(*smooth[group.label], value) for value in reach},
+            {value: _timesteps_to_reach(*smooth[group.label], value) for value in reach},
         )
         for group in ordered
     ]
@@ -176,7 +176,7 @@ def _median(values: Sequence[float]) -> float | None:
     return float(np.median(values)) if values else None
 
 
-def _smoothed(group: Group) -> tuple[Array, Array]:
+def _smooth_curves(group: Group) -> tuple[Array, Array]:
     """A grid of timesteps [P], and the curve of each run that counts on it [runs, P]; NaN where it has no value."""
     last = max((_points(entry)[0][-1] for entry in group.counted), default=1.0)
     grid, window, curves = np.linspace(0, last, POINTS), smoothing_window(int(last)), []
@@ -214,7 +214,7 @@ def _returns_to_reach(curves: Sequence[Array]) -> list[float]:
     return list(dict.fromkeys(float(f"{low + share * (high - low):.3g}") for share in _SHARES))
 
 
-def _reached(grid: Array, curves: Array, value: float) -> tuple[int, float | None]:
+def _timesteps_to_reach(grid: Array, curves: Array, value: float) -> tuple[int, float | None]:
     when = np.array([grid[curve >= value][0] if (curve >= value).any() else np.inf for curve in curves])
     middle = float(np.median(when)) if when.size else np.inf
     return int(np.isfinite(when).sum()), middle if np.isfinite(middle) else None

@@ -65,8 +65,8 @@ class _Reader:
         names = " -> ".join(file.name for file in (*chain, path))
         if len(chain) > MAX_INCLUDES:
             raise own.error(at, f"more than {MAX_INCLUDES} files, each included by the one before: {names}")
-        real = _resolved(path)
-        if real in map(_resolved, chain):
+        real = _resolve(path)
+        if real in map(_resolve, chain):
             raise own.error(at, f"the file includes itself: {names}")
         if real not in self._finished:
             try:
@@ -112,7 +112,7 @@ def _exists(path: Path) -> bool:
         return True
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError):  # circular links: reading fails later

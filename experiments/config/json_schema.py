@@ -91,9 +91,9 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
     agent, environment, tracker = (definitions[name] for name in ("AgentSection", "Environment", "Tracker"))
     agent["properties"]["model_fn"] |= _one_of(registry.names("model_fn"), _ELSEWHERE)
     del agent["properties"]["model_fn"]["type"]
-    definitions["Memory"] = _named(registry.names("memory"), _ELSEWHERE, "A memory, by name alone or with arguments.")
-    definitions["Hook"] = _named(registry.names("hook"), _ELSEWHERE, "A hook, by name alone or with arguments.")
-    definitions["Wrapper"] = _named(NAMES, _ELSEWHERE, "A wrapper, by name alone or with arguments.")
+    definitions["Memory"] = _kinds(registry.names("memory"), _ELSEWHERE, "A memory, by name alone or with arguments.")
+    definitions["Hook"] = _kinds(registry.names("hook"), _ELSEWHERE, "A hook, by name alone or with arguments.")
+    definitions["Wrapper"] = _kinds(NAMES, _ELSEWHERE, "A wrapper, by name alone or with arguments.")
     agent["properties"]["warm_start"]["anyOf"].insert(0, {"type": "string"})
     agent["properties"]["memory"]["anyOf"] = [{"$ref": "#/$defs/Memory"}, {"type": "null"}]
     environment["properties"]["wrappers"]["items"] = {"$ref": "#/$defs/Wrapper"}
@@ -125,7 +125,7 @@ def _settings(kind: str, section: type[Section]) -> dict[str, Any]:
     }
 
 
-def _named(names: Iterable[str], other: dict[str, Any] | None, description: str) -> dict[str, Any]:
+def _kinds(names: Iterable[str], other: dict[str, Any] | None, description: str) -> dict[str, Any]:
     kinds = _one_of(names, other)
     mapping = {"type": "object", "properties": {"kind": kinds}, "required": ["kind"]}
     return {"description": description, "anyOf": [kinds, mapping]}

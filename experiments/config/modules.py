@@ -53,9 +53,9 @@ def make_importable_for(run_folder: Path) -> None:
 def _refuse_ambiguous(document: Document, found: list[Path]) -> None:
     """Refuse a second module of a name, since Python imports only one."""
     holding = {folder: set(_modules(folder)) for folder in found}
-    named = list(_named(document))
+    named = list(_named_modules(document))
     used = [folder for folder in found if holding[folder] & {name for _, name in named}]
-    imported = sorted({module for folder in used for module in _imported(folder)}) if len(used) > 1 else []
+    imported = sorted({module for folder in used for module in _imported_modules(folder)}) if len(used) > 1 else []
     findings = Findings()
     for at, name in named:
         for module in (name, *imported):
@@ -67,7 +67,7 @@ def _refuse_ambiguous(document: Document, found: list[Path]) -> None:
     findings.raise_all()
 
 
-def _named(document: Document) -> Iterator[tuple[Keys, str]]:
+def _named_modules(document: Document) -> Iterator[tuple[Keys, str]]:
     for at, text in texts(document.values):
         if match := _NAMED.fullmatch(text):
             yield at, match[1]
@@ -79,6 +79,6 @@ def _modules(folder: Path) -> Iterator[str]:
             yield path.stem
 
 
-def _imported(folder: Path) -> Iterator[str]:
+def _imported_modules(folder: Path) -> Iterator[str]:
     for path in folder.glob("*.py"):
         yield from _IMPORTED.findall(path.read_text(encoding="utf-8", errors="replace"))

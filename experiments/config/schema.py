@@ -178,7 +178,7 @@ def load(
     if INCLUDE in document.values:
         message = "cannot be set on the command line; write a file that includes both"
         findings.add(document.error((INCLUDE,), message))
-    raw = {"name": path.stem, **_resolved(document, params, findings)}
+    raw = {"name": path.stem, **_resolve_params(document, params, findings)}
     secrets.refuse(document, raw, findings, {})
     if isinstance(train := raw.get("train"), dict):
         raw["train"] = {name: number_of(one) if isinstance(one, str) else one for name, one in train.items()}
@@ -213,7 +213,7 @@ def _read(path: Path, sets: Mapping[str, str], findings: Findings) -> Document:
         raise
 
 
-def _resolved(document: Document, params: Mapping[str, str], findings: Findings) -> dict[str, Any]:
+def _resolve_params(document: Document, params: Mapping[str, str], findings: Findings) -> dict[str, Any]:
     """The values of a document with every ``${name}`` replaced."""
     declared = declared_params(document, params, findings)
     section = document.values.get("params")

@@ -110,10 +110,10 @@ def _error(details: ErrorDetails, model: type[BaseModel], at: Keys, document: Do
     if kind == "missing":
         return document.error(path, "this key is required")
     choices = re.findall(r"'(\w+)'", details["msg"]) if kind == "literal_error" else []
-    return document.error(path, f"must {_expected(details)}, got {show(value)}", name=str(value), choices=choices)
+    return document.error(path, f"must {_requirement(details)}, got {show(value)}", name=str(value), choices=choices)
 
 
-def _expected(details: ErrorDetails) -> str:
+def _requirement(details: ErrorDetails) -> str:
     kind = details["type"]
     if kind in ("model_type", "dict_type", "dataclass_type", "dataclass_exact_type"):
         return "be a mapping"

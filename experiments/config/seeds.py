@@ -18,7 +18,7 @@ _EXPECTED: Final = f"the number of seeds, 1 to {MOST:,}, or a list of different 
 _PART: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
-def _checked(value: Any) -> Any:
+def _check_seeds(value: Any) -> Any:
     value = integer_if_whole(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST:
         return value
@@ -31,7 +31,7 @@ def _checked(value: Any) -> Any:
 
 Seeds: TypeAlias = Annotated[
     int | list[int],
-    BeforeValidator(_checked),
+    BeforeValidator(_check_seeds),
     WithJsonSchema(
         {
             "anyOf": [
@@ -58,7 +58,7 @@ def listed(seeds: int | list[int], first: int | None) -> list[int]:
 def as_yaml(text: str) -> str:
     """Translate an option, ``8``, ``100-109`` or ``3,5,9``, to YAML; ``ValueError``."""
     if re.fullmatch("[0-9]{1,9}", text):
-        return str(_checked(int(text)))
+        return str(_check_seeds(int(text)))
     seeds: list[int] = []
     for part in text.split(","):
         bounds = _PART.fullmatch(part)
@@ -67,7 +67,7 @@ def as_yaml(text: str) -> str:
         if not 0 <= last - first < MOST:
             raise ValueError(f"must be a number of seeds (8), a range (100-109) or a list (3,5,9), got {text!r}")
         seeds += range(first, last + 1)
-    return str(_checked(seeds))
+    return str(_check_seeds(seeds))
 
 
 def seed_ranges(seeds: Sequence[int]) -> str:

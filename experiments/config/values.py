@@ -79,13 +79,13 @@ def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Documen
     if not isinstance(value, str) or "${" not in value:
         return value
     try:
-        return _replaced(value, path, params, document, findings)
+        return _replace_params(value, path, params, document, findings)
     except ExperimentError as error:
         findings.add(error)
         return value
 
 
-def _replaced(value: str, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
+def _replace_params(value: str, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
 
     def parameter(match: re.Match[str]) -> Any:
         name = match[1].strip()

@@ -54,7 +54,7 @@ def check_matrix(
         ExperimentError: it varies an undeclared param or one that ``-P`` sets, names a metric that no run will have, or
             Polyaxon refuses it.
     """
-    for name, place in _varied(matrix).items():
+    for name, place in _varied_params(matrix).items():
         if name not in experiment.params:
             message = f"no param {name!r} is declared under 'params'"
             raise document.error(place, message, name=name, choices=experiment.params)
@@ -92,7 +92,7 @@ def _polyaxon_matrix(matrix: Mapping[str, Any], document: Document) -> Any:
     return made.matrix
 
 
-def _varied(matrix: Mapping[str, Any]) -> dict[str, Keys]:
+def _varied_params(matrix: Mapping[str, Any]) -> dict[str, Keys]:
     """The varied params, and where the file has them: under ``params``, or in the rows of a mapping."""
     params, rows = matrix.get("params"), matrix.get("values")
     varied: dict[str, Keys] = {name: (*AT, "params", name) for name in (params if isinstance(params, dict) else ())}

@@ -63,7 +63,7 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Experi
     """
     check_folder(folder, resume=resume)
     if resume:
-        experiment = _continued(folder, experiment)
+        experiment = _experiment_to_continue(folder, experiment)
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": draw_seed()})
     make_folders(folder)
@@ -136,7 +136,7 @@ def new_folder(runs: Path, name: str) -> Path:
 
 def next_folder(runs: Path, name: str) -> Path:
     """The folder that :func:`new_folder` would create now."""
-    return next(folder for number in itertools.count(1) if not (folder := _numbered(runs, name, number)).exists())
+    return next(folder for number in itertools.count(1) if not (folder := _folder_of(runs, name, number)).exists())
 
 
 def newest_folder(runs: Path, name: str, files: Sequence[str] = (EXPERIMENT,)) -> Path:
@@ -146,10 +146,10 @@ def newest_folder(runs: Path, name: str, files: Sequence[str] = (EXPERIMENT,)) -
         number = path.name.removeprefix(f"{name}-")
         if number.isdecimal() and int(number) > 1 and any((path / file).is_file() for file in files):
             numbers.append(int(number))
-    return _numbered(runs, name, max(numbers))
+    return _folder_of(runs, name, max(numbers))
 
 
-def _numbered(runs: Path, name: str, number: int) -> Path:
+def _folder_of(runs: Path, name: str, number: int) -> Path:
     return runs / (name if number == 1 else f"{name}-{number}")
 
 
@@ -277,7 +277,7 @@ def _of_python(folder: Path) -> ExperimentFile:
 def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     """The keys in which two experiments differ, with both values, except those that may change."""
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
-    keys = [key for key in {**old, **new} if _typed(old, key) != _typed(new, key)]
+    keys = [key for key in {**old, **new} if _value_with_type(old, key) != _value_with_type(new, key)]
     may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # training may follow in the environment
     if before.distributed is not None or after.distributed is not None:  # a cluster redistributes what is stored
         may = (*may, "environment.num_envs")
@@ -287,7 +287,7 @@ def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     return [f"{key} ({_value_or_absent(old, key)} -> {_value_or_absent(new, key)})" for key in told]
 
 
-def _typed(values: Mapping[str, Any], key: str) -> tuple[type, Any] | None:
+def _value_with_type(values: Mapping[str, Any], key: str) -> tuple[type, Any] | None:
     """A value with its type: true is not 1."""
     return (type(values[key]), values[key]) if key in values else None
 
@@ -296,7 +296,7 @@ def _value_or_absent(values: Mapping[str, Any], key: str) -> str:
     return show(values[key]) if key in values else "absent"
 
 
-def _continued(folder: Path, experiment: ExperimentFile) -> ExperimentFile:
+def _experiment_to_continue(folder: Path, experiment: ExperimentFile) -> ExperimentFile:
     recorded = read_experiment(folder)
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": recorded.seed})

@@ -92,7 +92,7 @@ class Study:
         """The Pareto front; None where there is one objective."""
         if len(self._directions) == 1:
             return None
-        study, _ = _copied(self._search.name, self._directions, self.trials(), None)
+        study, _ = _copy(self._search.name, self._directions, self.trials(), None)
         found = {trial.number: trial.values for trial in study.trials if trial.values is not None}
         best = [trial.number for trial in study.best_trials]
         return Front([one.name for one in self._space.objectives], self._directions, found, sorted(best))
@@ -201,7 +201,7 @@ class Study:
     def _ask_trial(self, number: int) -> FrozenTrial:
         """The next trial: asked of a copy, so that the file gets it as a whole."""
         before = self.trials()
-        study, storage = _copied(self._search.name, self._directions, before, make_part("sampler", self._space, number))
+        study, storage = _copy(self._search.name, self._directions, before, make_part("sampler", self._space, number))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # samplers are experimental, say some of them
             study.ask(self._params)
@@ -216,7 +216,7 @@ class Study:
         trials = [trial if trial.number < min(batch) else _as_running(trial) for trial in trials]
         own = _as_running(self.trials()[number])
         own.system_attrs = {}
-        return _copied(self._search.name, self._directions, [*trials, own], None)
+        return _copy(self._search.name, self._directions, [*trials, own], None)
 
 
 _UNUSABLE: Final = (OSError, ValueError, RuntimeError, AssertionError)
@@ -276,7 +276,7 @@ def _as_running(trial: FrozenTrial) -> FrozenTrial:
     return begun
 
 
-def _copied(
+def _copy(
     name: str, directions: Sequence[str], trials: Sequence[FrozenTrial], sampler: optuna.samplers.BaseSampler | None
 ) -> tuple[optuna.Study, Any]:
     """A study in memory, with these trials and what samplers noted up to the last one, and its storage.

@@ -50,15 +50,15 @@ def check_points(space: Space, document: Document, attempt: Callable[[Point], ob
         ExperimentError: a value is refused; all errors at once.
     """
     optuna_parts.check(space)
-    _try_all(_tried(space), document, attempt)
+    _try_all(_covering_points(space), document, attempt)
 
 
 def check_first(space: Space, points: Sequence[Point], document: Document, attempt: Callable[[Point], object]) -> None:
     """Try the very points that a search begins with; as :func:`check_points`."""
-    _try_all(_placed(space, points), document, attempt)
+    _try_all(_locate_points(space, points), document, attempt)
 
 
-def _placed(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str, Keys]]]:
+def _locate_points(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str, Keys]]]:
     """Points, with the keys of their values in the file."""
     rows = space.kind == MAPPING
     return [
@@ -67,10 +67,10 @@ def _placed(space: Space, points: Sequence[Point]) -> list[tuple[Point, dict[str
     ]
 
 
-def _tried(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
+def _covering_points(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     """Points with all values that the matrix lists."""
     if space.kind == MAPPING:
-        return _placed(space, space.typed(space.config.values[:MOST]))
+        return _locate_points(space, space.typed(space.config.values[:MOST]))
     values_of = space.listed()
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
     drawn: Point = {}
@@ -129,7 +129,7 @@ def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[
     points = wanted if repeats else min(wanted, possible or wanted)
     return {
         "kind": space.kind,
-        "params": sorted({name for point, _ in _tried(space) for name in point}),
+        "params": sorted({name for point, _ in _covering_points(space) for name in point}),
         "points": points,
         "wanted": wanted,
         "seeds": seeds,

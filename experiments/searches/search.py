@@ -150,7 +150,7 @@ def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, res
         before = load(folder / Search.file)[1].values
         if "name" not in document.values:  # it comes from the name of the file, which may have changed
             values["name"] = before["name"]
-        changed = _changed(folder, before, values)
+        changed = _changed_keys(folder, before, values)
         search = _read(folder)
         if any(key.startswith("matrix.metric") for key in changed):
             search.measure(compared(experiment.matrix or {}))
@@ -189,7 +189,7 @@ def _new(folder: Path, experiment: ExperimentFile) -> Search:
     return Search(folder, uuid.uuid4().hex, seeds, seeds[0] % 2**31)
 
 
-def _changed(folder: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def _changed_keys(folder: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The keys that have changed; ``RunFolderError`` where one of them may not."""
     old, new = dict(flat(before)), dict(flat(after))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]

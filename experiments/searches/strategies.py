@@ -59,13 +59,13 @@ def following(
     if space.kind == HYPERBAND:
         return _hyperband(space, batches, points, metrics)
     if space.kind in (BAYES, TPE):
-        return _guided(space, batches, points, metrics)
+        return _next_guided(space, batches, points, metrics)
     if batches:
         return None
     return Next(space.grid() if space.kind in (GRID, MAPPING) else space.drawn(space.config.num_runs))
 
 
-def _guided(
+def _next_guided(
     space: Space, batches: Sequence[Batch], points: Sequence[Point], metrics: Mapping[int, float]
 ) -> Next | None:
     config = space.config

@@ -224,7 +224,7 @@ def _wait_for_writer(folder: Path) -> None:
 def program_for(task: Task, names: Iterable[str], experiment: ExperimentFile, document: Document) -> Path | None:
     """The compiled program that serves a run, and others; None where there is none."""
     for name in names:
-        place = _compiled(task, Path(task.folder, name), experiment, document)
+        place = _compiled_program(task, Path(task.folder, name), experiment, document)
         if place is None:
             break
         with contextlib.suppress(ArgumentError):  # it was compiled with other params, which it does not leave open
@@ -233,7 +233,7 @@ def program_for(task: Task, names: Iterable[str], experiment: ExperimentFile, do
     return None
 
 
-def _compiled(task: Task, place: Path, experiment: ExperimentFile, document: Document) -> Path | None:
+def _compiled_program(task: Task, place: Path, experiment: ExperimentFile, document: Document) -> Path | None:
     """A program, compiled by the first run that needs it; None where it cannot be compiled."""
     if (place / compiled.FILE).is_file():
         return place

@@ -109,7 +109,7 @@ class MLflowTracker(TrackerKind):
             self._push_files(remote, run)
             self._push_status(remote, latest)  # the final status comes last
         except Exception as error:  # of many libraries: MLflow's stores reach from files to clouds
-            raise MLflowError(_explained(error, self._client, self._experiment)) from None
+            raise MLflowError(_explain(error, self._client, self._experiment)) from None
         finally:
             self.preparing = False
         self._remote = remote
@@ -257,7 +257,7 @@ def _gets_tables(uri: str) -> bool:
     return uri.startswith(DATABASES) if path is None else mlflow_stores.is_empty(path)
 
 
-def _explained(error: Exception, client: Any, experiment: str) -> str:
+def _explain(error: Exception, client: Any, experiment: str) -> str:
     """Explain an error in one line without secrets."""
     if isinstance(error, ModuleNotFoundError):
         ours = '; pip install "axonrl[mlflow]" installs it' if error.name in EXTRA else ""

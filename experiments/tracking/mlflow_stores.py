@@ -56,7 +56,7 @@ def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
                 raise
     path.parent.mkdir(parents=True, exist_ok=True)
     with _only_maker(path):
-        while path.exists() and (left := QUIET_SECS - (time.time() - _changed(path))) > 0:
+        while path.exists() and (left := QUIET_SECS - (time.time() - _time_of_change(path))) > 0:
             time.sleep(left)
         if _tables(path):
             try:
@@ -99,7 +99,7 @@ def _copy(source: Path, target: Path) -> None:
         old.backup(new)
 
 
-def _changed(path: Path) -> float:
+def _time_of_change(path: Path) -> float:
     """When a store was changed, in seconds since 1970."""
     files = (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal")))
     return max(file.stat().st_mtime for file in files if file.exists())

@@ -103,7 +103,7 @@ class WandbTracker(TrackerKind):
                 self._ended = state
         except Exception as error:  # of many kinds: W&B's own, of its process and of connections
             self._close()
-            raise WandbError(_explained(error)) from None
+            raise WandbError(_explain(error)) from None
 
     def _begin(self, run: TrackedRun) -> _Open:
         for name, value in VARIABLES.items():
@@ -195,7 +195,7 @@ def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, flo
         yield at + len(new) - 1, row
 
 
-def _explained(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"Weights & Biases needs the module {error.name!r}, not installed here: pip install 'axonrl[wandb]'"
     address, text = os.environ.get("WANDB_BASE_URL", "wandb.ai"), " ".join(str(error).split())
