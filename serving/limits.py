@@ -201,7 +201,7 @@ class LoginLimits(RecentEvents):
             now = self._clock()
             wait, limit = max((self.wait(key, limit, now), limit) for key, limit in keys.items())
             if wait:
-                raise _limited(wait, limit)
+                raise _rate_refusal(wait, limit)
             for key in keys:
                 self.count(key, now)
         return tuple(keys)
@@ -226,7 +226,7 @@ class LoginLimits(RecentEvents):
             now = self._clock()
             self._times["known", name, where] = collections.deque([now])
             if wait := self.wait(account, PER_ACCOUNT, now):
-                raise _limited(wait, PER_ACCOUNT)
+                raise _rate_refusal(wait, PER_ACCOUNT)
             self.count(account, now)
 
 
@@ -249,7 +249,7 @@ def network(address: str) -> str:
     return str(parsed)
 
 
-def _limited(wait: float, limit: Limit) -> RefusedError:
+def _rate_refusal(wait: float, limit: Limit) -> RefusedError:
     seconds, span = max(math.ceil(wait), 1), "a minute" if limit.seconds == 60 else f"{limit.seconds / 60:g} minutes"
     message = f"{limit.most} within {span} are the most {limit.what}. Try again in {seconds} seconds"
     return RefusedError("rate_limited", message, retry_after=seconds)

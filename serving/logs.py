@@ -31,10 +31,10 @@ _EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "add
 
 def redacted(text: str) -> str:
     """Replace tokens, passwords and other secrets in a text."""
-    return _SECRETS.sub(_replaced, text)
+    return _SECRETS.sub(_redact, text)
 
 
-def _replaced(match: re.Match[str]) -> str:
+def _redact(match: re.Match[str]) -> str:
     before, quote = match["scheme"] or match["user"] or match["name"] or "", match["quote"] or ""
     return f"{before}{quote}[redacted]{quote}"
 

@@ -71,7 +71,7 @@ class AgentRows(Records):
         with self._audit.recorded("agent.create", by, name, model=model, owner=owner) as session:
             if session.scalars(select(User.id).where(User.id == owner).with_for_update()).one_or_none() is None:
                 raise RefusedError("not_found", "There is no such user")
-            if session.scalars(_named(owner, name)).first() is not None:
+            if session.scalars(_select_by_name(owner, name)).first() is not None:
                 raise RefusedError("name_taken", f"Agent {name} already exists")
             used = session.execute(_usage(owner)).one()[0]
             if most and used >= most:
@@ -81,7 +81,7 @@ class AgentRows(Records):
 
     def by_name(self, owner: str, name: str) -> Agent | None:
         """A user's agent by name; None if there is none. Accepts any text."""
-        return self._database.first(_named(owner, name)) if names.is_name(name) else None
+        return self._database.first(_select_by_name(owner, name)) if names.is_name(name) else None
 
     def by_id(self, agent_id: str) -> Agent | None:
         """An agent by id; None if there is none."""
@@ -263,7 +263,7 @@ def split(path: str) -> tuple[str, str]:
     return user, name
 
 
-def _named(owner: str, name: str) -> Any:
+def _select_by_name(owner: str, name: str) -> Any:
     return select(Agent).where(Agent.owner == owner, Agent.name == name)
 
 

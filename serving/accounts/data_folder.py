@@ -61,7 +61,7 @@ def _bind(database: Database, folder: Path, where: str | Path, serving: bool) ->
         elif known != row.id and not (known is None and inside):
             raise UnusableError(
                 f"Database {database.url} belongs to another data folder, {row.folder} on {row.host}"
-                f"{_held(Path(row.folder), row)}. Use --data {row.folder}, or another database"
+                f"{_holder_text(Path(row.folder), row)}. Use --data {row.folder}, or another database"
             )
         elif not inside and row.folder != str(folder):
             _refuse_a_copy(database, folder, row)
@@ -82,7 +82,7 @@ def _refuse_a_copy(database: Database, folder: Path, row: Installation) -> None:
         )
 
 
-def _held(folder: Path, row: Installation) -> str:
+def _holder_text(folder: Path, row: Installation) -> str:
     """The holder of the other folder, if it is visible from here."""
     try:
         holder = folders.holder(folder) if row.host == socket.gethostname() else None

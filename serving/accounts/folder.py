@@ -114,9 +114,9 @@ def holding(folder: Path, what: str = "axonrl serve", database: str = "", *, sha
     """
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not _locked(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _PATIENCE):
+        if not _try_lock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _PATIENCE):
             raise UnusableError(
-                f"Data folder {folder} is in use by {_recorded(folder)}. Stop it first, or choose another folder with"
+                f"Data folder {folder} is in use by {_holder_in(folder)}. Stop it first, or choose another folder with"
                 " --data"
             )
         about = {"pid": os.getpid(), "host": socket.gethostname(), "what": what, "database": database}
@@ -138,13 +138,13 @@ def holder(folder: Path) -> Holder | None:
     except FileNotFoundError:
         return None
     try:  # first shared with other queries, then exclusive: this finds servers that share the folder, too
-        free = all(_locked(descriptor, kind, _ASKING) for kind in (fcntl.LOCK_SH, fcntl.LOCK_EX))
-        return None if free else _recorded(folder)
+        free = all(_try_lock(descriptor, kind, _ASKING) for kind in (fcntl.LOCK_SH, fcntl.LOCK_EX))
+        return None if free else _holder_in(folder)
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int, kind: int, patience: float) -> bool:
+def _try_lock(descriptor: int, kind: int, patience: float) -> bool:
     end = time.monotonic() + patience
     while True:
         with contextlib.suppress(BlockingIOError):
@@ -155,7 +155,7 @@ def _locked(descriptor: int, kind: int, patience: float) -> bool:
         time.sleep(0.02)
 
 
-def _recorded(folder: Path) -> Holder:
+def _holder_in(folder: Path) -> Holder:
     try:
         record = json.loads((folder / _LOCK).read_bytes())
         return Holder(int(record["pid"]), str(record["host"]), str(record["what"]), str(record["database"]))

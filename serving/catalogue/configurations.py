@@ -45,7 +45,7 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
     values = {key: value for key, value in config.items() if key not in (*_SIZES, *_OTHERS)}
     observation, observed = sizes.observation(config)
     action, acting = sizes.action(hosted.MODELS[name], name, config)
-    given = _resolved(name, values)
+    given = _resolve_names(name, values)
     if acting["discrete"] and "box_policy" in hosted.hyperparameters(name):
         given.setdefault("box_policy", ("box_policy", "gaussian"))  # it has no meaning there
     found = _values(name, given)
@@ -133,7 +133,7 @@ def _check_config(config: Any) -> None:
             raise ArgumentError(f"{key[:40]} has a number that is not finite, or beyond 2**64", key[:40])
 
 
-def _resolved(model: str, values: Mapping[str, Any]) -> Given:
+def _resolve_names(model: str, values: Mapping[str, Any]) -> Given:
     """The hyperparameters given, with the names used; ``ArgumentError`` for unknown ones, and for two names of one."""
     spoken, given = hosted.spoken(model), Given()
     for key, value in values.items():

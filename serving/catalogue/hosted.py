@@ -206,10 +206,10 @@ def hyperparameters(model: str) -> Mapping[str, Parameter]:
     hosted = MODELS[model]
     own = {name: one for name, one in parameters_of(model).items() if name not in LEFT_OUT}
     found = {**own, **{one.name: one for one in _memory_settings(hosted)}}
-    return {name: _hosted(one, hosted.defaults) for name, one in found.items()}
+    return {name: _hosted_parameter(one, hosted.defaults) for name, one in found.items()}
 
 
-def _hosted(one: Parameter, defaults: Mapping[str, Any]) -> Parameter:
+def _hosted_parameter(one: Parameter, defaults: Mapping[str, Any]) -> Parameter:
     form: dict[str, Any] = dict(one.form)
     if one.name in _MOST:
         inner = form["check"] if form["kind"] == "or_word" else form

@@ -102,11 +102,13 @@ def parsed(request: Request, answer: Response, parse: Callable[[Any], Result], c
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise _unexpected(request, answer, "the answer is not JSON; is this the URL of an axonrl service?") from None
+        raise _invalid_answer(
+            request, answer, "the answer is not JSON; is this the URL of an axonrl service?"
+        ) from None
     try:
         return parse(found)
     except (TypeError, LookupError, ValueError) as error:
-        raise _unexpected(request, answer, complaint or str(error)) from None
+        raise _invalid_answer(request, answer, complaint or str(error)) from None
 
 
 def an_object(value: Any) -> dict[str, Any]:
@@ -123,7 +125,7 @@ def a_list(value: Any) -> list[dict[str, Any]]:
     raise TypeError("the answer is not a list")
 
 
-def _unexpected(request: Request, answer: Response, detail: str) -> ServiceError:
+def _invalid_answer(request: Request, answer: Response, detail: str) -> ServiceError:
     """The error for a successful answer that does not follow the API."""
     message = f"{_request_line(request)}: {answer.status}, but {detail}"
     return ServiceError(message, answer.status, "invalid_answer", detail, answer.request_id)
@@ -141,7 +143,7 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
         ServiceError: there is no answer, or not a successful one.
     """
     if isinstance(outcome, Lost):
-        detail = _hidden(outcome.detail, hide)
+        detail = _hide_secrets(outcome.detail, hide)
         message = f"{_request_line(request)}: no answer ({outcome.code}): {detail}"
         raise ServiceUnavailable(message, None, outcome.code, detail)
     # An earlier attempt, whose answer was lost, may have removed it.
@@ -149,9 +151,9 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
     if 200 <= outcome.status < 300 or gone:
         return outcome
     problem = _problem(outcome)
-    code, detail = str(problem.get("code", "")), _hidden(str(problem.get("detail", "")), hide)
+    code, detail = str(problem.get("code", "")), _hide_secrets(str(problem.get("detail", "")), hide)
     places = (one for one in problem.get("errors") or () if isinstance(one, dict))
-    errors = [{name: _hidden(str(one.get(name, "")), hide) for name in ("where", "what")} for one in places]
+    errors = [{name: _hide_secrets(str(one.get(name, "")), hide) for name in ("where", "what")} for one in places]
     request_id = problem.get("request_id") or outcome.request_id
     message = f"{_request_line(request)}: {outcome.status} {code or 'without a code'}{detail and ': '}{detail}"
     message += "".join(f"; {one['where']}: {one['what']}" for one in errors[:3] if one["where"] not in detail)
@@ -185,7 +187,7 @@ def _problem(answer: Response) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"detail": answer.body[:200].decode("utf-8", "replace").strip()}
 
 
-def _hidden(text: str, secrets: Iterable[str]) -> str:
+def _hide_secrets(text: str, secrets: Iterable[str]) -> str:
     """Blank secrets, but not inside other words: a token may be short."""
     for secret in filter(None, secrets):
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)

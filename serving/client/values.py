@@ -58,7 +58,7 @@ def flag(value: Any, where: str) -> bool:
     """True or False; also NumPy's, 0 and 1."""
     if type(value) is bool:
         return value
-    found = _unwrapped(value)
+    found = _plain_value(value)
     if found in (0, 1):
         return bool(found)
     raise ArgumentError(f"{where} must be True or False, got {shortened(value)}", where)
@@ -97,7 +97,7 @@ def plain(value: Any, where: str, *, flags: bool = True, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ArgumentError(f"{where} is nested too deep", where)
     if kind not in _PLAIN:
-        value = _unwrapped(value)
+        value = _plain_value(value)
     if type(value) in _NUMBERS or type(value) is bool:
         if type(value) is not kind:
             return plain(value, where, flags=flags, depth=depth + 1)
@@ -117,7 +117,7 @@ def setting(value: Any, where: str) -> Any:
         return {str(key): setting(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [setting(item, f"{where}[{k}]") for k, item in enumerate(value)]
-    unwrapped = _unwrapped(value)
+    unwrapped = _plain_value(value)
     return unwrapped if type(unwrapped) is bool else plain(unwrapped, where)
 
 
@@ -137,7 +137,7 @@ def column(value: Any) -> Any:
     """A column of a batch as a list, if it can be one."""
     if isinstance(value, list | tuple):
         return value
-    found = _unwrapped(value)
+    found = _plain_value(value)
     is_list = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping | set | frozenset)
     return list(found) if is_list else found
 
@@ -161,7 +161,7 @@ def _finite(value: Any, where: str) -> Any:
     raise ArgumentError(f"{where} must be a finite number, got {shortened(value)}", where)
 
 
-def _unwrapped(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Python's value of an array or scalar of NumPy or similar; numbers of other classes as int or float."""
     if hasattr(value, "tolist"):
         found = value.tolist()

@@ -34,7 +34,7 @@ def backup(service: Service) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir(mode=0o700)
         with for_nobody_else():
-            rows = _copied(service, temporary)
+            rows = _copy_database(service, temporary)
         damages = damages_of(temporary, rows)
         os.sync()
         with contextlib.suppress(FileNotFoundError):
@@ -68,7 +68,7 @@ def _check(service: Service, target: Path) -> None:
         raise ArgumentError("the backup must be outside of the data folder", "DIR", target)
 
 
-def _copied(service: Service, target: Path) -> Rows:
+def _copy_database(service: Service, target: Path) -> Rows:
     """Copy the database first, so that each agent in it has at least what it had accepted by then."""
     copy = None
     if not service.arguments.without_database:

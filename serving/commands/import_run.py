@@ -31,7 +31,7 @@ def import_run(service: Service) -> int:
         most = service.accounts.quotas(owner.name)["agents"]
         about = given.description or f"imported from {run.name}"
         row = service.agents.add(owner.id, given.name, recipe.model, about, recipe.config, most=most, by=service.by)
-        stored = _written(service, row, recipe, state)
+        stored = _write_agent(service, row, recipe, state)
     except (ArgumentError, CheckpointError, ValueError) as error:
         raise UnusableError(f"Run {run} cannot be imported: {error}") from error
     counters = state["counters"]
@@ -60,7 +60,7 @@ def _read(run: Path, first: int | None, frequency: int | None) -> tuple[catalogu
     return recipe, run_import.read(run), notes
 
 
-def _written(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any) -> int:
+def _write_agent(service: Service, row: Agent, recipe: catalogue.Recipe, state: Any) -> int:
     """Write the agent's folder; on failure, remove its row."""
     try:
         with for_nobody_else():

@@ -27,28 +27,28 @@ _RATE: Final = ("steps_per_second",)
 @routes("POST", "/agents/{name}/act", Route("act", _BATCH), takes=list[Any] | Act, answers=Acted | ActedBatch)
 async def act(request: Request) -> Reply:
     """Ask for an action for an observation, or for several."""
-    return await _done(request, "act", _BATCH)
+    return await _ask_worker(request, "act", _BATCH)
 
 
 @routes("POST", "/agents/{name}/step", Route("learn", _STEP, _RATE), takes=Step, answers=Accepted)
 async def step(request: Request) -> Reply:
     """Report a step."""
-    return await _done(request, "step", _STEP)
+    return await _ask_worker(request, "step", _STEP)
 
 
 @routes("POST", "/agents/{name}/steps", Route("learn", _BATCH, _RATE), takes=Steps, answers=Accepted)
 async def steps(request: Request) -> Reply:
     """Report up to 1,000 steps."""
-    return await _done(request, "steps", _BATCH)
+    return await _ask_worker(request, "steps", _BATCH)
 
 
 @routes("POST", "/agents/{name}/end_episode", Route("learn", _END), takes=EndEpisode, answers=dict[str, Any])
 async def end_episode(request: Request) -> Reply:
     """An environment was reset without `done`."""
-    return await _done(request, "end_episode", _END)
+    return await _ask_worker(request, "end_episode", _END)
 
 
-async def _done(request: Request, do: str, body: BodyKind) -> Reply:
+async def _ask_worker(request: Request, do: str, body: BodyKind) -> Reply:
     """Have an agent's worker carry out a request.
 
     Raises:

@@ -72,11 +72,11 @@ async def create_agent(request: Request, body: NewAgent) -> AgentObject:
     recipe = _recipe(gateway, body.model, config)
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
     async with gateway.building[grant.user_id]:
-        return await _created(request, body, recipe, stored)
+        return await _create_agent(request, body, recipe, stored)
 
 
-async def _created(request: Request, body: NewAgent, recipe: Recipe, stored: dict[str, Any]) -> AgentObject:
-    gateway, row = request.gateway, await _added(request, body, recipe, stored)
+async def _create_agent(request: Request, body: NewAgent, recipe: Recipe, stored: dict[str, Any]) -> AgentObject:
+    gateway, row = request.gateway, await _add_row(request, body, recipe, stored)
     gateway.creating.add(row.id)
     try:
         made = json.dumps(recipe.to_json()).encode()
@@ -210,7 +210,7 @@ def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:
     return made
 
 
-async def _added(request: Request, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
+async def _add_row(request: Request, body: NewAgent, recipe: Recipe, config: dict[str, Any]) -> Agent:
     """Add a row if the account may have one more agent."""
     gateway, grant = request.gateway, request.grant
     try:

@@ -92,14 +92,14 @@ async def read(request: Request, most: int, values: int, in_list: int = 0, *, is
         content += part  # parts may have one byte each
         if is_state and _HAS_FILES and (len(content) > _PIECE or (file is not None and not more)):
             digest.update(content)
-            file = await _appended(request, file, content)
+            file = await _append(request, file, content)
             content = bytearray()
     request.body = bytes(content)
     if file is not None:
         request.upload = Upload(f"/proc/{os.getpid()}/fd/{file.fileno()}", digest.digest())
 
 
-async def _appended(request: Request, file: IO[bytes] | None, content: bytearray) -> IO[bytes]:
+async def _append(request: Request, file: IO[bytes] | None, content: bytearray) -> IO[bytes]:
     """The file, which has no name, so that nothing of it remains."""
     try:
         if file is None:

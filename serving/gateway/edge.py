@@ -125,7 +125,7 @@ class Edge:
         elif kind is not None:
             await read(request, kind.most(self._gateway.limits), kind.values, is_state=kind.is_state)
         key = key_of(request.headers.get(b"idempotency-key")) if has_key else None
-        return await (route.reply(request) if key is None else _once(request, route, key))
+        return await (route.reply(request) if key is None else _reply_once(request, route, key))
 
     def _let_in(self, request: Request) -> None:
         """Find who asks, by a token, or by the page's cookie, which only reads; count the request of the account."""
@@ -169,7 +169,7 @@ class Edge:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _once(request: Request, route: Route, key: str) -> Reply:
+async def _reply_once(request: Request, route: Route, key: str) -> Reply:
     """Carry out a request if it is the first with its key, else repeat the first answer.
 
     Raises:
@@ -187,13 +187,13 @@ async def _once(request: Request, route: Route, key: str) -> Reply:
             return Reply(known.status, known.body, JSON_TYPE if known.body else b"", REPLAYED)
         if not is_first:
             raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
-        return await _first(request, route, key)  # the server of one that is known has crashed
+        return await _reply_first(request, route, key)  # the server of one that is known has crashed
     finally:
         if is_first:
             gateway.under_way.discard((user, key))
 
 
-async def _first(request: Request, route: Route, key: str) -> Reply:
+async def _reply_first(request: Request, route: Route, key: str) -> Reply:
     """Carry out a request, and store its answer; a refusal is not stored."""
     idempotency, call, user = request.gateway.idempotency, request.gateway.threads.call, request.grant.user_id
     try:

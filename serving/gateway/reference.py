@@ -100,23 +100,23 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def _html(part: Part) -> str:
-    text = "".join(f"<p>{_marked(one)}</p>" for one in part.text if one)
+    text = "".join(f"<p>{_to_html(one)}</p>" for one in part.text if one)
     rows = [
-        "".join(f"<{kind}>{_marked(cell)}</{kind}>" for cell in row)
+        "".join(f"<{kind}>{_to_html(cell)}</{kind}>" for cell in row)
         for kind, some in (("th", part.rows[:1]), ("td", part.rows[1:]))
         for row in some
     ]
     table = f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>" if rows else ""
-    return f'<h2 id="{_anchor(part.title)}">{_marked(part.title)}</h2>{text}{table}'
+    return f'<h2 id="{_anchor(part.title)}">{_to_html(part.title)}</h2>{text}{table}'
 
 
-def _marked(text: str) -> str:
+def _to_html(text: str) -> str:
     """Markdown's code and links as HTML."""
 
     def mark(found: re.Match[str]) -> str:
         if found[1] is not None:
             return f"<code>{html.escape(found[1])}</code>"
-        return f'<a href="#{html.escape(found[3])}">{_marked(found[2])}</a>'
+        return f'<a href="#{html.escape(found[3])}">{_to_html(found[2])}</a>'
 
     parts, end = [], 0
     for found in _MARKS.finditer(text):

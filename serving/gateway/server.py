@@ -54,7 +54,7 @@ def serve(gateway: Gateway, *, during: AbstractAsyncContextManager[object] | Non
     bound = listening(listen.host, listen.port)
     handler = logs.configure(gateway.settings.log.level)
     try:
-        return uvloop.run(_served(gateway, bound, during))
+        return uvloop.run(_serve(gateway, bound, during))
     finally:
         bound.close()
         logs.unconfigure(handler)
@@ -108,7 +108,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _served(gateway: Gateway, bound: socket.socket, during: AbstractAsyncContextManager[object] | None) -> int:
+async def _serve(gateway: Gateway, bound: socket.socket, during: AbstractAsyncContextManager[object] | None) -> int:
     listen, port = gateway.settings.listen, gateway.settings.metrics.port
     tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
     servers = [_Server(_config(gateway, Edge(gateway), **tls))]
@@ -191,10 +191,10 @@ def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
         (_DAY, lambda: threads.call(gateway.accounts.tidy)),
         (_DAY, lambda: threads.call(gateway.audit.prune)),
     ]
-    return [asyncio.create_task(_repeated(seconds, job)) for seconds, job in jobs]
+    return [asyncio.create_task(_repeat(seconds, job)) for seconds, job in jobs]
 
 
-async def _repeated(seconds: float, job: Callable[[], Awaitable[object]]) -> None:
+async def _repeat(seconds: float, job: Callable[[], Awaitable[object]]) -> None:
     """Start a job every ``seconds``, however long it takes; one that takes longer starts again at once."""
     loop = asyncio.get_running_loop()
     begins = loop.time()

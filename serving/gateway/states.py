@@ -52,28 +52,28 @@ _File: TypeAlias = Annotated[bytes, WithJsonSchema({"type": "string", "format": 
 @routes("GET", "/snapshots/{name}", _READ, answers=Snapshot)
 async def get_snapshot(request: Request) -> bytes:
     """An agent's state in six fields."""
-    return await _downloaded(request, "snapshot")
+    return await _download(request, "snapshot")
 
 
 @routes("POST", "/snapshots/{name}", _write(_SNAPSHOT), status=201, takes=Snapshot)
 async def put_snapshot(request: Request) -> Uploaded:
     """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
-    return await _uploaded(request, "snapshot")
+    return await _upload(request, "snapshot")
 
 
 @routes("GET", "/agents/{name}/state", _READ, type=STATE_TYPES[0])
 async def get_state(request: Request) -> _File:
     """An agent's state as one safetensors file; the configuration is JSON in its metadata."""
-    return await _downloaded(request, "safetensors")
+    return await _download(request, "safetensors")
 
 
 @routes("PUT", "/agents/{name}/state", _write(_FILE), takes=_File)
 async def put_state(request: Request) -> Uploaded:
     """Give an agent a state, as `POST /snapshots/{name}` does, from one safetensors file."""
-    return await _uploaded(request, "safetensors")
+    return await _upload(request, "safetensors")
 
 
-async def _uploaded(request: Request, form: str) -> Uploaded:
+async def _upload(request: Request, form: str) -> Uploaded:
     gateway, row = request.gateway, await created_agent_row(request)
     head: dict[str, Any] = {} if request.upload is None else {"file": request.upload.path}
     async with _recorded(request, "state.write"), gateway.building[request.grant.user_id]:
@@ -82,7 +82,7 @@ async def _uploaded(request: Request, form: str) -> Uploaded:
     return Uploaded(uploaded=request.name)
 
 
-async def _downloaded(request: Request, form: str) -> bytes:
+async def _download(request: Request, form: str) -> bytes:
     gateway, row = request.gateway, await created_agent_row(request)
     await _charge(request, row, "state.read")
     head: dict[str, Any] = {"obs_size": True} if "obs_size" in row.config else {}  # the client's name for it

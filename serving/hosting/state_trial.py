@@ -41,16 +41,16 @@ def try_updates(stepper: Stepper, sources: Sequence[Columns], limits: Limits) ->
     batches = [*_batches(train.batch, sources, limits, float(memory.discount))]
     try:
         for batch in [*batches, batches[-1]]:  # an update's effect on the variables shows in the next
-            stepper.act(map_tree(functools.partial(_first, axes=batch["terminated"].ndim), batch["observation"]))
+            stepper.act(map_tree(functools.partial(_first_row, axes=batch["terminated"].ndim), batch["observation"]))
             draws = [request.draw(rng) for request in train.noise]
             loss = executor.train(batch, {**counters, "progress": 0.0}, draws).scalars[0]
             if not np.isfinite(loss):
-                raise _refused(f"a loss of {loss}")
+                raise _refusal(f"a loss of {loss}")
             for name, array in stepper.weights().items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
-                    raise _refused(f"numbers in {name} that are not finite")
+                    raise _refusal(f"numbers in {name} that are not finite")
     except NonFiniteError as error:
-        raise _refused(str(error)) from None
+        raise _refusal(str(error)) from None
     stepper.set_weights(weights)
 
 
@@ -73,7 +73,7 @@ def _batches(
         yield batch | {key: added[key].astype(specs[key].dtype) for key in _ADDED if key in specs}
 
 
-def _first(array: Array, axes: int) -> Array:
+def _first_row(array: Array, axes: int) -> Array:
     """First row of a batch, of the only lane: [1, ...]."""
     row: Array = array.reshape(-1, *array.shape[axes:])[:1]
     return row
@@ -104,5 +104,5 @@ def _sizes(array: Array) -> Array:
     return sizes
 
 
-def _refused(what: str) -> RefusedError:
+def _refusal(what: str) -> RefusedError:
     return invalid("encoded_network", f"and encoded_buffer lead to {what}")

@@ -75,10 +75,10 @@ def expected(arrays: Mapping[str, Array], *groups: Group) -> list[dict[str, Arra
     differing = sorted(set(arrays) ^ {group.prefix + name for group in groups for name in group.specs})
     if differing:
         raise mismatch("the state", f"holds other arrays than this agent's: {', '.join(differing[:3])}"[:300])
-    return [_checked(arrays, *group) for group in groups]
+    return [_check_group(arrays, *group) for group in groups]
 
 
-def _checked(
+def _check_group(
     arrays: Mapping[str, Array], prefix: str, where: str, specs: Mapping[str, ArraySpec], most: int | None
 ) -> dict[str, Array]:
     found = {name: arrays[prefix + name] for name in specs}

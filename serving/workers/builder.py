@@ -73,10 +73,10 @@ def _respond(frame: Frame, programs: Path) -> bytes:
         built, digest = build(recipe, programs)
         return answer(frame.head, 200, json.dumps({"digest": digest, "built": built}).encode())
     except Exception as error:  # TensorFlow raises its own errors; none may end the builder
-        return refusal(frame.head, _refused(recipe, error))
+        return refusal(frame.head, _refusal(recipe, error))
 
 
-def _refused(recipe: Recipe | None, error: Exception) -> RefusedError:
+def _refusal(recipe: Recipe | None, error: Exception) -> RefusedError:
     match error:
         case ValueError():
             names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}

@@ -38,7 +38,7 @@ class _Selector(selectors.SelectSelector):
 
 
 def every_four_seconds(job: Job) -> list[Any]:
-    return [asyncio.ensure_future(server._repeated(4.0, job))]
+    return [asyncio.ensure_future(server._repeat(4.0, job))]
 
 
 def begun(
