@@ -65,7 +65,7 @@ class Draw:
         """The value, float32."""
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(self.number,))))
         parts = [self.shape[1:]] * self.shape[0] if self.each else [self.shape]
-        drawn = [(self.factor * _drawn(self.law, shape, rng)).astype(np.float32) for shape in parts]
+        drawn = [(self.factor * _draw(self.law, shape, rng)).astype(np.float32) for shape in parts]
         return np.stack(drawn) if self.each else drawn[0]
 
     def to_json(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Initializer:
         return value if dtype is None else value.astype(getattr(dtype, "as_numpy_dtype", dtype))
 
 
-def _drawn(law: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
+def _draw(law: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
     """Values of a law, float64."""
     if law in _PLAIN:
         return _PLAIN[law](rng, shape)
@@ -142,7 +142,7 @@ def _drawn(law: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
     if distribution == "uniform":
         bound = math.sqrt(3 * variance)
         return rng.uniform(-bound, bound, shape)
-    return math.sqrt(variance) / _STD_OF_TRUNCATED * _truncated(rng, shape)
+    return math.sqrt(variance) / _STD_OF_TRUNCATED * _truncated_normal(rng, shape)
 
 
 def _fans(shape: Sequence[int]) -> tuple[int, int]:
@@ -154,7 +154,7 @@ def _fans(shape: Sequence[int]) -> tuple[int, int]:
     return window * shape[-2], window * shape[-1]
 
 
-def _truncated(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+def _truncated_normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
     """Standard normal values within [-2, 2]; others are drawn again."""
     values = rng.standard_normal(math.prod(shape))
     while (beyond := np.flatnonzero(np.abs(values) > 2)).size:
@@ -181,6 +181,6 @@ _PLAIN: Final[Mapping[str, Callable[[np.random.Generator, Sequence[int]], Array]
     "orthogonal": _orthogonal,
     "random_uniform": lambda rng, shape: rng.uniform(-_SIZE, _SIZE, shape),
     "random_normal": lambda rng, shape: _SIZE * rng.standard_normal(shape),
-    "truncated_normal": lambda rng, shape: _SIZE * _truncated(rng, shape),
+    "truncated_normal": lambda rng, shape: _SIZE * _truncated_normal(rng, shape),
 }
 """Laws that are not scaled by the shape."""

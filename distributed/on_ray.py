@@ -217,7 +217,7 @@ class OnRay:
         for index, actor in self._actors.items():
             while actor.answers and actor.answers[0][0] in ready:
                 found.append((index, actor, *actor.answers.popleft()))
-        values = _fetched([reference for _, _, reference, _ in found])
+        values = _fetch_results([reference for _, _, reference, _ in found])
         for (index, actor, _, unroll), value in zip(found, values, strict=True):
             if self._actors.get(index) is actor:
                 self._receive(index, actor, unroll, value)
@@ -283,7 +283,7 @@ class OnRay:
             self._connection.close()
 
 
-def _fetched(references: list[Any]) -> list[Any]:
+def _fetch_results(references: list[Any]) -> list[Any]:
     """Fetch ready results; an error takes the place of each that failed."""
     import ray
 

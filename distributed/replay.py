@@ -222,11 +222,11 @@ class ShardedReplay:
 
     def part(self, shard: int) -> ReplayMemory:
         """Make the memory of one shard: its part of the size, rounded up to a multiple of its lanes."""
-        return _sized(self.whole, self.size // self.number, self.lanes[shard])
+        return _memory_of_size(self.whole, self.size // self.number, self.lanes[shard])
 
     def trial_copy(self) -> Any:
         """Make a memory like the whole, for trial batches."""
-        return _sized(self.whole, self.size, sum(self.lanes))
+        return _memory_of_size(self.whole, self.size, sum(self.lanes))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """Keep the generator, which chooses shards; the shards are built elsewhere."""
@@ -312,7 +312,7 @@ class ShardedReplay:
         return self.shards
 
 
-def _sized(memory: ReplayMemory, size: int, lanes: int) -> ReplayMemory:
+def _memory_of_size(memory: ReplayMemory, size: int, lanes: int) -> ReplayMemory:
     """Make a memory of the next size that is a multiple of ``lanes``."""
     made: ReplayMemory = like(memory, size=-(-size // lanes) * lanes, path=None)
     return made

@@ -61,19 +61,19 @@ def arguments_of(exploration: Exploration) -> dict[str, Any]:
     made = type(exploration)
     kind = next((name for name, one in _KINDS.items() if one is made), registry.name_of(made))
     if kind is None:
-        raise _undescribed(made, "its class cannot be imported by a name")
+        raise _refusal(made, "its class cannot be imported by a name")
     described: dict[str, Any] = {"kind": kind}
     for name, parameter in inspect.signature(made).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise _undescribed(made, f"it takes any number of arguments (*{name})")
+            raise _refusal(made, f"it takes any number of arguments (*{name})")
         if name == _SPACE:
             continue
         if not hasattr(exploration, name):
-            raise _undescribed(made, f"it has no attribute {name!r} that tells its argument of that name")
+            raise _refusal(made, f"it has no attribute {name!r} that tells its argument of that name")
         try:
             described[name] = as_json(getattr(exploration, name), _schedule)
         except ArgumentError as error:
-            raise _undescribed(made, f"its {name}: {error}") from None
+            raise _refusal(made, f"its {name}: {error}") from None
     return described
 
 
@@ -144,6 +144,6 @@ def _schedule(value: Any) -> dict[str, Any]:
     return described if isinstance(described, dict) else {"kind": "constant", "value": described}
 
 
-def _undescribed(made: type[Any], why: str) -> ArgumentError:
+def _refusal(made: type[Any], why: str) -> ArgumentError:
     message = f"the exploration {made.__name__} cannot be described: {why}"
     return ArgumentError(message, "exploration", made)

@@ -56,7 +56,7 @@ class Boltzmann(Scheduled):
         values -= values.max(1, keepdims=True)
         with np.errstate(over="ignore"):  # a difference too large for the temperature has probability 0
             values /= temperature
-        index, _ = _drawn(values, rng)
+        index, _ = _draw_index(values, rng)
         return self._choices.actions(index, empty), NO_EXTRAS
 
 
@@ -84,7 +84,7 @@ class Categorical:
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N], and ``log_prob`` float32 [N]."""
         logits, empty = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
-        index, log_prob = _drawn(logits, rng)
+        index, log_prob = _draw_index(logits, rng)
         return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
     def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
@@ -118,7 +118,7 @@ class MultiCategorical:
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N, *nvec.shape], and ``log_prob`` float32 [N], the sum over the choices."""
         rows, empty = self._choices.rows("MultiCategorical", "logits", predictions)
-        index, log_prob = _drawn(rows, rng)
+        index, log_prob = _draw_index(rows, rng)
         actions = self._choices.actions(index, empty)
         return actions, {"log_prob": log_prob.reshape(len(actions), -1).sum(1).astype(np.float32)}
 
@@ -196,8 +196,8 @@ class Gaussian:
         Raises:
             NonFiniteError: also if exp(log_std) is 0 or infinite in float32.
         """
-        mean = _predicted("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
-        log_std = _predicted("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
+        mean = _required_prediction("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
+        log_std = _required_prediction("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
         with np.errstate(all="ignore"):  # anything not finite makes the log-probability not finite
             std = np.exp(log_std)
             actions = mean + std * rng.standard_normal(mean.shape, np.float32)
@@ -209,8 +209,8 @@ class Gaussian:
 
     def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
         """Log-density float32 [N] of given actions float [N, ...]."""
-        mean = _predicted("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
-        log_std = _predicted("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
+        mean = _required_prediction("Gaussian", predictions, "mean", self._shape).astype(np.float32, copy=False)
+        log_std = _required_prediction("Gaussian", predictions, "log_std", self._shape).astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
             noise = (action - mean) / np.exp(log_std)
             found: Array = -(0.5 * noise * noise + log_std).sum(self._axes) - self._constant
@@ -243,7 +243,7 @@ class _Choices:
         padded = np.full((len(values), self._padded), -np.inf)  # probability 0: never drawn
         padded[:, self._places] = values
         rows = padded.reshape(-1, self._widest)
-        return rows, _filled(rows) if masked else None
+        return rows, _fill_empty_rows(rows) if masked else None
 
     def indices(self, action: Array) -> Array:
         """Indices int64 [N * D] in the rows of given actions int [N, ...]: the inverse of :meth:`actions`."""
@@ -276,7 +276,7 @@ def drawn_index(logits: Array, rng: np.random.Generator) -> tuple[Array, Array, 
     return (sums > drawn[:, None]).argmax(1), shifted, total
 
 
-def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _draw_index(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw an index [R] from each row's softmax; also return log-probabilities [R]."""
     index, shifted, total = drawn_index(logits, rng)
     return index, shifted[np.arange(len(index)), index] - np.log(total)
@@ -284,7 +284,7 @@ def _drawn(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
     """A finite prediction as float64, where the difference of any two float32 numbers is finite."""
-    values = _predicted(policy, predictions, name, shape).astype(np.float64)
+    values = _required_prediction(policy, predictions, name, shape).astype(np.float64)
     if not all_finite(values):
         raise NonFiniteError(f"{policy}: {_not_finite(name, values)}")
     return values
@@ -295,10 +295,10 @@ def _legal(policy: str, values: Array, predictions: Mapping[str, Array]) -> tupl
     if ACTION_MASK not in predictions:
         return values, None
     values[~mask_of(policy, predictions, values.shape)] = -np.inf
-    return values, _filled(values)
+    return values, _fill_empty_rows(values)
 
 
-def _filled(rows: Array) -> Array | None:
+def _fill_empty_rows(rows: Array) -> Array | None:
     """Make rows [R, A] that are all -inf drawable, and return a mask of them, bool [R]; None if there are none."""
     empty: Array = rows.max(1) == -np.inf
     if not empty.any():
@@ -312,7 +312,7 @@ def _actions(actions: Array, empty: Array | None) -> Array:
     return (actions if empty is None else np.where(empty, NO_LEGAL_ACTION, actions)).astype(np.int32)
 
 
-def _predicted(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
+def _required_prediction(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
     """A required prediction, [N, *shape]."""
     if name not in predictions:
         message = f"{policy} needs predictions[{name!r}]; the model predicts {', '.join(predictions)}"

@@ -114,7 +114,7 @@ class Hooks:
 
     def __init__(self, hooks: Any = (), first: Iterable[Any] = (), last: Iterable[Any] = ()) -> None:
         is_checked = isinstance(hooks, Hooks)
-        before, given, after = tuple(first), tuple(hooks) if is_checked else _listed(hooks), tuple(last)
+        before, given, after = tuple(first), tuple(hooks) if is_checked else _hooks_of(hooks), tuple(last)
         for hook in (*before, *(() if is_checked else given), *after):
             _check(hook)
         self._hooks = (*before, *given, *after)
@@ -134,7 +134,7 @@ class Hooks:
         return iter(self._hooks)
 
     def _methods(self, event: str) -> tuple[Any, ...]:
-        methods = (_overridden(hook, event) for hook in self._hooks)
+        methods = (_overriding_method(hook, event) for hook in self._hooks)
         return tuple(method for method in methods if method is not None)
 
     def end(self, session: Session, facts: EndFacts) -> None:
@@ -198,7 +198,7 @@ class Hooks:
         return keyed
 
 
-def _listed(hooks: Any) -> tuple[Any, ...]:
+def _hooks_of(hooks: Any) -> tuple[Any, ...]:
     """A hook, a function, or several of them as a tuple of hooks."""
     if hooks is None:
         return ()
@@ -240,7 +240,7 @@ def _error_of(call: Event, session: Session, facts: EndFacts) -> BaseException |
     return None
 
 
-def _overridden(hook: Any, event: str) -> Event | None:
+def _overriding_method(hook: Any, event: str) -> Event | None:
     """The hook's method for an event; None if it has none, or inherits the empty one."""
     method: Event | None = getattr(hook, event, None)
     if method is None or getattr(method, "__func__", None) is getattr(Hook, event):
@@ -253,8 +253,8 @@ def _check(hook: Any) -> None:
         raise ValueError(f"hooks takes instances: got the class {hook.__name__}, expected {hook.__name__}(...)")
     name = type(hook).__name__
     _check_spelling(hook, name)
-    methods = {event: method for event in HOOK_EVENTS if (method := _overridden(hook, event)) is not None}
-    prepare = _overridden(hook, _PREPARE)
+    methods = {event: method for event in HOOK_EVENTS if (method := _overriding_method(hook, event)) is not None}
+    prepare = _overriding_method(hook, _PREPARE)
     if not methods and prepare is None:
         raise ValueError(f"{name} is not a hook: it defines none of the events {', '.join(HOOK_EVENTS)}")
     for event, method in methods.items():

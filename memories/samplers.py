@@ -83,7 +83,7 @@ class Sampler:
 
     def total(self) -> float:
         """Total priority, for choosing between shards."""
-        return float(len(_built(self)))
+        return float(len(_candidates_of(self)))
 
     def clear(self) -> None:
         """Forget all transitions."""
@@ -113,7 +113,7 @@ class Uniform(Sampler):
 
         A float64 in [0, 1) has 53 bits: probabilities of candidates differ by at most their number / 2**53.
         """
-        candidates = _built(self)
+        candidates = _candidates_of(self)
         return candidates.places((rng.random(n) * len(candidates)).astype(np.intp))
 
 
@@ -319,7 +319,7 @@ def checked_td_error(td_error: Any, count: int) -> Array:
     return errors
 
 
-def _built(sampler: Sampler) -> Drawable:
+def _candidates_of(sampler: Sampler) -> Drawable:
     if sampler.candidates is None:
         raise RuntimeError(f"this {type(sampler).__name__} belongs to no memory yet: ReplayMemory(..., sampler=...)")
     return sampler.candidates

@@ -83,10 +83,10 @@ def model_fn(
     td_error = td_error_of(labels["reward"], labels["discount"], labels["next_observation"])
     error = mean(size_of(td_error))  # [B]
     if params.n_step_weight:
-        n_step = _needed(labels, ("n_step_reward", "n_step_discount", "n_step_next_observation"), "n_step_weight")
+        n_step = _labels_for(labels, ("n_step_reward", "n_step_discount", "n_step_next_observation"), "n_step_weight")
         error += params.n_step_weight * mean(size_of(td_error_of(*n_step)))
     if params.margin_weight:
-        (demonstration,) = _needed(labels, ("demonstration",), "margin_weight")
+        (demonstration,) = _labels_for(labels, ("demonstration",), "margin_weight")
         margin = losses.large_margin(batch.q_values, batch.action, params.margin, batch.mask)
         error += params.margin_weight * demonstration * mean(margin)
     loss, priority = mean_error(error, labels), task.branches.priority(td_error)
@@ -107,7 +107,7 @@ def _munchausen(
     return losses.soft_value(next_q_values, policy, temperature, next_mask), bonus
 
 
-def _needed(labels: Mapping[str, Any], names: Sequence[str], param: str) -> list[Any]:
+def _labels_for(labels: Mapping[str, Any], names: Sequence[str], param: str) -> list[Any]:
     """Labels that a DemonstrationMemory adds; ArgumentError that names the parameter if they are missing."""
     if missing := [name for name in names if name not in labels]:
         message = f"{param} needs batches with {', '.join(missing)}: use a DemonstrationMemory"

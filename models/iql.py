@@ -75,7 +75,7 @@ def model_fn(
             the memory does not yield single transitions, or a parameter is invalid.
     """
     params = from_params(IQLParams, params)
-    space = _checked(config.action_space)
+    space = _check_action_space(config.action_space)
     policy = ActorCritic(config, params, "IQL", values=(), least_log_std=LEAST_LOG_STD)
     if mode == Modes.PREDICT:
         return policy.predict(features, record=())
@@ -126,7 +126,7 @@ class _Networks(NamedTuple):
         return *critics_loss(target, q_values, labels), tf.reduce_mean(tf.add_n(q_values)) / 2
 
 
-def _checked(space: Any) -> spaces.Discrete | spaces.Box:
+def _check_action_space(space: Any) -> spaces.Discrete | spaces.Box:
     """The action space; ``ArgumentError`` if IQL cannot act in it."""
     if isinstance(space, spaces.Discrete) or (isinstance(space, spaces.Box) and is_bounded_box(space)):
         return space

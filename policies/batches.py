@@ -30,7 +30,7 @@ class BatchBoundary:
         self.number = len(places)
         self._places = [place for i, place in enumerate(places) if read is None or i in read]
         self._dtypes = [_at(specs, *place).dtype for place in self._places]
-        self._pick = _picked(self._places)
+        self._pick = _picker(self._places)
 
     def arrays(self, batch: Mapping[str, ArrayTree]) -> Sequence[Array]:
         """Return the arrays that are read, ordered by key. Arrays that need no conversion are not copied.
@@ -56,16 +56,16 @@ class BatchBoundary:
         """
         if not isinstance(batch, Mapping):
             raise ValueError(f"the memory's batch must be a mapping of names to arrays, got {shortened(batch)}")
-        return {key: _converted(f"batch[{key!r}]", spec, batch.get(key)) for key, spec in self._specs.items()}
+        return {key: _convert(f"batch[{key!r}]", spec, batch.get(key)) for key, spec in self._specs.items()}
 
 
-def _converted(name: str, spec: SpecTree, value: Any) -> Any:
+def _convert(name: str, spec: SpecTree, value: Any) -> Any:
     if value is None:
         raise ValueError(f"{name} is missing: the memory's batches had it when training started")
     if not isinstance(spec, ArraySpec):
         if not isinstance(value, Mapping):
             raise ValueError(f"{name} must be a dict with the keys {sorted(spec)}, got {type(value).__name__}")
-        return {key: _converted(f"{name}[{key!r}]", leaf, value.get(key)) for key, leaf in spec.items()}
+        return {key: _convert(f"{name}[{key!r}]", leaf, value.get(key)) for key, leaf in spec.items()}
     given = np.asarray(value)
     if given.dtype == spec.dtype and given.shape == spec.shape:
         return given
@@ -88,7 +88,7 @@ def _is_convertible(given: np.dtype[Any], expected: np.dtype[Any]) -> bool:
     return given.kind in kinds.get(expected.kind, expected.kind)
 
 
-def _picked(places: Sequence[tuple[str, str | None]]) -> Any:
+def _picker(places: Sequence[tuple[str, str | None]]) -> Any:
     """Make a function that returns the arrays of a batch at these places."""
     if len(places) > 1 and all(part is None for _, part in places):
         return operator.itemgetter(*(key for key, _ in places))

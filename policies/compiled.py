@@ -122,7 +122,7 @@ class CompiledProgram:
             may = f"; {', '.join(free)} may have other values of the same sign" if free else ""
             message = f"{self.directory} was compiled with params {self.params}, got {dict(params)}{may}"
             raise ArgumentError(message, "params", params)
-        return _parsed(self.path, described)
+        return _parse_program(self.path, described)
 
     @property
     def free(self) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ class CompiledProgram:
             self._check_draws()
             return {**self.weights(self._base_seed()), **self.draws(seed)}
         if seed not in there:
-            only, where = f", only for {_listed(there)}" if there else "", str(self.directory)
+            only, where = f", only for {_seeds_text(there)}" if there else "", str(self.directory)
             raise ArgumentError(
                 f"{where} has no initial weights for seed {shortened(seed)}{only}. With TensorFlow installed,"
                 f" axonrl.policies.add_seeds({where!r}, [{shortened(seed)}]) creates them",
@@ -264,7 +264,7 @@ def read(directory: str | Path) -> CompiledProgram:
             f"{path} was compiled with {RUNTIME} {made_with}; this is {here}, whose results may differ: compile it"
             " again"
         )
-    return _parsed(path, value)
+    return _parse_program(path, value)
 
 
 def sealed(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def _digest(weights: Mapping[str, Array]) -> str:
     return sha.hexdigest()
 
 
-def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
+def _parse_program(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
     predict, train = value["predict"], value["train"]
     space = space_of(space_attributes(value["spaces"]["action"]))
     try:
@@ -323,7 +323,7 @@ def _parsed(path: Path, value: Mapping[str, Any]) -> CompiledProgram:
     )
 
 
-def _listed(seeds: Sequence[int]) -> str:
+def _seeds_text(seeds: Sequence[int]) -> str:
     """``0 to 7``, or ``0, 5, 9``."""
     if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
         return f"{seeds[0]} to {seeds[-1]}"

@@ -169,7 +169,7 @@ def read(directory: Path) -> Description:
     fields.check(path, value, _FIELDS)
     if value["program"] is None:
         raise ValueError(f"{path} has no LiteRT program, only {ONNX}: export it with formats=['litert', 'onnx']")
-    return _parsed(path, value)
+    return _parse_description(path, value)
 
 
 @contextlib.contextmanager
@@ -278,7 +278,7 @@ def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
     raise ValueError(f"{space['type']} is not an action space")
 
 
-def _parsed(path: Path, value: Mapping[str, Any]) -> Description:
+def _parse_description(path: Path, value: Mapping[str, Any]) -> Description:
     observation, weights, state = value["observation"], _specs(value["weights"]["arrays"]), value["state"]
     arrays, placements = parts(observation["arrays"]), value["program"]["placements"]
     with naming_field(path, "observation.arrays"):

@@ -75,13 +75,13 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
     names = {**had, **params}
     changed = [name for name in names if name not in had or name not in params or not _equal(had[name], params[name])]
     may_change = {*free["inputs"], *free["exploration"]}
-    if not all(name in may_change and _alike(had.get(name), params.get(name)) for name in changed):
+    if not all(name in may_change and _have_same_sign(had.get(name), params.get(name)) for name in changed):
         return None
     given = described["train"]["params"]
     exploration: Any = described["predict"]["exploration"]
     for name in changed:
         for path in free["exploration"].get(name, ()):
-            exploration = _replaced(exploration, path, params[name])
+            exploration = _replace(exploration, path, params[name])
     return {
         **described,
         "params": None if described["params"] is None else dict(params),
@@ -104,7 +104,7 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _have_same_sign(one: Any, other: Any) -> bool:
     return _is_number(one) and _is_number(other) and one * other > 0
 
 
@@ -121,10 +121,10 @@ def _leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield from _leaves(value, (*path, key))
 
 
-def _replaced(tree: Any, path: list[str | int], value: Any) -> Any:
+def _replace(tree: Any, path: list[str | int], value: Any) -> Any:
     if not path:
         return value
     key, *left = path
     if isinstance(tree, Mapping):
-        return {**tree, key: _replaced(tree[key], left, value)}
-    return [_replaced(part, left, value) if i == key else part for i, part in enumerate(tree)]
+        return {**tree, key: _replace(tree[key], left, value)}
+    return [_replace(part, left, value) if i == key else part for i, part in enumerate(tree)]

@@ -114,7 +114,7 @@ def write_parts(folder: Path, index: int, streams: Mapping[str, Stream], before:
     """
     needed = NeededItems(streams.values())
     linked = [part for part in before if needed.bytes_of(part)]
-    linked = [new for part in _parts_to_link(needed, linked) if (new := _linked(part, folder)) is not None]
+    linked = [new for part in _parts_to_link(needed, linked) if (new := _link_part(part, folder)) is not None]
     missing = needed.missing_from(linked)
     if not missing:
         return linked
@@ -143,7 +143,7 @@ def _parts_to_link(needed: NeededItems, parts: list[Part]) -> list[Part]:
     return kept
 
 
-def _linked(part: Part, folder: Path) -> Part | None:
+def _link_part(part: Part, folder: Path) -> Part | None:
     """Link a part into another folder; None if it has changed, or the file system has no links."""
     path = folder / part.path.name
     try:

@@ -40,7 +40,7 @@ class FinalEvaluation(NamedTuple):
 
     def is_of(self, policy: str, timesteps: int, updates: int) -> bool:
         """Does it evaluate the policy of this name, saved after this many timesteps and updates?"""
-        evaluated = _evaluated(self.folder)
+        evaluated = _evaluated_policy(self.folder)
         if evaluated == "last":  # also for a checkpoint's number, or "best" if the last was best
             return (timesteps, updates) == (self.timesteps, self.updates)
         return policy == evaluated
@@ -85,7 +85,7 @@ def _of(folder: Path, outputs: Mapping[str, Any]) -> FinalEvaluation | None:
     return found if found.episodes and math.isfinite(found.mean) else None
 
 
-def _evaluated(folder: Path) -> str:
+def _evaluated_policy(folder: Path) -> str:
     """The policy evaluated at the end, from the run's experiment."""
     import yaml
 

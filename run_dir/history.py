@@ -183,10 +183,10 @@ def rewrite(path: Path, header: Iterable[str], rows: Iterable[tuple[object, ...]
 
 def line_of(values: Iterable[object]) -> str:
     """Format a row as a line of a file; None is empty."""
-    cells = ("" if value is None else _quoted(value) if isinstance(value, str) else str(value) for value in values)
+    cells = ("" if value is None else _quote(value) if isinstance(value, str) else str(value) for value in values)
     return ",".join(cells) + "\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A name as a cell: the ``csv`` module's writer takes longer than an episode's other bookkeeping."""
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text

@@ -45,7 +45,7 @@ def model_card(described: Mapping[str, Any], run: Path | None, parity: Mapping[s
     algorithm = (found and algorithm_of(found.model_fn)) or described["model"]
     trained = described["trained"]
     facts = {
-        "environment": f"{task}{_wrapped(environment)}",
+        "environment": f"{task}{_wrappers_text(environment)}",
         "observations": _space(described["observation"]["space"]),
         "actions": _space(described["action"]["space"]),
         "algorithm": algorithm,
@@ -76,7 +76,7 @@ def _table(left: str, right: str, rows: Iterable[tuple[str, Any]]) -> list[str]:
     return [f"| {left} | {right} |", "|---|---|", *(f"| {name} | {value} |" for name, value in cells)]
 
 
-def _wrapped(environment: Mapping[str, Any]) -> str:
+def _wrappers_text(environment: Mapping[str, Any]) -> str:
     kinds = [str(one.get("kind")) for one in environment.get("wrappers", ())]
     return f", with {', '.join(kinds)}" if kinds else ""
 
@@ -133,7 +133,7 @@ def _evaluations(run: Path, described: Mapping[str, Any]) -> list[_Evaluated]:
 def _returns(run: Path, described: Mapping[str, Any], evaluations: Sequence[_Evaluated]) -> Iterator[str]:
     if not evaluations:
         yield "The run has no recorded evaluation of this policy."
-    yield from (_evaluated(when, results) for when, results in evaluations)
+    yield from (_evaluation_text(when, results) for when, results in evaluations)
     at = described["trained"]["global_timestep"]
     last = [one.episode_return for one in read_episodes(run) if one.global_timestep <= at][-EPISODES:]
     if last:
@@ -144,7 +144,7 @@ def _returns(run: Path, described: Mapping[str, Any], evaluations: Sequence[_Eva
         )
 
 
-def _evaluated(when: str, results: Mapping[str, Any]) -> str:
+def _evaluation_text(when: str, results: Mapping[str, Any]) -> str:
     mean, episodes, around = results["episode_return_mean"], int(results["episodes"]), ""
     if episodes > 1:
         half = _NORMAL * results["episode_return_std"] / math.sqrt(episodes)

@@ -70,11 +70,11 @@ def converted(
         wanted = {part: TENSORFLOW if obstacle else LITERT for part, obstacle in obstacles.items()}
         reason = Reason(reasons.REQUESTED if runtime == LITERT else reasons.SMALL)
         why = {part: obstacle or reason for part, obstacle in obstacles.items()}
-    contents, failed = _converted(program, train, [part for part in parts if wanted[part] == LITERT], cache)
+    contents, failed = _convert_parts(program, train, [part for part in parts if wanted[part] == LITERT], cache)
     if failed and kept is not None:
         raise ValueError(
             f"This run of {program.name} started with its {' and '.join(failed)} in LiteRT, which can no longer run it:"
-            f" {_joined(failed)}. Resume it with its original versions."
+            f" {_join_reasons(failed)}. Resume it with its original versions."
         )
     why.update(failed)
     choice = Choice({part: TENSORFLOW if part in failed else kind for part, kind in wanted.items()}, why)
@@ -82,7 +82,7 @@ def converted(
         refused = {part: why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
         raise ValueError(
             f"runtime='litert', but LiteRT cannot run the {' and '.join(refused)} of {program.name}:"
-            f" {_joined(refused)}. With runtime='auto', TensorFlow runs it."
+            f" {_join_reasons(refused)}. With runtime='auto', TensorFlow runs it."
         )
     return contents, choice
 
@@ -95,7 +95,7 @@ def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
     return None if unproven is None else Reason(reasons.NOT_LISTED, unproven)
 
 
-def _converted(
+def _convert_parts(
     program: Program, train: Train | None, parts: Sequence[str], cache: Cache
 ) -> tuple[Contents, dict[str, Reason]]:
     """Convert all parts to one LiteRT program, or each that converts alone; also returns reasons for the others."""
@@ -108,7 +108,7 @@ def _converted(
         if len(parts) == 1:
             return {}, {parts[0]: Reason(error.code, str(error))}
         for part in parts:
-            alone, refused = _converted(program, train, [part], cache)
+            alone, refused = _convert_parts(program, train, [part], cache)
             contents.update(alone)
             failed.update(refused)
     return contents, failed
@@ -152,5 +152,5 @@ def _executor(program: Program, train: Train | None, contents: Contents) -> Exec
     return ActorAndLearner(actor, learner)
 
 
-def _joined(why: Mapping[str, Reason]) -> str:
+def _join_reasons(why: Mapping[str, Reason]) -> str:
     return "; ".join(dict.fromkeys(map(str, why.values())))

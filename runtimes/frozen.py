@@ -94,10 +94,10 @@ def freeze(program: Program, cache: Cache) -> FrozenProgram:
 
 def _freeze(program: Program) -> FrozenProgram:
     variables = program.store.predict_variables()
-    first, second = (_drawn(variables, seed) for seed in (0, 1))
-    content = _converted(program.predict.function, variables, first)
+    first, second = (_random_weights(variables, seed) for seed in (0, 1))
+    content = _convert_with_weights(program.predict.function, variables, first)
     frozen = FrozenProgram(content, tuple(_places(content, first, _factors(program.predict.function))))
-    if frozen.with_weights(second) != _converted(program.predict.function, variables, second):
+    if frozen.with_weights(second) != _convert_with_weights(program.predict.function, variables, second):
         found = {place.name for place in frozen.placements}
         lost = [name for name in variables if name not in found]
         raise ConversionError(
@@ -111,7 +111,7 @@ def _freeze(program: Program) -> FrozenProgram:
     return frozen
 
 
-def _drawn(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
+def _random_weights(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
     """Random positive weights (one may be a variance), all different, as equal ones would share a place."""
     rng = np.random.default_rng(seed)
     return {name: rng.uniform(0.5, 1.5, v.shape).astype(v.dtype.as_numpy_dtype) for name, v in variables.items()}
@@ -148,7 +148,7 @@ def with_weights(
     return with_others
 
 
-def _converted(function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]) -> bytes:
+def _convert_with_weights(function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]) -> bytes:
     """Convert a function with these weights as constants."""
     (arguments, _) = function.structured_input_signature
     with_others = with_weights(function, variables, weights)

@@ -70,7 +70,7 @@ def onnx_model(
 
     def act(*raw: tf.Tensor) -> dict[str, tf.Tensor]:
         count, names = len(parts), sorted(part.name for part in parts)
-        arrays = [_normalized(tensor, normalization.get(name)) for name, tensor in zip(names, raw[:count], strict=True)]
+        arrays = [_normalize(tensor, normalization.get(name)) for name, tensor in zip(names, raw[:count], strict=True)]
         results = call(*arrays, *raw[count:])
         named = dict(zip(_output_names(predict), results, strict=True))
         return {
@@ -81,7 +81,7 @@ def onnx_model(
         tf.TensorSpec((None, *spec.shape), spec.dtype, name=f"input_{place}")
         for place, spec in enumerate(specs.values())
     ]
-    return _converted(act, signature, list(specs))
+    return _convert(act, signature, list(specs))
 
 
 def _output_names(predict: Predict) -> list[str]:
@@ -89,7 +89,7 @@ def _output_names(predict: Predict) -> list[str]:
     return [*sorted(predict.outputs), *(f"next_state/{name}" for name in sorted(predict.state or {}))]
 
 
-def _normalized(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Tensor:
+def _normalize(tensor: tf.Tensor, normalization: Normalization | None) -> tf.Tensor:
     """Apply a :class:`Normalization` with the same dtypes and order of operations as NumPy."""
     if normalization is None:
         return tensor
@@ -115,7 +115,7 @@ def _finishing(name: str, action_space: Mapping[str, Any]) -> Callable[[tf.Tenso
     return lambda tensor: tf.minimum(tf.maximum(tf.cast(tensor, dtype), space["low"]), space["high"])
 
 
-def _converted(act: Callable[..., Any], signature: Sequence[tf.TensorSpec], names: Sequence[str]) -> bytes:
+def _convert(act: Callable[..., Any], signature: Sequence[tf.TensorSpec], names: Sequence[str]) -> bytes:
     onnx, tf2onnx = importlib.import_module("onnx"), importlib.import_module("tf2onnx")
     before = logging.getLogger("tf2onnx").level
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)  # unsupported ops are reported below

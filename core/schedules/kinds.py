@@ -95,7 +95,7 @@ class Linear(_Kind):
         _check_line(self)
 
     def _at(self, t: Any, ops: Any) -> Any:
-        return self.stop + (self.start - self.stop) * _left(t, self.duration, ops)
+        return self.stop + (self.start - self.stop) * _remaining_share(t, self.duration, ops)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -121,7 +121,7 @@ class Polynomial(_Kind):
         object.__setattr__(self, "power", number("Polynomial.power", self.power, above=0))
 
     def _at(self, t: Any, ops: Any) -> Any:
-        return self.stop + (self.start - self.stop) * ops.power(_left(t, self.duration, ops), self.power)
+        return self.stop + (self.start - self.stop) * ops.power(_remaining_share(t, self.duration, ops), self.power)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -145,7 +145,7 @@ class Cosine(_Kind):
         _check_line(self)
 
     def _at(self, t: Any, ops: Any) -> Any:
-        done = 1.0 - _left(t, self.duration, ops)
+        done = 1.0 - _remaining_share(t, self.duration, ops)
         return self.stop + (self.start - self.stop) * (0.5 + 0.5 * ops.cos(math.pi * done))
 
     @property
@@ -287,7 +287,7 @@ def _everywhere(value: float, t: Any, ops: Any) -> Any:
     return same if ops is PythonOps or not len(t.shape) else ops.broadcast_to(same, ops.shape(t))
 
 
-def _left(t: Any, duration: float, ops: Any) -> Any:
+def _remaining_share(t: Any, duration: float, ops: Any) -> Any:
     """The remaining share of ``duration``, 1 .. 0. Integers are compared before the cast, so 0 is exact."""
     if ops is PythonOps:  # at every timestep
         return 1.0 - float(min(t, duration)) / duration

@@ -52,7 +52,7 @@ class LSTM:
             inputs: float32 [T, B, features]; T is static.
             state: before the first timestep.
         """
-        outputs, cells = _unrolled(*self._projected(inputs), state["hidden"], state["cell"], None)
+        outputs, cells = _unroll(*self._projected(inputs), state["hidden"], state["cell"], None)
         return outputs, {"hidden": outputs[-1], "cell": cells[-1]}
 
     def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
@@ -63,7 +63,7 @@ class LSTM:
             state: before the first timestep.
             begins: float32 [T, B]; where it is 1 an episode begins: the state before the timestep is zero.
         """
-        outputs, cells = _unrolled(*self._projected(inputs), state["hidden"], state["cell"], begins)
+        outputs, cells = _unroll(*self._projected(inputs), state["hidden"], state["cell"], begins)
         return outputs, {"hidden": outputs, "cell": cells}
 
     def after(self, inputs: Tensor, state: State, valid: Tensor) -> State:
@@ -98,7 +98,7 @@ def _gates(values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
 
 
-def _unrolled(
+def _unroll(
     projected: Tensor, recurrent_kernel: Tensor, hidden: Tensor, cell: Tensor, begins: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Outputs and cells after every timestep, [T, B, U] each; gradients flow through the outputs only.
@@ -146,7 +146,7 @@ def _gradient(
     squashed: Sequence[Tensor],
     zero_at_begins: Callable[[Tensor, int], Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of the arguments of :func:`_unrolled`, by those of the outputs, [T, B, U].
+    """Gradients of the arguments of :func:`_unroll`, by those of the outputs, [T, B, U].
 
     Args:
         by_output: gradients of the outputs.

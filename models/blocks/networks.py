@@ -126,7 +126,7 @@ class Network:
             self.body = params.body(shape, initializer, scale) if body is None else body
             self.width = int(self.body.output_shape[-1])
             self._heads = {
-                head: _built(params.layer(size, head, "linear", initializer, head_scale), self.width)
+                head: _build_layer(params.layer(size, head, "linear", initializer, head_scale), self.width)
                 for head, size in heads.items()
             }
 
@@ -137,11 +137,11 @@ class Network:
 
     def hidden(self, inputs: Tensor, *, training: bool = False) -> Tensor:
         """The output of the body, float32 [B, width], for inputs float32 [B, *shape]."""
-        return _called(self.body, inputs, training)
+        return _call_layer(self.body, inputs, training)
 
     def heads(self, hidden: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """The outputs by head, float32 [B, size] each, from the output of the body, float32 [B, width]."""
-        return {name: _called(head, hidden, training) for name, head in self._heads.items()}
+        return {name: _call_layer(head, hidden, training) for name, head in self._heads.items()}
 
     def __call__(self, inputs: Tensor, *, training: bool = False) -> dict[str, Tensor]:
         """The outputs by head, float32 [B, size] each.
@@ -286,12 +286,12 @@ def make_network(name: str, shape: Sequence[int], units: Sequence[int] | None, s
     return mlp(shape, units, style) if name == "mlp" else cnn(name, shape, units, style)
 
 
-def _built(layer: Any, inputs: int) -> Any:
+def _build_layer(layer: Any, inputs: int) -> Any:
     layer.build((None, inputs))
     return layer
 
 
-def _called(layer: Any, inputs: Tensor, training: bool) -> Tensor:
+def _call_layer(layer: Any, inputs: Tensor, training: bool) -> Tensor:
     return layer(inputs, training=True) if training else layer(inputs)
 
 

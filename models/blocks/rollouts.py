@@ -102,12 +102,12 @@ def over_minibatches(
     if size == total_rows and epochs == 1:
         return {**update(rollout), "optimizer_steps": tf.constant(1.0)}
 
-    orders = tf.reshape(_shuffled(total_rows, epochs, together), [-1, size])
+    orders = tf.reshape(_random_orders(total_rows, epochs, together), [-1, size])
 
     def begin() -> Callable[[Tensor], Mapping[str, Tensor]]:
         rows = rollout if refresh is None else {**rollout, **refresh()}
         # Gather, not slice: for LiteRT a slice that begins at i has unknown size, so that it plans memory every time.
-        return lambda i: update(_gathered(rows, tf.gather(orders, i)))
+        return lambda i: update(_gather(rows, tf.gather(orders, i)))
 
     if refresh is None:
         means, steps = repeated(begin(), names, orders.shape[0], stop_above=stop_above)
@@ -128,7 +128,7 @@ def _checked_size(minibatch_size: int | None, total_rows: int, together: int) ->
     return size
 
 
-def _shuffled(count: int, epochs: int, together: int) -> Tensor:
+def _random_orders(count: int, epochs: int, together: int) -> Tensor:
     """A random order of the rows for each epoch, int32 [epochs * count / together, together]."""
     groups = count // together
     orders = tf.concat([noise.permutation(groups) for _ in range(epochs)], axis=0)  # [epochs * groups]
@@ -213,7 +213,7 @@ class _Loop:
         return dict(zip(self._names, tf.unstack(state[2] / steps), strict=True)), steps
 
 
-def _gathered(tree: Any, index: Tensor) -> Any:
+def _gather(tree: Any, index: Tensor) -> Any:
     if isinstance(tree, Mapping):
-        return {name: _gathered(part, index) for name, part in tree.items()}
+        return {name: _gather(part, index) for name, part in tree.items()}
     return tf.gather(tree, index)

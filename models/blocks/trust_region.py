@@ -29,14 +29,14 @@ def with_weights(variables: Sequence[Any], weights: Tensor) -> AbstractContextMa
     Outputs of layers are then a function of one tensor, as loops and second derivatives need.
     """
     scope: AbstractContextManager[Any] = keras.StatelessScope(
-        state_mapping=list(zip(variables, _shaped(weights, variables), strict=True))
+        state_mapping=list(zip(variables, _split_vector(weights, variables), strict=True))
     )
     return scope
 
 
 def assign(variables: Sequence[Any], weights: Tensor) -> None:
     """Change Keras variables to weights [P]."""
-    for variable, value in zip(variables, _shaped(weights, variables), strict=True):
+    for variable, value in zip(variables, _split_vector(weights, variables), strict=True):
         variable.assign(value)
 
 
@@ -127,7 +127,7 @@ def line_search(
     )
 
 
-def _shaped(vector: Tensor, variables: Sequence[Any]) -> list[Tensor]:
+def _split_vector(vector: Tensor, variables: Sequence[Any]) -> list[Tensor]:
     """Split a vector [P] into the shapes of variables."""
     shapes = [tuple(variable.shape) for variable in variables]
     parts = tf.split(vector, [math.prod(shape) for shape in shapes])

@@ -65,7 +65,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
     with tempfile.TemporaryDirectory() as folder, stderr_aside() as written:
         Path(folder, "saved_model.pb").write_bytes(model.SerializeToString())
         try:
-            content = _converted(folder, list(graph.signature_def))
+            content = _convert_folder(folder, list(graph.signature_def))
         except Exception as error:  # MLIR errors have several types
             raise ConversionError(_reason(f"{error}\n{written()}")) from error
     content = with_own_handles(content)
@@ -128,7 +128,7 @@ def _signature(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     return signature
 
 
-def _converted(folder: str, signatures: list[str]) -> bytes:
+def _convert_folder(folder: str, signatures: list[str]) -> bytes:
     """Convert a SavedModel like TFLiteConverter, without its metadata on the conversion.
 
     TFLiteConverter loads the folder three times, collects garbage and parses the result three times: half of its time.

@@ -88,14 +88,14 @@ class _Digests:
         for name, node in by_name.items():
             if name not in reached or name in inputs:
                 continue
-            sources = [_labelled(source, labels) for source in node.input]
+            sources = [_label_tensor(source, labels) for source in node.input]
             # TensorFlow sorts control inputs by name.
             sources.sort(key=lambda source: source if source.startswith("^") else "")
             digest.update(repr((labels[name], node.op, sources)).encode())
             for key in sorted(node.attr):
                 if key not in _NAMES and not key.startswith("_"):
                     digest.update(key.encode() + self._attribute(node.attr[key]))
-        digest.update(repr([_labelled(output, labels) for output in outputs]).encode())
+        digest.update(repr([_label_tensor(output, labels) for output in outputs]).encode())
         return digest.digest()
 
     def _attribute(self, value: Any) -> bytes:
@@ -120,6 +120,6 @@ def _node_of(tensor: str) -> str:
     return tensor.lstrip("^").split(":")[0]
 
 
-def _labelled(tensor: str, labels: Mapping[str, str]) -> str:
+def _label_tensor(tensor: str, labels: Mapping[str, str]) -> str:
     name = _node_of(tensor)
     return tensor.replace(name, labels[name], 1)

@@ -42,22 +42,22 @@ def with_own_handles(content: bytes) -> bytes:
         return content
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     outer = [one for graph in model.subgraphs for kind in _KINDS for one in _operators(model, graph, kind)]
-    uses = collections.Counter(index for one in outer for index in _inside(one))
+    uses = collections.Counter(index for one in outer for index in _inner_graphs(one))
     changed = False
     pending = [graph for index, graph in enumerate(model.subgraphs) if index not in uses]
     while pending:  # from the outside in: a body passes the handles it makes to inner loops
         graph = pending.pop()
         makers = {operator.outputs[0]: operator for operator in _operators(model, graph, "VAR_HANDLE")}
         for loop in _operators(model, graph, "WHILE"):
-            if any(uses[index] > 1 for index in _inside(loop)):
+            if any(uses[index] > 1 for index in _inner_graphs(loop)):
                 continue  # a shared body may get handles of different variables from each loop
-            inner = [model.subgraphs[index] for index in _inside(loop)]
+            inner = [model.subgraphs[index] for index in _inner_graphs(loop)]
             changed |= _make_inside(graph, loop, inner, makers)
             pending += inner
         for branching in _operators(model, graph, "IF"):
-            if any(uses[index] > 1 for index in _inside(branching)):
+            if any(uses[index] > 1 for index in _inner_graphs(branching)):
                 continue
-            inner = [model.subgraphs[index] for index in _inside(branching)]
+            inner = [model.subgraphs[index] for index in _inner_graphs(branching)]
             changed |= _make_in_branches(branching, inner, makers)
             pending += inner
     if not changed:
@@ -107,7 +107,7 @@ def _copy(maker: Operator, output: int) -> Operator:
     return made
 
 
-def _inside(operator: Operator) -> tuple[int, int]:
+def _inner_graphs(operator: Operator) -> tuple[int, int]:
     """Graphs of a loop's condition and body, or of a conditional's two branches."""
     options = operator.builtinOptions
     if isinstance(options, schema.IfOptionsT):

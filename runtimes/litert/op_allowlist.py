@@ -218,7 +218,7 @@ def unproven(graph: Any) -> str | None:
     for body in bodies:
         nodes = {node.name: node for node in body}
         for node in body:
-            found = _unproven(node, nodes)
+            found = _unproven_op(node, nodes)
             if found is not None:
                 return found
     return None
@@ -248,7 +248,7 @@ def as_markdown() -> str:
     return "\n".join(lines)
 
 
-def _unproven(node: Any, nodes: Mapping[str, Any]) -> str | None:
+def _unproven_op(node: Any, nodes: Mapping[str, Any]) -> str | None:
     if node.op in _DIES_OF_TWINS and _takes_twins(node, nodes):
         return f"op {node.op} of a variable and itself"
     if node.op in STRUCTURE or op_rewrites.replacement(node, nodes) is not None:

@@ -213,7 +213,7 @@ def rewrite(library: Any) -> None:
             if found is not None:
                 key = repr(found.function)  # a partial's names its arguments
                 if key not in traced:
-                    traced[key] = _traced(found, f"__axonrl_{node.op}_{len(traced)}")
+                    traced[key] = _trace(found, f"__axonrl_{node.op}_{len(traced)}")
                 _call(node, traced[key], found)
                 renamed.add(node.name)
         for node in function.node_def:
@@ -223,7 +223,7 @@ def rewrite(library: Any) -> None:
     library.function.extend(traced.values())
 
 
-def _traced(made: Replacement, name: str) -> Any:
+def _trace(made: Replacement, name: str) -> Any:
     """Trace a replacement to a FunctionDef."""
     specs = [tf.TensorSpec(None, dtype) for dtype in _dtypes(made)]
     # For a partial, TensorFlow would also inspect its own arguments.

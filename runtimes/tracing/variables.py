@@ -91,7 +91,7 @@ class VariableStore:
                 kwargs["initial_value"] = function()
                 values[cursor] = function.outputs[0]
             if not is_new:
-                self._compare(mode, cursor, _requested(kwargs))
+                self._compare(mode, cursor, _requested_variable(kwargs))
             elif tf.executing_eagerly():
                 self._entries.append(_make_entry(kwargs, kwargs["initial_value"], drawn()))
             else:
@@ -147,7 +147,7 @@ class VariableStore:
         stored = [str(entry) for entry in self._entries]
 
         def creator(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-            wanted, number = str(_requested(kwargs)), len(lent)
+            wanted, number = str(_requested_variable(kwargs)), len(lent)
             places = [number] if number < shared else [i for i in range(shared, len(stored)) if i not in lent]
             place = next((i for i in places if stored[i] == wanted), None)
             if place is None:
@@ -277,7 +277,7 @@ def _requested_name(kwargs: Mapping[str, Any]) -> str:
     return relative_name(tf.compat.v1.get_default_graph().get_name_scope(), kwargs.get("name"))
 
 
-def _requested(kwargs: Mapping[str, Any]) -> VariableIdentity:
+def _requested_variable(kwargs: Mapping[str, Any]) -> VariableIdentity:
     """The variable that a creator's arguments describe."""
     value = _value_of(kwargs)  # dead code in the trace; only for shape and dtype
     shape = value.shape if kwargs.get("shape") is None else tf.TensorShape(kwargs["shape"])

@@ -83,7 +83,7 @@ def test_written_over_weights_give_the_file_that_a_conversion_gives(program: Pro
     assert all(np.array_equal(before[name], variable.numpy()) for name, variable in program.store.variables().items())
     weights = random_weights(program, 5)
     variables = program.store.predict_variables()
-    assert made.with_weights(weights) == frozen._converted(program.predict.function, variables, weights)
+    assert made.with_weights(weights) == frozen._convert_with_weights(program.predict.function, variables, weights)
     kernel, dense = made.placements[0], made.placements[2]
     assert (kernel.permutation, kernel.factor) == ((3, 0, 1, 2), 1 / 255)
     assert (dense.permutation, dense.factor) == ((1, 0), 1.0)
