@@ -35,7 +35,7 @@ class Process(NamedTuple):
 
 def tree(pid: int, mark: str) -> set[Process]:
     """A living process, its descendants, and those that inherited the mark, with their descendants."""
-    roots = {pid, *_marked(mark)}
+    roots = {pid, *_pids_with_mark(mark)}
     return _running(roots.union(*(descendants(one) for one in roots)))
 
 
@@ -51,7 +51,7 @@ def _start_of(pid: int) -> str | None:
     return None
 
 
-def _marked(mark: str) -> Iterator[int]:
+def _pids_with_mark(mark: str) -> Iterator[int]:
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -99,18 +99,18 @@ def _pss(pid: int) -> int:
 
 def end(seen: set[Process], mark: str) -> int:
     """Kill those of ``seen``, or with the mark, that do not end by themselves soon; returns how many there were."""
-    left = _left(seen, mark, GRACE_SECONDS)
+    left = _wait_until_ended(seen, mark, GRACE_SECONDS)
     for one in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one.pid, signal.SIGKILL)
-    _left(left, mark, KILL_SECONDS)
+    _wait_until_ended(left, mark, KILL_SECONDS)
     return len(left)
 
 
-def _left(seen: set[Process], mark: str, seconds: float) -> set[Process]:
+def _wait_until_ended(seen: set[Process], mark: str, seconds: float) -> set[Process]:
     """Processes of ``seen``, or with the mark, that live after so many seconds; returns at once when none does."""
     until = time.monotonic() + seconds
-    while left := {one for one in seen | _running(_marked(mark)) if _start_of(one.pid) == one.start}:
+    while left := {one for one in seen | _running(_pids_with_mark(mark)) if _start_of(one.pid) == one.start}:
         if time.monotonic() > until:
             break
         time.sleep(0.1)

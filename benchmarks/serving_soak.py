@@ -178,10 +178,10 @@ def mixed(service: Service, seconds: float, every: float) -> list[str]:
     calls = ", ".join(f"{kind} {count}" for kind, count in doing.calls.items())
     total = sum(doing.acknowledged.values())
     print(f"Kills of workers {kills}. Calls: {calls}. Steps acknowledged {total}.")
-    return found + watch.report("mixed", _remembered(doing.calls["step"] + doing.calls["batch"], total))
+    return found + watch.report("mixed", _allowed_growth(doing.calls["step"] + doing.calls["batch"], total))
 
 
-def _remembered(requests: int, steps: int) -> float:
+def _allowed_growth(requests: int, steps: int) -> float:
     """Megabytes by which workers may grow. Once every agent remembers all that it can, there is no more."""
     keys, episodes = min(requests, SHARED * 100_000), min(steps // 20, SHARED * 10_000)
     return (keys * BYTES_OF_KEY + episodes * BYTES_OF_EPISODE) / 2**20
@@ -222,7 +222,7 @@ def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
     took = time.monotonic() - began
     print(f"{seen.total():,} requests in {took:.0f} s: {statuses}. What was removed came back: {restored} times.")
     lost = [pid for pid in before if not is_there(pid)]
-    return _judged(seen, requests // threads * threads, lost) + watch.report("fuzz", 30.0)
+    return _fuzz_mistakes(seen, requests // threads * threads, lost) + watch.report("fuzz", 30.0)
 
 
 def _restore(service: Service, administrator: str) -> int:
@@ -238,7 +238,7 @@ def _restore(service: Service, administrator: str) -> int:
     return made
 
 
-def _judged(seen: Counter[int], wanted: int, lost: Sequence[int]) -> list[str]:
+def _fuzz_mistakes(seen: Counter[int], wanted: int, lost: Sequence[int]) -> list[str]:
     """Mistakes in the answers to made-up requests."""
     total = seen.total()
     found = [f"fuzz: {seen[500]} answers were 500"] if seen[500] else []

@@ -138,7 +138,7 @@ def killed_drivers(folder: Path, times: int, longest: float) -> list[str]:
     for n in range(times):
         name = list(EXPERIMENTS)[n % len(EXPERIMENTS)]
         run, seconds = folder / f"killed-{name}", chance.uniform(1.0, longest)
-        with (folder / "output").open("w") as output, _started(name, run, output) as process:
+        with (folder / "output").open("w") as output, _start_run(name, run, output) as process:
             below, until = set(), time.monotonic() + seconds
             while time.monotonic() < until and process.poll() is None:
                 below |= descendants(process.pid)
@@ -164,7 +164,7 @@ def killed_drivers(folder: Path, times: int, longest: float) -> list[str]:
     return found
 
 
-def _started(name: str, run: Path, output: Any) -> subprocess.Popen[bytes]:
+def _start_run(name: str, run: Path, output: Any) -> subprocess.Popen[bytes]:
     command = [*AXONRL, "run", EXPERIMENTS[name], "--model-dir", str(run), "--auto-resume"]
     for setting in ("config.save_checkpoints_secs=1", "train.max_timesteps=100000000", "distributed.actor_cpus=0.5"):
         command += ["--set", setting]

@@ -17,18 +17,18 @@ BLOCK_SECONDS = 0.01
 def microseconds(function: Callable[[], Any], seconds: float) -> float:
     """Microseconds of one call: the median over blocks of calls that take ``seconds`` together, after a warm-up."""
     ends = time.perf_counter() + seconds / 4
-    fastest = _timed(function, 1)
+    fastest = _seconds_of(function, 1)
     while time.perf_counter() < ends:
-        fastest = min(fastest, _timed(function, 1))
+        fastest = min(fastest, _seconds_of(function, 1))
     calls = max(1, round(BLOCK_SECONDS / fastest))
     ends = time.perf_counter() + seconds
-    blocks = [_timed(function, calls)]
+    blocks = [_seconds_of(function, calls)]
     while time.perf_counter() < ends or len(blocks) < 3:
-        blocks.append(_timed(function, calls))
+        blocks.append(_seconds_of(function, calls))
     return statistics.median(blocks) / calls * 1e6
 
 
-def _timed(function: Callable[[], Any], calls: int) -> float:
+def _seconds_of(function: Callable[[], Any], calls: int) -> float:
     began = time.perf_counter()
     for _ in range(calls):
         function()
@@ -37,7 +37,7 @@ def _timed(function: Callable[[], Any], calls: int) -> float:
 
 def seconds_of(function: Callable[[], Any]) -> float:
     """Seconds of one call."""
-    return _timed(function, 1)
+    return _seconds_of(function, 1)
 
 
 def cpu_seconds_of(function: Callable[[], Any], calls: int = 1) -> float:

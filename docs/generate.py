@@ -244,9 +244,10 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
     given = [a for a in parser._actions if not isinstance(a, argparse._HelpAction)]
     required = [action for action in given if not action.option_strings]
     options = [action for action in given if action.option_strings]
-    usage = " ".join(["axonrl", name, *map(_written, required), "[options]"])
+    usage = " ".join(["axonrl", name, *map(_argument_text, required), "[options]"])
     rows = [
-        (f"`{_written(action)}`", _help(action)) for action in required + options
+        (f"`{_argument_text(action)}`", _help(action))
+        for action in required + options
     ]
     head = f"## axonrl {name}\n\n{parser.description}\n\n```text\n{usage}\n```\n\n"
     return head + markdown(("argument", "meaning"), rows)
@@ -288,7 +289,7 @@ def _default(parameter: inspect.Parameter) -> str:
     )
 
 
-def _written(action: argparse.Action) -> str:
+def _argument_text(action: argparse.Action) -> str:
     """An argument as a user writes it."""
     choices = "|".join(map(str, action.choices or ()))
     value = str(action.metavar or choices or action.dest.upper())

@@ -120,7 +120,9 @@ def modules(kind: str) -> Table:
     rows = [
         (
             named(table, name),
-            ", ".join(_written(one) for one in entry.arguments if _is_listed(one)),
+            ", ".join(
+                _argument_cell(one) for one in entry.arguments if _is_listed(one)
+            ),
         )
         for name, entry in table.entries.items()
     ]
@@ -242,7 +244,7 @@ def _is_listed(argument: Argument) -> bool:
     return argument.name != "scope" and argument.default is not ABSENT
 
 
-def _written(argument: Argument) -> str:
+def _argument_cell(argument: Argument) -> str:
     names = "|".join((argument.name, *argument.aliases))
     if argument.default is REQUIRED:
         return f"**`{names}`**"

@@ -135,7 +135,7 @@ def configuration() -> Table:
             rows.append(
                 (
                     f"`{section}.{key}`",
-                    _written(default),
+                    _value_cell(default),
                     (inner.description or "").replace("``", "`"),
                 )
             )
@@ -154,11 +154,13 @@ def codes() -> Table:
 def _default(row: Mapping[str, Any]) -> str:
     value = row["default"]
     return (
-        ", ".join(map(str, value)) if isinstance(value, list) else _written(value)
+        ", ".join(map(str, value))
+        if isinstance(value, list)
+        else _value_cell(value)
     )
 
 
-def _written(value: Any) -> str:
+def _value_cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

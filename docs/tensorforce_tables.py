@@ -210,7 +210,9 @@ def _module(table: SpecTable, name: str, entry: Entry) -> tuple[str, str]:
     written = named(table, name)
     if table.typed and table.default == name:
         written += " (default)"
-    own = ", ".join(_written(one) for one in entry.arguments if not _is_name(one))
+    own = ", ".join(
+        _argument_cell(one) for one in entry.arguments if not _is_name(one)
+    )
     rest = "those of its own" if entry.open else ""
     return written, ", ".join(filter(None, (own, rest)))
 
@@ -220,7 +222,7 @@ def _is_name(argument: Argument) -> bool:
     return argument.name == "name" and argument.default is ABSENT
 
 
-def _written(argument: Argument) -> str:
+def _argument_cell(argument: Argument) -> str:
     """An argument: required ones are bold, those with a default of Keras' alone."""
     mark = _MARK if argument.fed or _may_change(argument) else ""
     if argument.default is REQUIRED:

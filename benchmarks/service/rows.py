@@ -232,14 +232,14 @@ def logins(tries: int) -> dict[str, float]:
             took: dict[str, list[float]] = {USER: [], "nobody": []}
             for _ in range(tries):
                 for name, seconds in took.items():
-                    seconds.append(timed(functools.partial(_refused, accounts, name)))
+                    seconds.append(timed(functools.partial(_fail_login, accounts, name)))
         finally:
             database.close()
     wrong, unknown = (1000 * statistics.median(seconds) for seconds in took.values())
     return {"a refused login, unknown name, ms": unknown, "a refused login, wrong password, ms": wrong}
 
 
-def _refused(accounts: Accounts, name: str) -> None:
+def _fail_login(accounts: Accounts, name: str) -> None:
     with contextlib.suppress(RefusedError):
         accounts.login(name, "not the password of anybody", "192.0.2.1")
         raise RuntimeError("the login was not refused")
