@@ -190,7 +190,7 @@ class BatchedEnvironment(abc.ABC):
         try:
             method(level)
         except Exception as error:
-            raise self._raised("set_difficulty", error, environment) from error
+            raise self._failure_of("set_difficulty", error, environment) from error
 
     def own(self) -> None:
         """Make :meth:`close` close the environments."""
@@ -233,7 +233,7 @@ class BatchedEnvironment(abc.ABC):
         message = f"{self.name}.step returned the reward {shortened(reward)} in environment {row}{why_not_held(reward)}"
         return NonFiniteError(message, row)
 
-    def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
+    def _failure_of(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
         return BrokenEnvironmentError(f"{self.name}.{method} raised {type(error).__name__}: {error}", environment)
 
     def _refuse(self, method: str, what: object, environment: int | None = None) -> NoReturn:

@@ -53,10 +53,10 @@ class BitFlip(gymnasium.Env[Any, Any]):
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         """Start an episode."""
         super().reset(seed=seed)
-        self._goal = self._drawn()
-        self._state = self._drawn()
+        self._goal = self._draw_bits()
+        self._state = self._draw_bits()
         while (self._state == self._goal).all():
-            self._state = self._drawn()
+            self._state = self._draw_bits()
         self._left = self.bits
         return self._observation(), {}
 
@@ -77,7 +77,7 @@ class BitFlip(gymnasium.Env[Any, Any]):
         equal: Array = np.asarray(np.equal(achieved_goal, desired_goal).all(axis=-1))
         return equal
 
-    def _drawn(self) -> Array:
+    def _draw_bits(self) -> Array:
         return self.np_random.integers(0, 2, self.bits, np.int8)
 
     def _observation(self) -> dict[str, Array]:

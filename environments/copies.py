@@ -32,7 +32,7 @@ class Copies(BatchedEnvironment):
                 try:
                     result = env.reset(seed=int(seeds[i]))
                 except Exception as error:
-                    raise self._raised("reset", error, i) from error
+                    raise self._failure_of("reset", error, i) from error
                 if not isinstance(result, tuple) or len(result) != 2:
                     self._refuse("reset", f"{shortened(result)}, expected (observation, info)", i)
                 self._put("reset", batch, i, result[0])
@@ -52,8 +52,8 @@ class Copies(BatchedEnvironment):
             try:
                 result = env.step(each[i])
             except Exception as error:
-                raise self._raised("step", error, i) from error
-            observation, rewards[i], terminated[i], truncated[i] = self._checked(result, i)
+                raise self._failure_of("step", error, i) from error
+            observation, rewards[i], terminated[i], truncated[i] = self._check_step(result, i)
             try:
                 put(batch, i, observation)
             except MismatchError as error:
@@ -68,7 +68,7 @@ class Copies(BatchedEnvironment):
         except MismatchError as error:
             self._refuse(method, error, row)
 
-    def _checked(self, result: Any, i: int) -> tuple[Any, float, bool, bool]:
+    def _check_step(self, result: Any, i: int) -> tuple[Any, float, bool, bool]:
         """Observation, reward, terminated and truncated, converted to Python types."""
         if not isinstance(result, tuple) or len(result) != 5:
             self._refuse("step", f"{shortened(result)}, expected (observation, reward, terminated, truncated, info)", i)
@@ -127,8 +127,8 @@ class Single(Copies):
         try:
             result = self._step(action)
         except Exception as error:
-            raise self._raised("step", error, 0) from error
-        observation, reward, terminated, truncated = self._checked(result, 0)
+            raise self._failure_of("step", error, 0) from error
+        observation, reward, terminated, truncated = self._check_step(result, 0)
         try:
             batch = self._observations.single(observation)
         except MismatchError as error:

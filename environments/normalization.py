@@ -113,26 +113,26 @@ class WrappedVector(_VectorWrapper):
         if reward is not None:
             reward.begin(rows)
         if observation is not None:
-            batch = self._normalized(observation, batch, rows)
+            batch = self._learn_and_normalize(observation, batch, rows)
             if not rows.all():
                 keep_rows(batch, self._last, ~rows)
-        return self._returned(batch), infos
+        return self._keep_and_copy(batch), infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take one action in each environment."""
         batch, rewards, terminated, truncated, infos = self.env.step(actions)
         observation, reward = self.normalizers
         if observation is not None:
-            batch = self._normalized(observation, batch)
+            batch = self._learn_and_normalize(observation, batch)
         rewards = rewards if reward is None else reward(rewards)
-        return self._returned(batch), rewards, terminated, truncated, infos
+        return self._keep_and_copy(batch), rewards, terminated, truncated, infos
 
-    def _normalized(self, normalize: NormalizeObservation, batch: Any, rows: Any = slice(None)) -> Any:
+    def _learn_and_normalize(self, normalize: NormalizeObservation, batch: Any, rows: Any = slice(None)) -> Any:
         batch = self._observations.batch(batch)
         normalize.learn(batch, rows)
         return normalize(batch)
 
-    def _returned(self, batch: Any) -> Any:
+    def _keep_and_copy(self, batch: Any) -> Any:
         self._last, normalize = batch, self.normalizers.observation
         found: Any = copied(batch)
         nests = normalize is not None and normalize.parts is not None

@@ -78,13 +78,13 @@ class NormalizeObservation:
     def learn(self, batch: Any, rows: Any = slice(None)) -> None:
         """Add these ``rows`` of a batch to the statistics, unless they are frozen (evaluation, replay)."""
         if self.update_running_mean:
-            learnt = self._joined(batch)[rows]
+            learnt = self._concat_parts(batch)[rows]
             if len(learnt):
                 self.obs_rms.update(learnt)
 
     def __call__(self, batch: Any) -> Any:
         """The normalised observations [N, ...]."""
-        moments, joined = self.obs_rms, self._joined(batch)
+        moments, joined = self.obs_rms, self._concat_parts(batch)
         scaled = (joined - moments.mean) / divisor(moments.mean, moments.var, self.epsilon)
         clipped: Array = np.minimum(np.maximum(scaled, -self.clip), self.clip).astype(np.float32)
         if self.parts is None:
@@ -96,7 +96,7 @@ class NormalizeObservation:
             found[name] = np.ascontiguousarray(part).reshape(len(part), *shape)
         return found
 
-    def _joined(self, batch: Any) -> Array:
+    def _concat_parts(self, batch: Any) -> Array:
         """Concatenate the normalised parts into one array [N, ...] of float32."""
         if self.parts is None:
             return np.asarray(batch, np.float32)

@@ -44,11 +44,11 @@ class ArrayObservations:
 
     def put(self, batch: Any, row: int, observation: Any) -> None:
         """Write one observation into a row of ``batch``; ``MismatchError`` if it does not fit the space."""
-        batch[row] = observation if self._fits(observation) else self._converted(observation, self._shape)
+        batch[row] = observation if self._fits(observation) else self._convert(observation, self._shape)
 
     def single(self, observation: Any) -> Array:
         """A new batch [1, ...]; errors as for :meth:`put`."""
-        fitting = observation if self._fits(observation) else self._converted(observation, self._shape)
+        fitting = observation if self._fits(observation) else self._convert(observation, self._shape)
         array: Array = fitting[None].copy()
         return array
 
@@ -63,14 +63,14 @@ class ArrayObservations:
 
     def batch(self, observations: Any) -> Array:
         """A copy of a vector environment's observations; ``MismatchError`` if they do not fit the space."""
-        return np.array(self._converted(observations, self._batch_shape))
+        return np.array(self._convert(observations, self._batch_shape))
 
     def trusted(self, observations: Any) -> Array:
         """:meth:`batch` without checks and copies, for arrays known to fit the space and to have no other owner."""
         array: Array = observations.astype(self._dtype, copy=False)
         return array
 
-    def _converted(self, value: Any, shape: tuple[int, ...]) -> Array:
+    def _convert(self, value: Any, shape: tuple[int, ...]) -> Array:
         """``value`` in the stored dtype; only floats may lose precision."""
         try:
             given = np.asarray(value)

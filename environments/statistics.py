@@ -218,9 +218,7 @@ def _differing(here: list[str], had: list[str]) -> str:
             f"the run was trained in an environment with {_tally(missing)}, which this one lacks: {_advice(missing)}"
         )
     if surplus:
-        problems.append(
-            f"this environment has {_tally(surplus)}, which the run was trained without: leave it out"
-        )
+        problems.append(f"this environment has {_tally(surplus)}, which the run was trained without: leave it out")
     return (
         "; ".join(problems) or f"the run's environment has {', '.join(had)} in this order, this one {', '.join(here)}"
     )

@@ -47,7 +47,7 @@ class Vector(BatchedEnvironment):
         try:
             result = self.env.reset(seed=seed, options=options)
         except Exception as error:
-            raise self._raised("reset", error) from error
+            raise self._failure_of("reset", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
             self._refuse("reset", f"{shortened(result)}, expected (observations, infos)")
         return self._batch("reset", result[0])
@@ -58,7 +58,7 @@ class Vector(BatchedEnvironment):
         try:
             result = self.env.step(batch)
         except Exception as error:
-            raise self._raised("step", error) from error
+            raise self._failure_of("step", error) from error
         if not isinstance(result, tuple) or len(result) != 5:
             self._refuse("step", f"{shortened(result)}, expected (observations, rewards, terminated, truncated, infos)")
         observations, rewards, terminated, truncated, infos = result
@@ -185,12 +185,12 @@ class NextStepVector(SelfResettingVector):
 
     def step(self, actions: ArrayTree) -> Step:
         """One call for all; rows whose episode ended on the previous step did not act."""
-        ignored = self._ignored()
+        ignored = self._ignored_rows()
         step, _ = self._call_step(actions, ignored)
         self._ended = step.terminated | step.truncated
         return step if ignored is None else step._replace(acted=~ignored)
 
-    def _ignored(self) -> Array | None:
+    def _ignored_rows(self) -> Array | None:
         """Mask of the rows that the next step resets; None if there are none."""
         return self._ended if 1 in self._ended.tobytes() else None  # faster than any() on short arrays
 
@@ -205,12 +205,12 @@ class PooledVector(NextStepVector):
     def step(self, actions: ArrayTree) -> Step:
         """One call for all; rows whose episode ended on the previous step did not act."""
         self._current()
-        ignored = self._ignored()
+        ignored = self._ignored_rows()
         taken = self._actions.batch(actions, ignored)
         try:
             observations, rewards, terminated, truncated = self._pool.step(taken)
         except Exception as error:
-            raise self._raised("step", error) from error
+            raise self._failure_of("step", error) from error
         observation = self._observations.trusted(observations)
         self._check_rewards(rewards)
         self._check_finite("step", observation)

@@ -167,7 +167,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
             self.current = number
             if asked and (mask is None or not world.present.any()):
                 self._fill(number, world.reset(seeds[asked[0]]), begins=True)
-        return self._returned(), {}
+        return self._copy_batch(), {}
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Let the agents act, in one world after the other; worlds that are over stay so until they are reset."""
@@ -181,7 +181,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
                 lanes = slice(number * size, (number + 1) * size)
                 observations, rewards[lanes], flags[0, lanes], flags[1, lanes] = world.step(each[lanes])
                 self._fill(number, observations)
-        return self._returned(), rewards, flags[0], flags[1], {"acted": acted}
+        return self._copy_batch(), rewards, flags[0], flags[1], {"acted": acted}
 
     def render(self) -> Any:
         """Render the first world."""
@@ -198,7 +198,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
             str(number): {
                 "seed": world.seed,
                 "timesteps": len(world.actions),
-                "actions": self._joined([action for taken in world.actions for action in taken]),
+                "actions": self._batch_actions([action for taken in world.actions for action in taken]),
             }
             for number, world in enumerate(self.worlds)
             if world.present.any()
@@ -222,9 +222,9 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
             self._fill(number, world.reset(saved["seed"]), begins=True)
             for begin in range(0, len(actions), self.num_agents):
                 self._fill(number, world.step(actions[begin : begin + self.num_agents])[0])
-        return self._returned()
+        return self._copy_batch()
 
-    def _joined(self, actions: list[Any]) -> Any:
+    def _batch_actions(self, actions: list[Any]) -> Any:
         space = self.single_action_space
         made: Any = create_empty_array(space, len(actions))
         return concatenate(space, actions, made) if actions else np.zeros(0)
@@ -240,7 +240,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
                 except MismatchError as error:
                     raise ValueError(f"{agent!r}: {error}") from error
 
-    def _returned(self) -> Any:
+    def _copy_batch(self) -> Any:
         batch: Any = copied(self._batch)
         return batch if isinstance(batch, np.ndarray) else nested(self.single_observation_space, batch)
 
@@ -272,9 +272,9 @@ class Worlds(Vector):
             return self._call_step(actions)[0]
         return self._call_step(actions, absent)[0]._replace(acted=~absent)
 
-    def _raised(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
+    def _failure_of(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
         """The error of a world names its first lane."""
-        return super()._raised(method, error, self._worlds.current * self._worlds.num_agents)
+        return super()._failure_of(method, error, self._worlds.current * self._worlds.num_agents)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Repeat the worlds' running episodes; ``BrokenEnvironmentError`` if they differ."""
@@ -282,7 +282,7 @@ class Worlds(Vector):
         try:
             reached = self._batch("step", self._worlds.repeat(state["environment"]))
         except Exception as error:
-            raise self._raised("step", error) from error
+            raise self._failure_of("step", error) from error
         keep_rows(reached, saved, ~self._worlds.present & ~self._worlds.waiting)  # of worlds that are over
         if not equal(reached, saved):
             raise BrokenEnvironmentError(f"{self.name} does not repeat an episode from its seed and actions")

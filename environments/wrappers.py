@@ -150,14 +150,14 @@ class MaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Record
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; the observation includes the mask."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._masked(observation, info), info
+        return self._add_mask(observation, info), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one action; the observation includes the mask."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._masked(observation, info), reward, terminated, truncated, info
+        return self._add_mask(observation, info), reward, terminated, truncated, info
 
-    def _masked(self, observation: Any, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _add_mask(self, observation: Any, info: Mapping[str, Any]) -> dict[str, Any]:
         if self._name not in info:
             raise ValueError(f"{self._where} is missing, there is only {', '.join(map(repr, info)) or 'nothing'}")
         given = info[self._name]

@@ -78,12 +78,12 @@ class Interaction:
             NonFiniteError: the observation is NaN or infinite in float32.
         """
         with self._stepper.lock:
-            chosen = self._chosen(lane, lanes)
+            chosen = self._check_lanes(lane, lanes)
             for one in chosen:
                 if self._in_flight[one] and self._state.episodes.running[one]:
                     message = f"lane {one} has a pending action: call observe(..., lane={one}) before the next act"
                     raise ArgumentError(message, "lane", one)
-            batch = self._observed(observation, len(chosen), lanes is not None, "act")
+            batch = self._copy_observations(observation, len(chosen), lanes is not None, "act")
             return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
@@ -137,7 +137,7 @@ class Interaction:
         """
         stepped = time.perf_counter()
         with self._stepper.lock:
-            chosen = self._chosen(lane, lanes)
+            chosen = self._check_lanes(lane, lanes)
             for one in chosen:
                 if not self._in_flight[one]:
                     message = f"lane {one} has no pending action: call act(..., lane={one}) before observe"
@@ -145,7 +145,7 @@ class Interaction:
             many, size = lanes is not None, len(chosen)
             rewards = self._rewards(reward, chosen, many)
             ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
-            following = self._observed(next_observation, size, many, "observe")
+            following = self._copy_observations(next_observation, size, many, "observe")
             running = self._state.episodes.running[chosen]
             keep = np.flatnonzero(running)  # a checkpoint cut the others
             self._in_flight[chosen] = False
@@ -194,7 +194,7 @@ class Interaction:
 
     # -- what the caller passed ---------------------------------------------------------------------------------------
 
-    def _chosen(self, lane: Any, lanes: Any) -> list[int]:
+    def _check_lanes(self, lane: Any, lanes: Any) -> list[int]:
         chosen = [lane] if lanes is None else list(lanes)
         for one in chosen:
             if isinstance(one, bool) or not isinstance(one, int | np.integer) or not 0 <= one < self._lanes:
@@ -221,7 +221,7 @@ class Interaction:
             )
         return rewards
 
-    def _observed(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:
+    def _copy_observations(self, value: Any, size: int, many: bool, method: str) -> ArrayTree:
         """Copy the caller's observations, [K, ...]."""
         observations = self._codecs(size)[0]
         try:

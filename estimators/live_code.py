@@ -98,7 +98,7 @@ class _Live:
         name, file = f"{value.__module__}.{value.__qualname__}", value.__code__.co_filename
         if file != _GENERATED and not _is_ours(file):
             self.is_ours &= is_installed(file)
-            return f"{name} {_code(value.__code__)} {self._closed(value)}"
+            return f"{name} {_code(value.__code__)} {self._add_closure(value)}"
         used = sorted({*_names(value.__code__)})
         around = value.__globals__
         uses = {one: self.add(around[one]) for one in used if one in around and not _is_module(around[one])}
@@ -106,9 +106,9 @@ class _Live:
             if module.__name__.partition(".")[0] == _OURS:
                 there = {one: self.add(vars(module)[one]) for one in used if one in vars(module)}
                 uses[module.__name__] = self.add(there)
-        return f"{name} {_code(value.__code__)} {self._closed(value)} {sorted(uses.items())}"
+        return f"{name} {_code(value.__code__)} {self._add_closure(value)} {sorted(uses.items())}"
 
-    def _closed(self, value: types.FunctionType) -> list[int]:
+    def _add_closure(self, value: types.FunctionType) -> list[int]:
         cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
         return [self.add(one) for one in (value.__defaults__, value.__kwdefaults__, cells)]
 

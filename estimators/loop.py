@@ -90,7 +90,7 @@ class Loop:
                 self.interrupts.phase = UNDONE
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise self._located(error) from error
+            raise self._locate(error) from error
         stepped = time.perf_counter()
         self._store(observation, action, step, recorded)
         state.observation = step.observation
@@ -150,7 +150,7 @@ class Loop:
             try:
                 self._state.observation = self._env.reset(mask, seeds)
             except FAILURES as error:
-                raise self._located(error) from error
+                raise self._locate(error) from error
             if (waiting := self._env.waiting) is not None:
                 episodes.postpone(mask & waiting)
                 mask, self._all_running = mask & ~waiting, False
@@ -235,7 +235,7 @@ class Loop:
             call(self._session, stats)
         return True
 
-    def _located(self, error: EnvironmentFailure) -> EnvironmentFailure:
+    def _locate(self, error: EnvironmentFailure) -> EnvironmentFailure:
         """Add the running episodes to an error."""
         episodes = self._state.episodes
         when = f"global_timestep {self._stepper.counters.global_timestep}"

@@ -83,7 +83,7 @@ class TrainingState:
                 self.episodes.cut()
                 return env.not_exact
             try:
-                if not running.any() or self._restored(env):
+                if not running.any() or self._restore_environment(env):
                     return None
                 if env.waits:
                     self.episodes.cut()
@@ -97,7 +97,7 @@ class TrainingState:
         self.observation = observation
         return None if reproduced else "it does not repeat an episode from its seed and actions"
 
-    def _restored(self, env: BatchedEnvironment) -> bool:
+    def _restore_environment(self, env: BatchedEnvironment) -> bool:
         """Whether ``env`` restored its saved state; False if that belongs to another kind of environment."""
         if self.environment is None or not env.saves_state:
             return False

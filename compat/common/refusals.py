@@ -29,10 +29,10 @@ class Refusals:
 
     def __init__(self, error: type[ArgumentError]) -> None:
         self._error = error
-        self.choice = self._translated(checks.choice)
-        self.number = self._translated(checks.number)
-        self.integer = self._translated(checks.integer)
-        self.flag = self._translated(checks.flag)
+        self.choice = self._translate(checks.choice)
+        self.number = self._translate(checks.number)
+        self.integer = self._translate(checks.integer)
+        self.flag = self._translate(checks.flag)
 
     def refuse(self, argument: str, problem: str, value: object = None) -> NoReturn:
         """Raise the error of one argument: ``("Agent.act: states", "has")`` begins with ``"Agent.act: states has"``."""
@@ -60,7 +60,7 @@ class Refusals:
             prefix = f"{where}: " if where else ""
             raise self._error(f"{prefix}{error}", f"{prefix}{error.argument}", error.value) from None
 
-    def _translated(self, check: Callable[Params, Result]) -> Callable[Params, Result]:
+    def _translate(self, check: Callable[Params, Result]) -> Callable[Params, Result]:
         """A check of axonrl's whose errors are of this class."""
 
         @functools.wraps(check)

@@ -77,9 +77,9 @@ class CartPole(NativeVectorEnv):
         rewards = self._rewards.copy()
         if self._last_reward < 0:
             rewards[terminated] = self._last_reward
-        return self._observed(), rewards, terminated
+        return self._observations(), rewards, terminated
 
-    def _observed(self) -> Array:
+    def _observations(self) -> Array:
         observations = np.empty((self.num_envs, 2, 2), np.float32)
         observations[...] = self._in_order
         return observations.reshape(self.num_envs, 4)

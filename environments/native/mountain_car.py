@@ -102,7 +102,7 @@ class MountainCarContinuous(NativeVectorEnv):
         self._first[lane] = state.copy()
         self._state[:, lane] = state
 
-    def _saved(self) -> Any:
+    def _state_copy(self) -> Any:
         first = np.full((2, self.num_envs), np.nan)
         for lane, state in self._first.items():
             first[:, lane] = state

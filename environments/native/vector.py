@@ -80,7 +80,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         if seeds is not None and len(seeds) != self.num_envs:
             raise ValueError(f"{self} needs {self.num_envs} seeds, got {len(seeds)}")
         others = dict(options or {})
-        lanes = self._chosen(others.pop(_MASK, None))
+        lanes = self._lanes_of(others.pop(_MASK, None))
         chosen = [None if seeds is None else seeds[lane] for lane in lanes]
         return self.begin(lanes, chosen, others or None), {}
 
@@ -134,7 +134,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Everything that determines the future of all lanes."""
         return {
             "made_from": self._made_from(),
-            "state": self._saved(),
+            "state": self._state_copy(),
             "observations": self._observations.copy(),
             "deadlines": np.where(self._deadlines == _NEVER, _NEVER, self._deadlines - self._count),
             "ended": self._ended.copy() if self._any_ended else self._none_ended.copy(),
@@ -172,15 +172,15 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Begin an episode of ``lane`` with ``state``, in the form of Gymnasium's environment."""
         self._state[:, lane] = state
 
-    def _saved(self) -> Any:
+    def _state_copy(self) -> Any:
         """A copy of the lanes' states."""
         return self._state.copy()
 
     def _restore(self, saved: Any) -> None:
-        """Restore what :meth:`_saved` returned."""
+        """Restore what :meth:`_state_copy` returned."""
         self._state[...] = saved
 
-    def _chosen(self, mask: Any) -> list[int]:
+    def _lanes_of(self, mask: Any) -> list[int]:
         if mask is None:
             return list(range(self.num_envs))
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:

@@ -142,7 +142,7 @@ class Pipeline:
                 if name not in found:
                     continue
                 if step.memory:
-                    found[name] = self._remembered(step, (index, name), found[name], lanes, remember)
+                    found[name] = self._apply_with_memory(step, (index, name), found[name], lanes, remember)
                 else:
                     found[name] = step.function(found[name])
         return found
@@ -152,7 +152,7 @@ class Pipeline:
         for lane in list(self.lanes) if lanes is None else lanes:
             self.lanes.pop(lane, None)
 
-    def _remembered(
+    def _apply_with_memory(
         self, step: Step, place: tuple[int, str], x: Array, lanes: Sequence[Hashable], remember: bool
     ) -> Array:
         rows = []

@@ -106,13 +106,13 @@ class SpecTable:
 
     def find(self, name: str) -> str | None:
         """The entry with this name or alias, or None."""
-        return self._named({**{key: key for key in self.entries}, **self.aliases}, name)
+        return self._find({**{key: key for key in self.entries}, **self.aliases}, name)
 
     def instead_of(self, name: str) -> str | None:
         """The replacement of a name that is known and not supported, or None."""
-        return self._named(self.refused, name)
+        return self._find(self.refused, name)
 
-    def _named(self, values: Mapping[str, str], name: str) -> str | None:
+    def _find(self, values: Mapping[str, str], name: str) -> str | None:
         wanted = self.normalized(name)
         found = (value for known, value in values.items() if self.typed and self.normalized(known) == wanted)
         return next(found, None)

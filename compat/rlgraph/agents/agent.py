@@ -120,7 +120,7 @@ class Agent(BaseAgent):
         if rows := self._buffers.pop(name, None):
             self.core.store(name, rows)
 
-    def _named(self, where: str, env_id: str | None) -> list[str]:
+    def _env_ids(self, where: str, env_id: str | None) -> list[str]:
         """The environment of this name, or all that have records."""
         return list(self._buffers) if env_id is None else [checked_id(where, env_id)]
 
@@ -132,7 +132,7 @@ class Agent(BaseAgent):
             env_id: which; None: all.
         """
         where = self.begin("flush_env_buffers")
-        for name in self._named(where, env_id):
+        for name in self._env_ids(where, env_id):
             self._flush(name)
         self.core.end(env_id)
         for one in self.companions:
@@ -148,7 +148,7 @@ class Agent(BaseAgent):
             env_id: which; None: all.
         """
         where = self.begin("reset_env_buffers")
-        for name in self._named(where, env_id):
+        for name in self._env_ids(where, env_id):
             self._buffers.pop(name, None)
             self.core.drop(name)
         self.core.end(env_id)
@@ -203,7 +203,7 @@ class Agent(BaseAgent):
         """
         self.begin("update")
         if batch is None:
-            self.core.require_batch(self._buffered)
+            self.core.require_batch(self._buffered_count)
             for name in list(self._buffers) if self.core.takes_buffered else ():
                 self._flush(name)
             loss = self.core.update(self.updates)

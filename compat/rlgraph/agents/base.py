@@ -281,10 +281,10 @@ class BaseAgent:
     @property
     def can_update(self) -> bool:
         """Is there what ``update()`` needs, in the memory and in buffers?"""
-        return self.core.can_update(self._buffered)
+        return self.core.can_update(self._buffered_count)
 
     @property
-    def _buffered(self) -> int:
+    def _buffered_count(self) -> int:
         return sum(map(len, self._buffers.values()))
 
     @property

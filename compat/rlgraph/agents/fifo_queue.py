@@ -63,7 +63,7 @@ class FIFOQueue:
     def take(self, count: int) -> Unroll:
         """The first ones as one dictionary of arrays [B, ...], which leave the queue; there must be so many."""
         taken, self.unrolls = self.unrolls[:count], self.unrolls[count:]
-        return self._nested(stacked([self._flat(unroll) for unroll in taken]))
+        return self._nest(stacked([self._flat(unroll) for unroll in taken]))
 
     def state_dict(self) -> State:
         """The unrolls by place in the queue."""
@@ -71,13 +71,13 @@ class FIFOQueue:
 
     def load_state_dict(self, state: State) -> None:
         """Take over what :meth:`state_dict` returned."""
-        self.unrolls = [self._nested(state[str(index)]) for index in range(len(state))]
+        self.unrolls = [self._nest(state[str(index)]) for index in range(len(state))]
 
     def _flat(self, unroll: Unroll) -> Unroll:
         """Nested mappings of arrays."""
         internals = {str(number): part for number, part in enumerate(unroll[INTERNALS])}
         return {**unroll, STATES: self.states.flatten(unroll[STATES]), INTERNALS: internals}
 
-    def _nested(self, flat: Mapping[str, Any]) -> Unroll:
+    def _nest(self, flat: Mapping[str, Any]) -> Unroll:
         internals = tuple(flat[INTERNALS][number] for number in sorted(flat[INTERNALS]))
         return {**flat, STATES: self.states.unflatten(flat[STATES]), INTERNALS: internals}

@@ -58,7 +58,7 @@ class ImpalaCore(Core):
         self.batch_size: int = form["update_spec"]["batch_size"]
         self.fed = tuple(name for name, (argument, _) in FEEDS.items() if form[argument])
         self._units = lstm_units(form)
-        self.model = self._traced(states.flat(), seed)
+        self.model = self._trace_model(states.flat(), seed)
         self._last_actions: dict[str, Array] = {}
         """Last actions by environment, from 0."""
         self.previous_rewards: Array | None = None
@@ -71,7 +71,7 @@ class ImpalaCore(Core):
         }
         self.memory = FIFOQueue(form["memory_spec"]["capacity"], states, self.layout)
 
-    def _traced(self, boxes: Mapping[str, Any], seed: int) -> TracedModel:
+    def _trace_model(self, boxes: Mapping[str, Any], seed: int) -> TracedModel:
         load_tensorflow()
         from ..model.impala import model_fn
 

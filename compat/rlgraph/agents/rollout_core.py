@@ -116,13 +116,13 @@ class RolloutCore(Core):
 
     def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
         """See ``Core.store``; None: the last episode ends there."""
-        self.memory.insert(env_id, rows_of(self._valued(stacked(rows))))
+        self.memory.insert(env_id, rows_of(self._complete_records(stacked(rows))))
 
     def end(self, env_id: str | None) -> None:
         """See ``Core.end``."""
         self.memory.end(env_id)
 
-    def _valued(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def _complete_records(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Records as the memory keeps them; where nothing was noted, the present policy and values count."""
         observation, after = columns["observation"], columns["next_observation"]
         action = {key: columns["drawn"][key].astype(spec.dtype) for key, spec in self._specs.items()}
@@ -157,7 +157,7 @@ class RolloutCore(Core):
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
         """See ``Core.learn``. A record goes on with the next one if its next state is that one's state."""
         unknown = np.full(len(batch["reward"]), np.nan, np.float32)
-        valued = self._valued({**batch, "drawn": batch["action"], "log_prob": unknown, "value": unknown})
+        valued = self._complete_records({**batch, "drawn": batch["action"], "log_prob": unknown, "value": unknown})
         valued["next_value"] = self.model.act(batch["next_observation"])[0]["value"]
         goes_on = ~batch["terminal"][:-1]
         for key, part in batch["observation"].items():

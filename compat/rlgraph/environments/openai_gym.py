@@ -106,12 +106,12 @@ class OpenAIGymEnv(Environment):
         """Begin an episode; with ``episodic_life`` after the loss of a life the game goes on, by ``noop_action``."""
         self._refuse_if_closed("reset")
         self._has_begun = True
-        state = self._begun()
+        state = self._begin()
         if self.fire_after_reset:
             for action in (1, 2):
-                state, _, ended, _, _ = self._acted(action)
+                state, _, ended, _, _ = self._act(action)
                 if ended:
-                    state = self._begun()
+                    state = self._begin()
         return self._states.read(state)
 
     def step(self, actions: Any) -> tuple[Any, np.float32, bool, dict[str, Any]]:
@@ -131,7 +131,7 @@ class OpenAIGymEnv(Environment):
         if not is_usual and not self.action_space.fits(actions, bounded=False):
             problem = f"must be of {self.action_space}, got {shortened(actions)}"
             refuse("OpenAIGymEnv.step: actions", problem, actions)
-        state, reward, ended, truncated, info = self._acted(self._actions.write(actions))
+        state, reward, ended, truncated, info = self._act(self._actions.write(actions))
         return self._states.read(state), np.float32(reward), ended, {**info, "truncated": truncated}
 
     def render(self) -> None:
@@ -166,10 +166,10 @@ class OpenAIGymEnv(Environment):
         if meanings is not None and (len(meanings) < 3 or meanings[1] != "FIRE"):
             refuse("OpenAIGymEnv: fire_reset", f"needs a game whose action 1 is FIRE, not {game}", True)
 
-    def _begun(self) -> Any:
+    def _begin(self) -> Any:
         """Gymnasium's state at the beginning of an episode, or of a life."""
         if self.episodic_life and not self.true_terminal:
-            state, _, ended, _, _ = self._skipped(self.noop_action)
+            state, _, ended, _, _ = self._step_with_skips(self.noop_action)
             if ended:  # the game was over after all
                 state = self._new_game()
         else:
@@ -190,9 +190,9 @@ class OpenAIGymEnv(Environment):
         seed, self._seed = self._seed, None
         return self.gym_env.reset(seed=seed)[0]
 
-    def _acted(self, action: Any) -> _Told:
+    def _act(self, action: Any) -> _Told:
         """A step of ours in Gymnasium's values: state, reward, whether it ended or was cut, whether it was only cut."""
-        state, reward, ended, truncated, info = self._skipped(action)
+        state, reward, ended, truncated, info = self._step_with_skips(action)
         self.true_terminal = ended
         if self.episodic_life:
             lives = self._remaining()
@@ -201,7 +201,7 @@ class OpenAIGymEnv(Environment):
             self.lives = lives
         return state, reward, ended, truncated, info
 
-    def _skipped(self, action: Any) -> _Told:
+    def _step_with_skips(self, action: Any) -> _Told:
         skips = self._skips
         if skips is None:
             state, reward, terminated, truncated, info = self.gym_env.step(action)

@@ -111,12 +111,14 @@ class PolicyNetwork:
         """
         hidden, following = self._torso(features), dict[str, Tensor]()
         if self._cell is not None:
-            hidden, following = self._recurrent(self._cell, self._joined(hidden, features), length, state, begins)
+            hidden, following = self._recurrent(
+                self._cell, self._join_features(hidden, features), length, state, begins
+            )
         found = self._heads.of_hidden(self._heads.hidden(self._after.of(hidden)))
         logits = tf.reshape(found["output"], [-1, *self._shape])
         return Outputs(logits, tf.squeeze(found["state-value"], axis=-1), following)
 
-    def _joined(self, hidden: Tensor, features: Mapping[str, Tensor]) -> Tensor:
+    def _join_features(self, hidden: Tensor, features: Mapping[str, Tensor]) -> Tensor:
         """Join features with the last action (one-hot, zeros if none) and reward where they are fed: [R, ...]."""
         parts = [hidden]
         if PREVIOUS_ACTION in self._fed:

@@ -29,7 +29,7 @@ class _Container(Space):
         return {_flat_name(key, name): inner for key, found in parts for name, inner in found.items()}
 
     def unflatten(self, arrays: Mapping[str, Any]) -> Any:
-        return self._nested(
+        return self._nest(
             {
                 key: part.unflatten({name: arrays[_flat_name(key, name)] for name in part.flat()})
                 for key, part in self._parts.items()
@@ -58,7 +58,7 @@ class _Container(Space):
         self._parts = {key: Space.from_spec(part).with_extra_ranks(*ranks) for key, part in parts.items()}
 
     @abstractmethod
-    def _nested(self, parts: dict[str, Any]) -> Any:
+    def _nest(self, parts: dict[str, Any]) -> Any:
         """The value with these parts by key."""
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Dict(_Container):
     def __repr__(self) -> str:
         return f"Dict({self._parts!r})"
 
-    def _nested(self, parts: dict[str, Any]) -> Any:
+    def _nest(self, parts: dict[str, Any]) -> Any:
         return parts
 
     def _split(self, value: Any) -> dict[Any, Any] | None:
@@ -179,7 +179,7 @@ class Tuple(_Container):
     def __repr__(self) -> str:
         return f"Tuple({', '.join(map(repr, self._parts.values()))})"
 
-    def _nested(self, parts: dict[str, Any]) -> Any:
+    def _nest(self, parts: dict[str, Any]) -> Any:
         return tuple(parts.values())
 
     def _split(self, value: Any) -> dict[Any, Any] | None:

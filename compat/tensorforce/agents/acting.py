@@ -128,7 +128,7 @@ class Acting:
             several = [] if actions.single else [f"{name}-exploration" for name in actions.flat]
             self.setting_names = ["exploration", "temperature", NOISE, *several]
             is_fixed = all(one.constant is not None for name, one in self.parameters.items() if name != NOISE)
-            self._fixed = self._scheduled(None) if is_fixed else None
+            self._fixed = self._levels_at(None) if is_fixed else None
             self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
 
     def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
@@ -161,7 +161,7 @@ class Acting:
         if deterministic:
             levels = self.chooser.greedy
         elif levels is None:
-            levels = self._scheduled(None if independent else counts)
+            levels = self._levels_at(None if independent else counts)
         if settings:
             levels = Levels(
                 {name: settings.get(f"{name}-temperature", level) for name, level in levels.temperature.items()},
@@ -173,7 +173,7 @@ class Acting:
         self.last = Acted(predictions, features, levels, noise)
         return self.chooser(self.last, rng), following
 
-    def _scheduled(self, counts: Counts | None) -> Levels:
+    def _levels_at(self, counts: Counts | None) -> Levels:
         """Levels of the schedules; without counts, those at their end."""
 
         def now(kind: str) -> dict[str, float]:

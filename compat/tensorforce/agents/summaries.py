@@ -126,12 +126,12 @@ class Summarizer(Companion):
             self._before = _variables(agent)
         if self._is_due("observe", agent.episodes + 1):
             values = {"timestep-reward": timestep.reward, "raw-reward": timestep.raw_reward}
-            self._write(agent.timesteps, self._labelled(values))
+            self._write(agent.timesteps, self._wanted_values(values))
 
     def finished(self, agent: AgentCore, episode_reward: float) -> None:
         """Write the episode's reward."""
         if self._is_due("observe", agent.episodes):
-            self._write(agent.episodes, self._labelled({"episode-reward": episode_reward}))
+            self._write(agent.episodes, self._wanted_values({"episode-reward": episode_reward}))
 
     def updated(self, agent: AgentCore) -> None:
         """Write the update's measurements, and variables."""
@@ -140,7 +140,7 @@ class Summarizer(Companion):
         if learning is not None and learning.facts is not None and self._is_due("update", agent.updates):
             facts, memory = learning.facts, learning.memory
             measured = {label: facts.metrics[name] for label, name in METRICS.items() if name in facts.metrics}
-            values |= self._labelled({"loss": facts.loss, **measured})
+            values |= self._wanted_values({"loss": facts.loss, **measured})
             if "parameters" in self._labels:
                 fed: dict[str, Any] = dict(memory.hyper)
                 fed |= {"reward_estimation/horizon": memory.horizon, "reward_estimation/discount": memory.discount}
@@ -194,7 +194,7 @@ class Summarizer(Companion):
         every = self._every.get(function)
         return every is not None and count % every == 0
 
-    def _labelled(self, values: Mapping[str, float]) -> dict[str, float]:
+    def _wanted_values(self, values: Mapping[str, float]) -> dict[str, float]:
         """Values with wanted labels, by tag."""
         return {tag(label): value for label, value in values.items() if label in self._labels}
 

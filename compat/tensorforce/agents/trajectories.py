@@ -149,10 +149,10 @@ class Trajectories:
         """Timesteps, or episodes, that a batch could have now."""
         if self._by_episodes:
             return len(self._episodes)
-        return len(self) - min(self._count - max(self._open, self._low), self._ahead)
+        return len(self) - min(self._count - max(self._open, self._low), self._rows_ahead)
 
     @property
-    def _ahead(self) -> int:
+    def _rows_ahead(self) -> int:
         """Rows that must follow a row of a running episode before it can be learnt from."""
         return self.horizon + int(self._bootstraps)
 
@@ -179,7 +179,7 @@ class Trajectories:
         elif self._recent:
             size, found = self.batch_size, [np.zeros(0, np.int64)]
             while len(found[0]) < self.batch_size:  # as many are usable
-                size = 2 * size + self._ahead
+                size = 2 * size + self._rows_ahead
                 rows = np.arange(max(self._low, self._count - size), self._count)
                 found = [rows[self._usable(rows)][-self.batch_size :]]
         else:
@@ -211,7 +211,7 @@ class Trajectories:
         return map_tree(lambda array: ArraySpec(array.shape, array.dtype), self._batch(np.zeros(0, np.int64)))
 
     def _usable(self, rows: Array) -> Array:
-        ready: Array = (take(self._last, rows) >= 0) | (rows + self._ahead < self._count)
+        ready: Array = (take(self._last, rows) >= 0) | (rows + self._rows_ahead < self._count)
         return ready
 
     # -- batches ------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class Trajectories:
         # The row after the last reward that counts: of an episode that was cut its last row, whose reward does not.
         following = np.minimum(rows + self.horizon + 1, np.where(code == CUT, last, last + 1))
         rewards = np.zeros(len(rows))
-        rewards[:count] = self._summed(drawn, following[:count])
+        rewards[:count] = self._sum_rewards(drawn, following[:count])
         batch: dict[str, Any] = {
             **self._inputs(rows),
             "action": take(self._columns["action"], rows),
@@ -243,7 +243,7 @@ class Trajectories:
             batch |= {f"next_{key}": values for key, values in after.items()}
         return batch
 
-    def _summed(self, rows: Array, following: Array) -> Array:
+    def _sum_rewards(self, rows: Array, following: Array) -> Array:
         """Discounted sums of the rewards of ``rows`` .. ``following - 1``, float64 [R]."""
         counts = following - rows
         sums, factor = np.zeros(len(rows)), 1.0

@@ -93,7 +93,7 @@ class RemoteEnvironment(Environment):
         """Begin an episode without waiting; what was not received before is dropped."""
         if self._waiting:
             self._waiting = False
-            self._received()
+            self._receive()
         self._send("reset")
 
     def start_execute(self, actions: Any) -> None:
@@ -111,7 +111,7 @@ class RemoteEnvironment(Environment):
         if not self._waiting:
             refuse(f"{self._name}.receive", "was called although nothing was started", None)
         self._waiting = False
-        done, result, self.seconds = self._received()
+        done, result, self.seconds = self._receive()
         if not done:
             error, text = result
             raise error from _RemoteError(text)
@@ -139,17 +139,17 @@ class RemoteEnvironment(Environment):
         try:
             self._pipe.send((method, arguments))
         except OSError:
-            self._ended()
+            self._raise_end()
         self._waiting = True
 
-    def _received(self) -> tuple[bool, Any, float]:
+    def _receive(self) -> tuple[bool, Any, float]:
         try:
             reply: tuple[bool, Any, float] = self._pipe.recv()
         except (EOFError, OSError):
-            self._ended()
+            self._raise_end()
         return reply
 
-    def _ended(self) -> NoReturn:
+    def _raise_end(self) -> NoReturn:
         self._process.join(_PATIENCE_SECS)
         code = self._process.exitcode
         message = f"the process of {self._name} has ended (exit code {code})"

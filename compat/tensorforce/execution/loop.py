@@ -167,20 +167,22 @@ class Loop:
             self._agent.reset()  # unfinished episodes are dropped
 
     def _is_over(self) -> bool:
-        return self._stopped or (self._left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted))
+        return self._stopped or (
+            self._timesteps_left() <= 0 and all(lane.phase is Phase.IDLE for lane in self._counted)
+        )
 
     def _start(self) -> None:
         """Begin new episodes in idle lanes."""
         waits = self._settings.sync_episodes and any(lane.phase is not Phase.IDLE for lane in self._lanes)
         for lane in [] if waits or self._stopped else self._lanes:
-            if lane.phase is Phase.IDLE and (not lane.counted or self._owed() < self._left()):
+            if lane.phase is Phase.IDLE and (not lane.counted or self._lanes_owing() < self._timesteps_left()):
                 lane.start(self._agent.initial_internals(**self._independent(lane)) if lane.evaluated else None)
 
-    def _owed(self) -> int:
+    def _lanes_owing(self) -> int:
         """Number of lanes that need another act before their episodes can end."""
         return sum(lane.owes for lane in self._counted)
 
-    def _left(self) -> float:
+    def _timesteps_left(self) -> float:
         """Timesteps until the limit; never fewer than are owed."""
         left: float = self._settings.num_timesteps - self._record.timesteps
         return left
@@ -230,7 +232,7 @@ class Loop:
 
     def _cut_off(self, lane: Lane) -> None:
         """End the episode if all timesteps that are left are needed to end the others."""
-        if lane.counted and lane.terminal == 0 and self._left() <= self._owed():
+        if lane.counted and lane.terminal == 0 and self._timesteps_left() <= self._lanes_owing():
             lane.terminal = 2
 
     def _independent(self, lane: Lane) -> dict[str, int]:

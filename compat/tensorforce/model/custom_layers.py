@@ -36,7 +36,7 @@ class Function(Layer):
         self._function = function
         given = tf.TensorSpec([None, *inputs.shape], _dtype(inputs))
         try:
-            traced = tf.function(self._applied, autograph=False).get_concrete_function(given)
+            traced = tf.function(self._apply, autograph=False).get_concrete_function(given)
             result = traced.structured_outputs
         except Exception as error:
             raise _failure(f"{place}: function", given, error) from error
@@ -53,9 +53,9 @@ class Function(Layer):
             refuse(f"{place}: output_spec", problem, wanted)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        return _to_network_dtype(self._applied(x))
+        return _to_network_dtype(self._apply(x))
 
-    def _applied(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         return tf.convert_to_tensor(self._function(x))
 
 

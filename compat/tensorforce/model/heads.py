@@ -88,7 +88,7 @@ class Head:
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
         """The action without noise, in the agent's units, [B, *shape]: int32, float32, or bool."""
-        return self._shaped(self.distribution(outputs, mask).mode())
+        return self._to_shape(self.distribution(outputs, mask).mode())
 
     def _values(self, outputs: Outputs) -> Tensor:
         """Values of all choices, float32 [B, N, K]; a bool's are False and True. Floats have none."""
@@ -115,9 +115,9 @@ class Head:
 
     def shaped(self, outputs: Outputs) -> dict[str, Tensor]:
         """Outputs in the action's shape: [B, *shape] or [B, *shape, K]."""
-        return {name: self._shaped(x, *x.shape[2:]) for name, x in outputs.items() if name != "states-value"}
+        return {name: self._to_shape(x, *x.shape[2:]) for name, x in outputs.items() if name != "states-value"}
 
-    def _shaped(self, x: Tensor, *more: int) -> Tensor:
+    def _to_shape(self, x: Tensor, *more: int) -> Tensor:
         return tf.reshape(x, [-1, *self.spec.shape, *more])
 
 
@@ -157,7 +157,7 @@ class BernoulliHead(Head):
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
         """Are logits above 0? bool [B, *shape]."""
-        return self._shaped(outputs["logit"] > 0)
+        return self._to_shape(outputs["logit"] > 0)
 
     def _values(self, outputs: Outputs) -> Tensor:
         value, half = outputs["states-value"], 0.5 * outputs["logit"]
@@ -222,7 +222,7 @@ class BetaHead(Head):
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
         """The mean, float32 [B, *shape]."""
-        return self._shaped(self._beta(outputs["alpha"], outputs["beta"]).mean())
+        return self._to_shape(self._beta(outputs["alpha"], outputs["beta"]).mean())
 
     def _beta(self, alpha: Tensor, beta: Tensor) -> Beta:
         low, high = self.spec.min_value, self.spec.max_value

@@ -150,7 +150,7 @@ class View:
         other.outputs = {name: {k: tf.stop_gradient(x) for k, x in o.items()} for name, o in self.outputs.items()}
         return other
 
-    def _joined(self, function: Callable[[str, Head], Tensor]) -> Tensor:
+    def _concat(self, function: Callable[[str, Head], Tensor]) -> Tensor:
         """Results of a function for the components of each action, joined: [B, C]."""
         return tf.concat([function(name, head) for name, head in self._heads.items()], axis=-1)
 
@@ -161,17 +161,17 @@ class View:
     def log_probs(self, action: Mapping[str, Tensor]) -> Tensor:
         """Log-probabilities of actions [B, *shape], float32 [B, C]."""
         own = self.distributions()
-        return self._joined(lambda name, head: own[name].log_prob(head.to_distribution(action[name])))
+        return self._concat(lambda name, head: own[name].log_prob(head.to_distribution(action[name])))
 
     def entropy(self) -> Tensor:
         """Entropy, summed over the components, float32 [B]."""
         own = self.distributions()
-        return tf.reduce_sum(self._joined(lambda name, _: own[name].entropy()), axis=-1)
+        return tf.reduce_sum(self._concat(lambda name, _: own[name].entropy()), axis=-1)
 
     def kl(self, other: View) -> Tensor:
         """Divergence of another view's distributions from these, summed over the components, float32 [B]."""
         own, theirs = self.distributions(), other.distributions()
-        return tf.reduce_sum(self._joined(lambda name, _: own[name].kl(theirs[name])), axis=-1)
+        return tf.reduce_sum(self._concat(lambda name, _: own[name].kl(theirs[name])), axis=-1)
 
     def greedy(self) -> dict[str, Tensor]:
         """Actions without noise by name, [B, *shape]: int32, float32, or bool."""
@@ -185,18 +185,18 @@ class View:
     def best_values(self, selector: View | None) -> Tensor:
         """The highest legal values of each action, or those of the choices that another view prefers, [B, C]."""
         chosen = {} if selector is None else selector.outputs
-        return self._joined(lambda n, head: head.best_value(self.outputs[n], self.legal[n], chosen.get(n)))
+        return self._concat(lambda n, head: head.best_value(self.outputs[n], self.legal[n], chosen.get(n)))
 
     def expected_values(self, acting: View) -> Tensor:
         """The means of values over the distributions of another view, float32 [B, C]."""
         parts = acting.distributions()
-        return self._joined(lambda name, head: head.expected_value(self.outputs[name], parts[name]))
+        return self._concat(lambda name, head: head.expected_value(self.outputs[name], parts[name]))
 
     def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
         """Values of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, one value for all of them."""
         if self._policy.critic is not None:
             return self._policy.critic(self.features, action)
-        return self._joined(lambda name, head: head.value_of(self.outputs[name], action[name]))
+        return self._concat(lambda name, head: head.value_of(self.outputs[name], action[name]))
 
     def state_value(self) -> Tensor:
         """Values of states, float32 [B]."""
