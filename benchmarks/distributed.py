@@ -77,7 +77,7 @@ class Runner:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=env, text=True)
             seen: set[Process] = set()
             try:
-                found = self._followed(process, mark, seen)
+                found = self._follow(process, mark, seen)
             except MeasurementError as error:
                 seen |= tree(process.pid, mark)  # nobody has waited for it, so its number is its own
                 errors.seek(0)
@@ -88,7 +88,7 @@ class Runner:
         found["left behind"] = left
         return found
 
-    def _followed(self, process: subprocess.Popen[str], mark: str, seen: set[Process]) -> dict[str, float]:
+    def _follow(self, process: subprocess.Popen[str], mark: str, seen: set[Process]) -> dict[str, float]:
         assert process.stdout is not None
         until = time.monotonic() + START_SECONDS + self.warm_up + self.seconds
         window = json.loads(_line(process.stdout, until))["window"]

@@ -91,7 +91,7 @@ class Driver:
 
     def run(self) -> None:
         """Connect, and train until a limit is reached or a hook stops; always disconnect."""
-        self.backend = self._connected()
+        self.backend = self._connect()
         saves = False
         vars(self._cluster)[RUNNING] = self
         try:
@@ -149,7 +149,7 @@ class Driver:
 
     # -- actors -------------------------------------------------------------------------------------------------------
 
-    def _connected(self) -> Backend:
+    def _connect(self) -> Backend:
         cluster, plans, width = self._cluster, [], self._cluster.envs_per_actor
         if self._shards is not None:
             for index, actors in enumerate(actors_of_shards(cluster)):

@@ -244,7 +244,7 @@ class ShardedReplay:
         Raises:
             NoBatchError: the shards that could fill one have been lost.
         """
-        shards = self._needed()
+        shards = self._live_shards()
         while self.can_sample():
             weights = np.array([one.priority if one.drawable >= self.batch_size else 0.0 for one in self.held])
             chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
@@ -262,7 +262,7 @@ class ShardedReplay:
         # Release the batch: it keeps its whole message in the object store.
         last, self._last = self._last, None
         if last is not None:
-            self._needed().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
+            self._live_shards().update(last.shard, last.incarnation, last.tickets, np.asarray(td_error))
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
         """Raise: only actors store."""
@@ -306,7 +306,7 @@ class ShardedReplay:
         deal(saved_parts(self.whole, loaded, self._specs), targets)
         self.held = shards.load([{"memory": target.state_dict()} for target in targets])
 
-    def _needed(self) -> Shards:
+    def _live_shards(self) -> Shards:
         if self.shards is None:
             raise ClusterError("the replay shards are gone")
         return self.shards

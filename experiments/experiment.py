@@ -207,7 +207,7 @@ class Experiment:
         while True:
             for checkpoint in (one for one in CheckpointStore(folder).indices() if one not in seen):
                 seen.add(checkpoint)
-                evaluated = self._evaluated(folder, checkpoint)
+                evaluated = self._evaluate_checkpoint(folder, checkpoint)
                 if evaluated is None:
                     continue
                 yield evaluated
@@ -218,7 +218,7 @@ class Experiment:
                 return
             time.sleep(poll if timeout is None else min(poll, timeout))
 
-    def _evaluated(self, folder: Path, checkpoint: int) -> Evaluated | None:
+    def _evaluate_checkpoint(self, folder: Path, checkpoint: int) -> Evaluated | None:
         """The evaluation of a checkpoint; None if it has been removed meanwhile."""
         try:
             counters = _counters(folder, checkpoint)

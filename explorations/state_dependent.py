@@ -65,16 +65,16 @@ class StateDependent:
             ArgumentError: a prediction is missing, or has the wrong shape.
             NonFiniteError: the log-probability is NaN or infinite.
         """
-        mean, scaled = self._predicted(predictions)
+        mean, scaled = self._required_predictions(predictions)
         if len(self._ages) != len(mean):
             self.reset(np.ones(len(mean), np.bool_))
-        return self._acted(mean, scaled, rng, slice(None))
+        return self._act(mean, scaled, rng, slice(None))
 
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
     ) -> tuple[Array, Mapping[str, Array]]:
         """Act in some of the environments: row k belongs to ``lanes[k]``. Call ``reset`` before."""
-        return self._acted(*self._predicted(predictions), rng, lanes)
+        return self._act(*self._required_predictions(predictions), rng, lanes)
 
     def reset(self, mask: Array) -> None:
         """Begin episodes where ``mask`` [N] is true: a matrix is drawn there when needed."""
@@ -92,7 +92,7 @@ class StateDependent:
         self._matrices = np.array(state["matrices"], np.float32)
         self._ages = np.array(state["ages"], np.int64)
 
-    def _acted(
+    def _act(
         self, mean: Array, scaled: Array, rng: np.random.Generator, lanes: Any
     ) -> tuple[Array, Mapping[str, Array]]:
         with np.errstate(all="ignore"):  # anything not finite makes the log-probability not finite
@@ -125,7 +125,7 @@ class StateDependent:
         self._ages[lanes] = ages + 1
         return matrices
 
-    def _predicted(self, predictions: Mapping[str, Array]) -> tuple[Array, Array]:
+    def _required_predictions(self, predictions: Mapping[str, Array]) -> tuple[Array, Array]:
         """Mean [N, ...] and scaled features [N, W, D]."""
         for name in self.needs:
             if name not in predictions:

@@ -55,14 +55,14 @@ class OrnsteinUhlenbeck(Scheduled):
         greedy = predictions["action"].astype(np.float32, copy=False)
         if len(self._noise) != len(greedy):
             self.reset(np.ones(len(greedy), np.bool_))
-        self._noise = self._moved(self._noise, timestep, rng)
+        self._noise = self._next_noise(self._noise, timestep, rng)
         return greedy + self._unit * self._noise, NO_EXTRAS
 
     def act_for(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator, lanes: Array
     ) -> tuple[Array, Mapping[str, Array]]:
         """Act in some of the environments: row k belongs to ``lanes[k]``. Call ``reset`` before."""
-        noise = self._moved(self._noise[lanes], timestep, rng)
+        noise = self._next_noise(self._noise[lanes], timestep, rng)
         self._noise[lanes] = noise
         return predictions["action"].astype(np.float32, copy=False) + self._unit * noise, NO_EXTRAS
 
@@ -80,7 +80,7 @@ class OrnsteinUhlenbeck(Scheduled):
         """Restore what ``state_dict`` returned."""
         self._noise = np.array(state["noise"], np.float32)
 
-    def _moved(self, noise: Array, timestep: int, rng: np.random.Generator) -> Array:
+    def _next_noise(self, noise: Array, timestep: int, rng: np.random.Generator) -> Array:
         drawn = rng.standard_normal(noise.shape, np.float32)
         return noise + self.theta * (self.mu - noise) + self.level(timestep) * drawn
 

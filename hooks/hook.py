@@ -161,7 +161,7 @@ class Hooks:
         Raises:
             ValueError: a hook returns something other than a mapping.
         """
-        states = {key: hook.state_dict() for key, hook in self._keyed() if hasattr(hook, "state_dict")}
+        states = {key: hook.state_dict() for key, hook in self._hooks_by_key() if hasattr(hook, "state_dict")}
         for key, state in states.items():
             if not isinstance(state, Mapping):
                 name = key.partition(":")[0]
@@ -175,7 +175,7 @@ class Hooks:
         state is stored in the hook itself, and restored.
         """
         self._loaded = dict(state)
-        for key, hook in self._keyed():
+        for key, hook in self._hooks_by_key():
             if not hasattr(hook, "load_state_dict"):
                 continue
             held = getattr(hook, "__dict__", {})  # an object with only slots cannot store it
@@ -187,7 +187,7 @@ class Hooks:
             elif not is_new:
                 hook.load_state_dict(copy.deepcopy(held[_FRESH]))
 
-    def _keyed(self) -> list[tuple[str, Any]]:
+    def _hooks_by_key(self) -> list[tuple[str, Any]]:
         occurrences: dict[str, int] = {}
         keyed = []
         for hook in self._hooks:

@@ -94,7 +94,7 @@ class ProgressHook(StatusHook):
             self._console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     def _updated_bar(self, session: Session) -> Progress:
-        done = self._done(session)
+        done = self._share_done(session)
         if self._bar is None:
             self._bar = _bar(self._clock)
             self._bar.add_task("", total=None if done is None else 1.0)
@@ -106,7 +106,7 @@ class ProgressHook(StatusHook):
         left = "" if task.time_remaining is None else f"{datetime.timedelta(seconds=int(task.time_remaining))} left"
         return _Status(line, None if task.total is None else task.completed, left)
 
-    def _done(self, session: Session) -> float | None:
+    def _share_done(self, session: Session) -> float | None:
         """Progress of the run, 0 to 1, to the nearest limit; None without limits."""
         counts = {
             "steps": session.global_step,

@@ -65,9 +65,9 @@ class StatusHook(Hook):
         self._evaluation = facts.results["episode_return_mean"]
 
     def _report(self, session: Session) -> None:
-        self._show(session, self._measured(session))
+        self._show(session, self._report_line(session))
 
-    def _measured(self, session: Session) -> str:
+    def _report_line(self, session: Session) -> str:
         """The status since the last report."""
         line = self._line(session, self._meter.read(session))
         self._losses, self._updates = 0.0, 0
@@ -85,7 +85,7 @@ class StatusHook(Hook):
             return ""
         self._began = False
         self._meter = self._session_meter
-        return self._measured(session)
+        return self._report_line(session)
 
     def _line(self, session: Session, rates: Rates | None = None) -> str:
         """Counters and limits, returns, mean loss since the last report, exploration rate, speed, evaluation.

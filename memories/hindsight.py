@@ -161,8 +161,8 @@ class HindsightMemory(ReplayMemory):
         if not rows.size:
             return batch
         goals, places = goals[rows], first[rows]
-        rewards, terminated, truncated = self._outcomes(self._ahead(places), goals)  # [n, R]
-        last, steps, reward = self._summed(places, rewards, (terminated[:-1] + truncated[:-1]) > 0)
+        rewards, terminated, truncated = self._outcomes(self._places_ahead(places), goals)  # [n, R]
+        last, steps, reward = self._sum_rewards(places, rewards, (terminated[:-1] + truncated[:-1]) > 0)
         at_last = steps - 1, np.arange(len(rows))
         batch["reward"][rows] = reward
         batch["terminated"][rows], batch["truncated"][rows] = terminated[at_last], truncated[at_last]
@@ -236,7 +236,7 @@ class _OfGoals:
             NonFiniteError: one is NaN or infinite.
         """
         if self._takes_many is None:
-            self._takes_many = self._tried(achieved, desired)
+            self._takes_many = self._try_many(achieved, desired)
         if self._takes_many:
             given = np.asarray(self._function(achieved, desired, {}))
         else:
@@ -250,7 +250,7 @@ class _OfGoals:
             raise NonFiniteError(f"{self._name} returned {shortened(given)}, which is not finite")
         return given.reshape(-1).astype(np.float32)
 
-    def _tried(self, achieved: Array, desired: Array) -> bool:
+    def _try_many(self, achieved: Array, desired: Array) -> bool:
         """Whether it returns a result for each of several pairs."""
         several, others = (np.concatenate([goals[:1], goals]) for goals in (achieved, desired))
         try:

@@ -304,16 +304,16 @@ class ReplayMemory(Memory):
         rewards, terminated, truncated = (
             np.asarray(self._ring.columns[key]) for key in ("reward", "terminated", "truncated")
         )
-        places = self._ahead(first)
+        places = self._places_ahead(first)
         ended = (take(terminated, places[:-1]) + take(truncated, places[:-1])) > 0
-        return self._summed(first, take(rewards, places), ended)
+        return self._sum_rewards(first, take(rewards, places), ended)
 
-    def _ahead(self, first: Array) -> Array:
+    def _places_ahead(self, first: Array) -> Array:
         """Places [n, B] of n timesteps beginning at ``first`` [B], not wrapped around at the end of the ring."""
         places: Array = first + self.num_envs * np.arange(self.n_step)[:, None]
         return places
 
-    def _summed(self, first: Array, rewards: Array, ended: Array) -> tuple[Array, Array, Array]:
+    def _sum_rewards(self, first: Array, rewards: Array, ended: Array) -> tuple[Array, Array, Array]:
         """Result of :meth:`_look_ahead`, from rewards [n, B] and the mask [n - 1, B] of episode ends."""
         included = np.ones(rewards.shape, np.bool_)
         np.logical_not(np.logical_or.accumulate(ended), out=included[1:])

@@ -162,7 +162,7 @@ class Saving:
         used, newest = self._used_rows(), self.end + self._begun
         lanes = np.flatnonzero(self.counts)
         last = (self.end - 1) % self.timesteps
-        settled = self._spans(self.begin, self._settled(self.begin, self.end))
+        settled = self._spans(self.begin, self._settled_end(self.begin, self.end))
         rows = self._spans(newest + 1 - used, newest + 1)
         names = self._names
 
@@ -202,7 +202,7 @@ class Saving:
             begin, end, used, first = (int(number[0]) for number in (begin, end, used, first))
         newest = first + used - 1
         self.begin, self.end, self._begun, self._row = begin, end, newest - end, newest % self.num_rows
-        self._restore(self._columns, self._spans(begin, self._settled(begin, end)), state["columns"])
+        self._restore(self._columns, self._spans(begin, self._settled_end(begin, end)), state["columns"])
         self._restore(self._rows, self._spans(first, newest + 1), state["rows"])
         self._names.restore(self._starts(newest), self._spans(begin, end), Stream.of(state["start"]))
         at = ((end - 1) % self.timesteps if self.lockstep else (end[lanes] - 1) % self.timesteps), lanes
@@ -214,7 +214,7 @@ class Saving:
         if not isinstance(saved, Mapping):
             self._names.restore(self._circles(tree), spans, Stream.of(saved))
 
-    def _settled(self, begin: Any, end: Any) -> Any:
+    def _settled_end(self, begin: Any, end: Any) -> Any:
         """End of the timesteps that cannot change any more: all but the newest of each lane."""
         return max(begin, end - 1) if self.lockstep else np.maximum(begin, end - 1)
 

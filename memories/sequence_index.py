@@ -133,21 +133,21 @@ class Sequences:
         newest = (self._lanes * 0 + self._ring.end)[lanes] - 1
         for name, recent in self._recent.items():
             recent[newest % len(recent), lanes] = state[name]
-        due = (newest >= self._due[lanes]) | self._ended(newest, lanes) | self._ended(newest - 1, lanes)
+        due = (newest >= self._due[lanes]) | self._has_ended(newest, lanes) | self._has_ended(newest - 1, lanes)
         if due.any():
             self._advance(lanes[due], newest[due])
 
     def _advance(self, lanes: Array, newest: Array) -> None:
         """Begin and complete the sequences of lanes that are due, given the numbers of their newest timesteps."""
-        begins = (newest == 0) | self._ended(newest - 1, lanes)
+        begins = (newest == 0) | self._has_ended(newest - 1, lanes)
         self._complete(lanes, begins, newest - 1)
         self._episode[lanes] = np.where(begins, newest, self._episode[lanes])
         closed = ~self._open[lanes]
         self._start(lanes[closed], newest[closed])
         full = newest - self._first[self._end[lanes] % self._rows, lanes] + 1 == self._shape.length
-        self._complete(lanes, full | self._ended(newest, lanes), newest)
+        self._complete(lanes, full | self._has_ended(newest, lanes), newest)
 
-    def _ended(self, number: Array, lanes: Array) -> Array:
+    def _has_ended(self, number: Array, lanes: Array) -> Array:
         """Mask of the lanes whose episodes ended with the timesteps of these numbers."""
         at = (number % self._ring.timesteps) * self._ring.num_envs + lanes
         terminated, truncated = (np.asarray(self._ring.columns[key]) for key in columns.FLAGS)

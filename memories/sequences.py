@@ -125,14 +125,14 @@ class SequenceMemory(ReplayMemory):
     def step(self, **transition: Any) -> None:
         """Store one transition; see :meth:`Memory.step`."""
         self._require_built()
-        state = self._popped(transition)
+        state = self._pop_state(transition)
         super().step(**transition)
         self._candidates.follow_one(state)
 
     def extend(self, mask: Array | None = None, /, **batch: Any) -> None:
         """Store one timestep of several lanes; see :meth:`Memory.extend`."""
         self._require_built()
-        state = self._popped(batch, self.num_envs)
+        state = self._pop_state(batch, self.num_envs)
         super().extend(mask, **batch)
         lanes = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
         if lanes.size:
@@ -219,7 +219,7 @@ class SequenceMemory(ReplayMemory):
                 self.size,
             )
 
-    def _popped(self, transition: dict[str, Any], *leading: int) -> Mapping[str, Any]:
+    def _pop_state(self, transition: dict[str, Any], *leading: int) -> Mapping[str, Any]:
         """Pop the recurrent state from a transition."""
         if not self._state:
             return {}

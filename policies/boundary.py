@@ -51,14 +51,14 @@ class ObservationsIn:
         ):
             return [observation.reshape(self._one)], True
         if not self._is_dict:
-            array, single = self._converted(self._parts[0], observation, "observation")
+            array, single = self._convert(self._parts[0], observation, "observation")
             return [array], single
         given = dict(flat(observation, ""))
         names = [part.name for part in self._parts]
         if sorted(given) != names:
             found = ", ".join(sorted(filter(None, given))) or "none"
             raise ValueError(f"observation must have the entries {', '.join(names)}, got {found}")
-        converted = [self._converted(part, given[part.name], f"observation[{part.name!r}]") for part in self._parts]
+        converted = [self._convert(part, given[part.name], f"observation[{part.name!r}]") for part in self._parts]
         sizes = {
             part.name: None if single else len(a) for part, (a, single) in zip(self._parts, converted, strict=True)
         }
@@ -72,7 +72,7 @@ class ObservationsIn:
         names = [part.name for part in self._parts]
         return dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0], single
 
-    def _converted(self, part: Part, value: Any, what: str) -> tuple[Array, bool]:
+    def _convert(self, part: Part, value: Any, what: str) -> tuple[Array, bool]:
         """Convert ``value`` to [B, ...] in the part's dtype; also returns whether it was a single one."""
         shape, dtype = part.spec.shape, part.spec.dtype
         try:

@@ -76,9 +76,9 @@ class LiteRTExecutor:
         if self._train is None:
             raise ValueError(f"this executor of {self._name} only acts")
         with self._lock:
-            return self._updated(self._train, batch, counters, draws)
+            return self._update(self._train, batch, counters, draws)
 
-    def _updated(
+    def _update(
         self, train: Signature, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]
     ) -> TrainResult:
         try:

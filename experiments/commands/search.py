@@ -122,7 +122,7 @@ class _Searching:
                     with start.view.opened(todo):
                         pool.run(todo, programs)
                 if pool.watch.unknown is not None and signals.received is None:
-                    raise self._unknown(pool.watch.unknown)
+                    raise self._unknown_metric_error(pool.watch.unknown)
                 if pool.stopping or search.ended:
                     break
                 self._check_metric()
@@ -171,7 +171,7 @@ class _Searching:
             )
             raise self._start.document.error(at, message)
 
-    def _unknown(self, unknown: Unknown) -> ExperimentError:
+    def _unknown_metric_error(self, unknown: Unknown) -> ExperimentError:
         given = named(self._space.experiment.matrix or {})
         at = next((at for at, name in given if name == unknown.name), ("matrix", "pruner"))
         return self._start.document.error(at, f"{unknown}. Correct the name, and continue with: {self._command()}")

@@ -54,14 +54,14 @@ class _Reader:
         places: dict[Keys, Place] = {(): own.places[()]}
         files: dict[str, None] = {}
         for at, name in _names(own).items():
-            included = self._included(own, at, _included_file(own, at, path.parent, name), (*chain, path))
+            included = self._include(own, at, _included_file(own, at, path.parent, name), (*chain, path))
             _merge(values, places, included.values, included.places, ())
             files |= dict.fromkeys((included.file, *included.included))
         written = {key: value for key, value in own.values.items() if key != KEY}
         _merge(values, places, written, own.places, ())
         return Document(own.file, values, places, tuple(files))
 
-    def _included(self, own: Document, at: Keys, path: Path, chain: tuple[Path, ...]) -> Document:
+    def _include(self, own: Document, at: Keys, path: Path, chain: tuple[Path, ...]) -> Document:
         names = " -> ".join(file.name for file in (*chain, path))
         if len(chain) > MAX_INCLUDES:
             raise own.error(at, f"more than {MAX_INCLUDES} files, each included by the one before: {names}")

@@ -64,7 +64,7 @@ class Environment(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _expanded(cls, value: Any) -> Any:
+    def _expand(cls, value: Any) -> Any:
         if isinstance(value, dict) and "pettingzoo" in value and not {"id", "vectorization"} & value.keys():
             value = {"vectorization": "pettingzoo", **value}
             value["id"] = value.pop("pettingzoo")

@@ -45,7 +45,7 @@ class Short(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _expanded(cls, value: Any) -> Any:
+    def _expand(cls, value: Any) -> Any:
         return {next(iter(cls.model_fields)): value} if isinstance(value, str) else value
 
 

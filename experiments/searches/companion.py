@@ -163,7 +163,7 @@ class _Followed:
     def ended(self, run: int, status: str, evaluation: dict[str, float] | None, draws: bool) -> None:
         if status == FINISHED and draws:
             self.draw(run, evaluation)
-        if self._disabled or not (self._run(run) / JOURNAL).is_file():
+        if self._disabled or not (self._folder_of_run(run) / JOURNAL).is_file():
             return
         if run not in self._followed:
             self._follow(run)
@@ -176,12 +176,12 @@ class _Followed:
 
     def draw(self, run: int, evaluation: dict[str, float] | None) -> None:
         with self._troubles(run):
-            draw(self._run(run), self._experiment, evaluation)
+            draw(self._folder_of_run(run), self._experiment, evaluation)
 
     def draw_all(self, finished: list[int]) -> None:
         """Draw the learning curves of seeds that finished in one picture."""
         with self._troubles(None):
-            folders = [self._run(run) for run in finished]
+            folders = [self._folder_of_run(run) for run in finished]
             seeds = f"{len(finished)} seeds, {seed_ranges(finished)}" if len(finished) > 1 else f"seed {finished[0]}"
             learning_curves(folders, self._folder / CURVES, caption(folders[0], self._experiment.name, seeds))
             self._tell(None, Message(DRAWN, ""))
@@ -205,12 +205,12 @@ class _Followed:
             thread.join()
 
     def _has_ended(self, run: int) -> bool:
-        tracked = TrackedRun(self._run(run))
+        tracked = TrackedRun(self._folder_of_run(run))
         with contextlib.suppress(OSError):
             tracked.read()
         return tracked.status in ENDED
 
-    def _run(self, run: int) -> Path:
+    def _folder_of_run(self, run: int) -> Path:
         return self._folder / f"{self._noun}-{run}"
 
     def _follow(self, run: int) -> None:
@@ -224,7 +224,7 @@ class _Followed:
 
         from ..tracking.follower import LOCK, follow
 
-        folder = self._run(run)
+        folder = self._folder_of_run(run)
         with self._troubles(run), FileLock(folder / LOCK, WAIT_SECS):
             follow(folder, self._chosen, event, functools.partial(self._tell, run))
 

@@ -57,7 +57,7 @@ class Study:
             self._write([])
         self._open()
         trials = self.trials()
-        kept = [self._corrected(trial) for trial in trials]
+        kept = [self._correct(trial) for trial in trials]
         directions = [one.name.lower() for one in self._storage.get_study_directions(self._id)]
         if kept != trials or directions != self._directions:
             self._storage.engine.dispose()  # Optuna changes no trial that has ended: the file is made anew
@@ -150,7 +150,7 @@ class Study:
         known = [value for value in found if value is not None and math.isfinite(value)]
         return math.fsum(known) / len(known) if known else None
 
-    def _corrected(self, trial: FrozenTrial) -> FrozenTrial:
+    def _correct(self, trial: FrozenTrial) -> FrozenTrial:
         """A trial of an earlier start, as it is now: it runs again if it failed, and the metric may be another one."""
         if not trial.state.is_finished():
             return trial

@@ -141,7 +141,7 @@ class Pool:
             return
         if "outcome" in value:
             one.number = None
-            self._ended(number, Outcome(**value["outcome"]))
+            self._note_end(number, Outcome(**value["outcome"]))
         elif "began" in value:
             self._companion.began(number)
         elif "line" in value:
@@ -154,7 +154,7 @@ class Pool:
         self._take_messages(0.0)
         self._workers.remove(one)
         if one.number is not None:
-            self._ended(one.number, self._without_outcome(code))
+            self._note_end(one.number, self._without_outcome(code))
 
     def _without_outcome(self, code: int) -> Outcome:
         if code >= 0:
@@ -162,7 +162,7 @@ class Pool:
         name = signal.Signals(-code).name
         return Outcome(STOPPED if self.stopping else KILLED, message=f"its process was ended by {name}")
 
-    def _ended(self, number: int, outcome: Outcome) -> None:
+    def _note_end(self, number: int, outcome: Outcome) -> None:
         early = self._early.pop(number, "")
         if outcome.status == STOPPED and early:
             outcome = dataclasses.replace(outcome, status=EARLY, message=early)

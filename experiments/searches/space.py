@@ -141,7 +141,7 @@ class Space:
             else:
                 continue
             pairs = zip(places, values, strict=True)
-            found[name] = [(place, self._typed(name, value, place)) for place, value in pairs]
+            found[name] = [(place, self._convert(name, value, place)) for place, value in pairs]
         return found
 
     def size(self) -> int | None:
@@ -177,9 +177,9 @@ class Space:
 
     def typed(self, points: Sequence[Mapping[str, Any]]) -> list[Point]:
         """Convert values to the declared types, as JSON has them."""
-        return [{name: self._typed(name, value) for name, value in point.items()} for point in points]
+        return [{name: self._convert(name, value) for name, value in point.items()} for point in points]
 
-    def _typed(self, name: str, value: Any, at: Keys = ()) -> Any:
+    def _convert(self, name: str, value: Any, at: Keys = ()) -> Any:
         at = at or (*AT, "params", name)
         value = value.item() if hasattr(value, "item") else value
         kind = self._declared[name].type

@@ -52,7 +52,7 @@ class LSTM:
             inputs: float32 [T, B, features]; T is static.
             state: before the first timestep.
         """
-        outputs, cells = _unroll(*self._projected(inputs), state["hidden"], state["cell"], None)
+        outputs, cells = _unroll(*self._project(inputs), state["hidden"], state["cell"], None)
         return outputs, {"hidden": outputs[-1], "cell": cells[-1]}
 
     def unrolled(self, inputs: Tensor, state: State, begins: Tensor) -> tuple[Tensor, State]:
@@ -63,7 +63,7 @@ class LSTM:
             state: before the first timestep.
             begins: float32 [T, B]; where it is 1 an episode begins: the state before the timestep is zero.
         """
-        outputs, cells = _unroll(*self._projected(inputs), state["hidden"], state["cell"], begins)
+        outputs, cells = _unroll(*self._project(inputs), state["hidden"], state["cell"], begins)
         return outputs, {"hidden": outputs, "cell": cells}
 
     def after(self, inputs: Tensor, state: State, valid: Tensor) -> State:
@@ -74,7 +74,7 @@ class LSTM:
             state: before the first timestep.
             valid: float32 [T, B]; a timestep with 0 leaves the state unchanged.
         """
-        projected, recurrent_kernel = self._projected(inputs)
+        projected, recurrent_kernel = self._project(inputs)
         hidden, cell = state["hidden"], state["cell"]
         for step, counts in zip(tf.unstack(projected), tf.unstack(valid[..., tf.newaxis]), strict=True):
             i, f, g, o = _gates(step + tf.matmul(hidden, recurrent_kernel))
@@ -83,7 +83,7 @@ class LSTM:
             cell = counts * next_cell + (1.0 - counts) * cell
         return {"hidden": hidden, "cell": cell}
 
-    def _projected(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The inputs' contribution to the gates, [T, B, 4 U], and the recurrent kernel."""
         length, features = inputs.shape[0], inputs.shape[-1]
         batch = -1 if inputs.shape[1] is None else inputs.shape[1]

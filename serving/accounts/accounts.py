@@ -162,7 +162,7 @@ class Accounts(Tokens):
                 ``rate_limited``, ``unavailable``.
         """
         by = By(name, address, request_id)
-        known = self._verified("login", by, name, password)
+        known = self._verify("login", by, name, password)
         with self._audit.recorded("login", by, name) as session:
             owner = self._unchanged_user(session, name, known)
             scopes = SCOPES if owner.role == ADMIN else ORDINARY
@@ -171,7 +171,7 @@ class Accounts(Tokens):
     def web_login(self, name: str, password: str, address: str, *, request_id: str = "") -> str:
         """Log in on the web page; returns a new cookie's value. Raises like :meth:`login`."""
         by = By(name, address, request_id)
-        known = self._verified("web_login", by, name, password)
+        known = self._verify("web_login", by, name, password)
         with self._audit.recorded("web_login", by, name) as session:
             owner = self._unchanged_user(session, name, known)
             return self._issue(session, owner, WEB, WEB, ["read"], dt.timedelta(hours=self.lifetimes.web_hours))[0]
@@ -194,14 +194,14 @@ class Accounts(Tokens):
         """
         accept(names.name("user", user), new)
         by = by or By(user)
-        known = self._verified("user.change_password", by, user, current, holder=True)
+        known = self._verify("user.change_password", by, user, current, holder=True)
         changed = self._passwords.hash(new)
         with self._audit.recorded("user.change_password", by, user) as session:
             row = self._unchanged_user(session, user, known)
             row.password_hash = changed
             revoke_all(session, row, self._clock(), made=False, keep=keep)
 
-    def _verified(self, what: str, by: By, name: str, password: str, *, holder: bool = False) -> str:
+    def _verify(self, what: str, by: By, name: str, password: str, *, holder: bool = False) -> str:
         """The hash that this password matched, renewed if its parameters are outdated.
 
         ``holder``: the caller has a token of the account.

@@ -79,7 +79,7 @@ class AsyncConnections:
         import aiohttp  # only needed here
 
         try:
-            sent = self._opened().request(
+            sent = self._open_session().request(
                 request.method,
                 self.address.url + request.path,
                 data=request.body,
@@ -102,7 +102,7 @@ class AsyncConnections:
         if session is not None:
             await session.close()
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             import aiohttp
 

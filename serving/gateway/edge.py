@@ -82,7 +82,7 @@ class Edge:
     async def _reply(self, request: Request) -> Reply:
         """The reply to a request, refusals and bugs included; raises DisconnectedError."""
         try:
-            reply = await self._served(request)
+            reply = await self._serve(request)
             if reply.is_large:
                 Share(request, request.gateway.files).add(len(reply.body))
         except DisconnectedError:
@@ -99,7 +99,7 @@ class Edge:
             reply = reply._replace(headers=[*reply.headers, CLOSING])
         return reply
 
-    async def _served(self, request: Request) -> Reply:
+    async def _serve(self, request: Request) -> Reply:
         self._check(request)
         if request.method == "OPTIONS" and request.headers.get(b"origin") in self._origins:
             request.route = "preflight"

@@ -54,13 +54,13 @@ class Tokens:
             raise RefusedError("missing_token", "this needs a token: Authorization: Bearer ...")
         if authorization[:7].lower() != b"bearer ":
             raise RefusedError("invalid_token", "Authorization must be Bearer and a token")
-        return self._checked(authorization[7:].strip(), web=False)
+        return self._check_token(authorization[7:].strip(), web=False)
 
     def web(self, cookie: bytes) -> Held:
         """The web page's login of a cookie; raises like :meth:`held`."""
-        return self._checked(cookie, web=True)
+        return self._check_token(cookie, web=True)
 
-    def _checked(self, text: bytes, *, web: bool) -> Held:
+    def _check_token(self, text: bytes, *, web: bool) -> Held:
         digest = hashlib.sha256(text).hexdigest()
         held = self._held.get(digest)
         kind = self._expired.get(digest) if held is None else held.grant.kind

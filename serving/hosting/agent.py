@@ -122,13 +122,13 @@ class HostedAgent(DurableAgent):
 
     def step(self, body: bytes, key: str | None, *, several: bool = False) -> Reply:
         """``{"accepted": n, "seq": ...}``; may be acknowledged after :meth:`sync`."""
-        return self._once(body, key, lambda: self._steps(body, several))
+        return self._apply_once(body, key, lambda: self._steps(body, several))
 
     def end_episode(self, body: bytes, key: str | None) -> Reply:
         """``{}``; may be acknowledged after :meth:`sync`."""
-        return self._once(body, key, lambda: (END_EPISODE, (self._bodies.end_episode(body),), ()))
+        return self._apply_once(body, key, lambda: (END_EPISODE, (self._bodies.end_episode(body),), ()))
 
-    def _once(self, body: bytes, key: str | None, read: Callable[[], tuple[int, tuple[str, ...], Any]]) -> Reply:
+    def _apply_once(self, body: bytes, key: str | None, read: Callable[[], tuple[int, tuple[str, ...], Any]]) -> Reply:
         key_digest = NO_KEY if key is None else digest(key.encode())
         body_digest = digest(body)
         known = None if key is None else self._keys.find(key_digest)
@@ -155,11 +155,12 @@ class HostedAgent(DurableAgent):
     def _steps(self, body: bytes, several: bool) -> tuple[int, tuple[str, ...], tuple[Mapping[str, Any], ...]]:
         read = self._bodies.steps(body) if several else self._bodies.step(body)
         rows = tuple(
-            self._recorded(step, f"steps[{k}].action" if several else "step_data.action") for k, step in enumerate(read)
+            self._recorded_transition(step, f"steps[{k}].action" if several else "step_data.action")
+            for k, step in enumerate(read)
         )
         return STEPS, tuple(step.environment for step in read), rows
 
-    def _recorded(self, step: Step, where: str) -> Mapping[str, Any]:
+    def _recorded_transition(self, step: Step, where: str) -> Mapping[str, Any]:
         """The transition with what the act recorded, if its action was taken."""
         row = step.transition
         taken = self._acting.recorded_action(step.environment, row["observation"], row["action"])

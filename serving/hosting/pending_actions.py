@@ -60,7 +60,7 @@ class PendingActions:
             noise: 0 .. 1, of this agent's kind.
             explore: None for ``noise``; True for the behaviour policy; False for greedy actions.
         """
-        chosen, recorded = self._chosen(observations, len(environments), noise, explore)
+        chosen, recorded = self._choose(observations, len(environments), noise, explore)
         sent = self._actions.sent(chosen)
         if self._names and recorded is not None:
             for k, environment in enumerate(environments):
@@ -72,7 +72,7 @@ class PendingActions:
                 self._last.popitem(last=False)
         return sent
 
-    def _chosen(
+    def _choose(
         self, batch: ArrayTree, size: int, noise: float, explore: bool | None
     ) -> tuple[Array, Mapping[str, Any] | None]:
         """Actions [N, ...], and the values recorded with them; None if no behaviour policy chose them."""

@@ -123,7 +123,7 @@ class Arrived:
         """
         stepper, config = learning.stepper, self.config
         memory: Any = stepper.memory
-        weights, transitions, waiting = self._compared(stepper, specs, limits, learning.gathers)
+        weights, transitions, waiting = self._compare(stepper, specs, limits, learning.gathers)
         _check_weights(weights)
         stepper.set_weights(weights)
         counters, left = config["counters"], len(waiting["reward"])
@@ -141,7 +141,7 @@ class Arrived:
         self._restore_streams(learning, rows_of(waiting))
         return int(counters["global_timestep"])
 
-    def _compared(
+    def _compare(
         self, stepper: Stepper, specs: Mapping[str, SpecTree], limits: Mapping[str, tuple[Any, Any]], gathers: bool
     ) -> tuple[dict[str, Array], dict[str, Any], dict[str, Any]]:
         """Weights, and columns of the memory's content and of the waiting steps."""

@@ -405,6 +405,6 @@ def test_a_trial_is_asked_to_stop_once(tmp_path: Path) -> None:
         quiet.judge.return_value = ({0: why}, "")
         pool._judge()
     process.tell.assert_called_once_with(stop="bad", run=0)
-    pool._ended(0, Outcome("stopped", timesteps=9))
+    pool._note_end(0, Outcome("stopped", timesteps=9))
     assert (search.outcomes[0].status, search.outcomes[0].message) == ("stopped early", "bad")
     assert search.unfinished() == [1]  # what a rule has stopped counts, and does not continue
