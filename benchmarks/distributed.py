@@ -155,7 +155,7 @@ def write(results: Results, *, complete: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "distributed.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n", encoding="utf-8")
     if complete:
-        PAGE.write_text(report.placed(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        PAGE.write_text(report.fill_page(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
     else:
         (folder / "DISTRIBUTED.md").write_text(f"# Distributed training\n\n{text}\n", encoding="utf-8")
     where = "docs/distributed.md" if complete else f"{os.path.relpath(folder)}/DISTRIBUTED.md"

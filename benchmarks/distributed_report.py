@@ -179,7 +179,7 @@ def cost_of_ray(results: Results) -> str:
     return table(["trained timesteps on Ray, against inline", "1 actor", "2 actors"], rows)
 
 
-def measured(results: Results, family: str) -> str:
+def measurements_of(results: Results, family: str) -> str:
     """All contenders of a kind."""
     bare = statistics.median(results.bare) if results.bare else None
     rows = []
@@ -228,10 +228,16 @@ def markdown(results: Results) -> str:
     packages = list(dict.fromkeys(package for found in results.versions.values() for package in found))
     rows = [[package, *(found.get(package, MISSING) for found in results.versions.values())] for package in packages]
     versions = table(["versions", *results.versions], rows)
-    parts = [how(results), goals(results), measured(results, "IMPALA"), measured(results, "DQN"), cost_of_ray(results)]
+    parts = [
+        how(results),
+        goals(results),
+        measurements_of(results, "IMPALA"),
+        measurements_of(results, "DQN"),
+        cost_of_ray(results),
+    ]
     return "\n\n".join([*parts, conditions, versions, failures(results)])
 
 
-def placed(page: str, text: str) -> str:
+def fill_page(page: str, text: str) -> str:
     """A page with the text between its marks."""
-    return report.placed(page, "benchmarks/distributed.py", text)
+    return report.fill_page(page, "benchmarks/distributed.py", text)

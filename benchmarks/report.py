@@ -88,7 +88,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def placed(page: str, mark: str, text: str) -> str:
+def fill_page(page: str, mark: str, text: str) -> str:
     """A page with the text between the comment ``<!-- measured: MARK -->`` and the next ``<!-- end -->``."""
     marked = re.compile(rf"(<!-- measured: {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
     return marked.sub(lambda part: f"{part[1]}\n{text}\n\n{part[2]}", page)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .report import placed, table
+from .report import fill_page, table
 from .resuming.child import EVERY, TIMESTEPS
 from .run import MeasurementError, ended, last_said
 from .settings import Array
@@ -235,7 +235,7 @@ def main() -> int:
     print(f"\n{text}")
     if set(found) == set(LIBRARIES) and arguments.points == POINTS:
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(placed(page, "benchmarks/resume.py", text), encoding="utf-8")
+        PAGE.write_text(fill_page(page, "benchmarks/resume.py", text), encoding="utf-8")
         print(f"\nWrote docs/{PAGE.name}")
     return int(bool(missing))
 

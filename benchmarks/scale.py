@@ -22,7 +22,7 @@ from ..distributed import Cluster
 from ..distributed.simulation import Outcome, Simulation
 from ..distributed.simulation_plan import Costs, Plan
 from .machine import load, machine
-from .report import placed, table
+from .report import fill_page, table
 from .run import MAX_LOAD, last_line
 from .scaling import SIZES, UPDATE_FREQUENCY
 
@@ -52,7 +52,7 @@ ATARI: Final = Costs(
 takes 10 ms for 512 transitions or 640 timesteps, and weights of 13.2 MB."""
 
 
-def measured(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[str, float]:
+def measure_training(algorithm: str, actors: int, warm_up: float, seconds: float) -> dict[str, float]:
     """A training on this machine."""
     arguments = {"algorithm": algorithm, "actors": actors, "warm_up": warm_up, "seconds": seconds}
     found: dict[str, float] = last_line([sys.executable, "-m", "axonrl.benchmarks.scaling", json.dumps(arguments)], 1)
@@ -63,7 +63,7 @@ Runs = Mapping[str, Sequence[Mapping[str, float]]]
 """Runs of each algorithm, with each number of actors."""
 
 
-def shared(every: Runs) -> float:
+def busy_speed(every: Runs) -> float:
     """Speed of a processor while all are busy: the time of a timestep of IMPALA with one actor over that with most."""
     runs = every["impala"]
     return runs[0]["timestep_s"] / runs[-1]["timestep_s"]
@@ -83,8 +83,8 @@ def costs_of(algorithm: str, every: Runs) -> Costs:
     return Costs(
         message_s=MESSAGE_S,
         fetch_s=max(fetch_s, 0.0),
-        sample_s=max(float(start), 0.0) * shared(every),
-        insert_lane_s=max(float(slope), 0.0) * updates * shared(every),
+        sample_s=max(float(start), 0.0) * busy_speed(every),
+        insert_lane_s=max(float(slope), 0.0) * updates * busy_speed(every),
         **{name: runs[0][name] for name in names},
     )
 
@@ -109,7 +109,7 @@ def calibration(every: Runs, seconds: float) -> tuple[str, dict[str, Costs]]:
     for algorithm, title in TITLES.items():
         found[algorithm] = costs = costs_of(algorithm, every)
         for actors, run in zip(ACTORS, every[algorithm], strict=True):
-            outcome = Simulation(local(algorithm, actors, shared(every)), costs, seconds).run()
+            outcome = Simulation(local(algorithm, actors, busy_speed(every)), costs, seconds).run()
             difference = outcome.timesteps_per_s / run["timesteps_per_s"] - 1
             speeds = f"{run['timesteps_per_s']:,.0f}", f"{outcome.timesteps_per_s:,.0f}", f"{difference:+.0%}"
             rows.append([title, str(actors), *speeds, f"{run['lag_mean']:.1f}", f"{outcome.lag_mean:.1f}"])
@@ -217,7 +217,7 @@ def main() -> None:
         sys.exit(f"the load is {load():.2f}; at most {MAX_LOAD} is wanted for what is measured")
     if given.measure:
         runs = {
-            algorithm: [measured(algorithm, actors, given.warm_up, given.seconds) for actors in ACTORS]
+            algorithm: [measure_training(algorithm, actors, given.warm_up, given.seconds) for actors in ACTORS]
             for algorithm in TITLES
         }
         RUNS.write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n", encoding="utf-8")
@@ -228,14 +228,14 @@ def main() -> None:
     tables["costs"] = costs_table(costs)
     tables["many"], found = many(costs, given.simulated)
     tables["machine"] = f"{facts['date']}, {facts['cores']} cores ({facts['processor']}), {facts['memory']}. While both"
-    tables["machine"] += f" are busy, each has {shared(kept['runs']):.0%} of the speed that it has alone."
+    tables["machine"] += f" are busy, each has {busy_speed(kept['runs']):.0%} of the speed that it has alone."
     for text in tables.values():
         print(text, end="\n\n")
     if given.write:
         page = DOCS / "scale.md"
         text = page.read_text(encoding="utf-8")
         for name, found_table in tables.items():
-            text = placed(text, f"benchmarks/scale.py, {name}", found_table)
+            text = fill_page(text, f"benchmarks/scale.py, {name}", found_table)
         page.write_text(text, encoding="utf-8")
         draw(DOCS / "images" / "scale", found)
 

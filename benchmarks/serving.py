@@ -28,7 +28,7 @@ ROWS: Final = {case.arguments["row"]: case for case in CASES if case.topic in TO
 CONTENDER: Final = "axonrl_serving"
 
 
-def measured(
+def measure_rows(
     only: Sequence[str], sizes: Mapping[str, Mapping[str, Any]], repeats: int, *, quick: bool
 ) -> report.Results:
     """Measure rows, each in a process of its own; what fails is recorded, and the rest continues."""
@@ -37,7 +37,7 @@ def measured(
     runner = Runner(Path(), quick)
     for repeat in range(1, repeats + 1):
         for row in only:
-            case = sized(ROWS[row], sizes.get(row, {}))
+            case = with_sizes(ROWS[row], sizes.get(row, {}))
             try:
                 found = runner.measure(case, CONTENDER)
             except MeasurementError as error:
@@ -53,7 +53,7 @@ def measured(
     return results
 
 
-def sized(case: Case, sizes: Mapping[str, Any]) -> Case:
+def with_sizes(case: Case, sizes: Mapping[str, Any]) -> Case:
     """A case with other sizes, where some are given."""
     given = {name: value for name, value in sizes.items() if value is not None}
     return dataclasses.replace(case, arguments={**case.arguments, "sizes": {**case.arguments["sizes"], **given}})
@@ -92,14 +92,14 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory() as programs:
         os.environ[PROGRAMS] = programs
-        results = measured(given.only, sizes, given.repeats, quick=given.quick)
+        results = measure_rows(given.only, sizes, given.repeats, quick=given.quick)
     text = tables(results)
     if given.quick or any(value is not None for values in sizes.values() for value in values.values()):
         text = f"**Not in the sizes that the rows name, or too briefly: not to be quoted.**\n\n{text}"
     print(text)
     if given.page is not None:
         page = given.page.read_text(encoding="utf-8")
-        given.page.write_text(report.placed(page, "serving", text), encoding="utf-8")
+        given.page.write_text(report.fill_page(page, "serving", text), encoding="utf-8")
     return int(bool(results.failures))
 
 

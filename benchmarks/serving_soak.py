@@ -54,7 +54,7 @@ BYTES_OF_EPISODE: Final = 300
 # -- kills of the gateway ---------------------------------------------------------------------------------------------
 
 
-def killed(service: Service, kills: int) -> list[str]:
+def kill_gateway(service: Service, kills: int) -> list[str]:
     """Kill the gateway, and every other time its workers too, at random instants of 1,000 steps."""
     print(f"\n### The gateway killed {kills} times within {STEPS:,} steps\n")
     agents = [service.agent(name, retry_deadline=300.0, **SMALL) for name in ("disturbed", "twin")]
@@ -151,7 +151,7 @@ class Mixed:
         self.stop.wait(1)
 
 
-def mixed(service: Service, seconds: float, every: float) -> list[str]:
+def run_mixed_clients(service: Service, seconds: float, every: float) -> list[str]:
     """Fifty clients, and a worker killed every few seconds."""
     count = sum(CLIENTS.values())
     print(f"\n### {count} mixed clients for {seconds / 60:g} minutes, a worker killed every {every:g} s\n")
@@ -190,7 +190,7 @@ def _allowed_growth(requests: int, steps: int) -> float:
 # -- made-up requests -------------------------------------------------------------------------------------------------
 
 
-def fuzzed(service: Service, requests: int, seconds: float) -> list[str]:
+def send_made_up_requests(service: Service, requests: int, seconds: float) -> list[str]:
     """Made-up requests over a few connections, until there were so many or the time is over."""
     print(f"\n### {requests:,} made-up requests, or {seconds / 60:g} minutes\n")
     database = open_service(service.data)
@@ -250,7 +250,7 @@ def _fuzz_mistakes(seen: Counter[int], wanted: int, lost: Sequence[int]) -> list
     return found + ([] if seen[200] > total / 50 else ["fuzz: nearly nothing was accepted"])
 
 
-def soaked(
+def soak(
     folder: Path,
     minutes: float,
     every: float = 10.0,
@@ -266,11 +266,11 @@ def soaked(
         with serving(folder / part, programs, ["--set", "agents.checkpoint_seconds=5"]) as service:
             match part:
                 case "kills":
-                    found += killed(service, kills)
+                    found += kill_gateway(service, kills)
                 case "mixed":
-                    found += mixed(service, 60 * minutes, every)
+                    found += run_mixed_clients(service, 60 * minutes, every)
                 case "fuzz":
-                    found += fuzzed(service, requests, 60 * minutes)
+                    found += send_made_up_requests(service, requests, 60 * minutes)
             if "Traceback" in (log := service.log.read_text()):
                 found.append(f"{part}: the log has errors: {log[log.index('Traceback') :][:1500]}")
     return found
@@ -286,7 +286,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="axonrl-soak-", ignore_cleanup_errors=True) as folder:
-        found = soaked(Path(folder), chosen.minutes, chosen.every, chosen.kills, chosen.requests, chosen.only)
+        found = soak(Path(folder), chosen.minutes, chosen.every, chosen.kills, chosen.requests, chosen.only)
     print("\n" + ("\n".join(["Wrong:", *(f"- {one}" for one in found)]) if found else "Nothing is wrong."))
     return int(bool(found))
 

@@ -83,7 +83,7 @@ class Soak(Hook):
             self.kills += 1
 
 
-def trained(name: str, folder: Path, seconds: float, every: float) -> list[str]:
+def train_for(name: str, folder: Path, seconds: float, every: float) -> list[str]:
     """Train for some time, and print what was seen; returns what is wrong."""
     from .. import Agent, RunConfig
     from ..distributed import Cluster
@@ -186,14 +186,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="axonrl-soak-", ignore_cleanup_errors=True) as folder:
         for name in EXPERIMENTS:
             if name in chosen.only:
-                found += trained(name, Path(folder, name), 60 * chosen.minutes, chosen.every)
+                found += train_for(name, Path(folder, name), 60 * chosen.minutes, chosen.every)
         if "drivers" in chosen.only:
             print(f"\n### The process of the learner killed {chosen.drivers} times\n")
             found += killed_drivers(Path(folder), chosen.drivers, chosen.longest)
         if "serving" in chosen.only:
             from . import serving_soak
 
-            found += serving_soak.soaked(Path(folder), chosen.minutes)
+            found += serving_soak.soak(Path(folder), chosen.minutes)
     print("\n" + ("\n".join(["Wrong:", *(f"- {one}" for one in found)]) if found else "Nothing is wrong."))
     return int(bool(found))
 

@@ -81,7 +81,7 @@ class Solution(Hook):
         print(json.dumps([self._seconds, reached, session.global_timestep]), flush=True)
 
 
-def measured(command: Sequence[str], env: dict[str, str]) -> tuple[float, bool, int]:
+def measure_process(command: Sequence[str], env: dict[str, str]) -> tuple[float, bool, int]:
     """Seconds from a process' start until it prints, like ``Solution``, without its evaluations; solved; timesteps."""
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:

@@ -116,7 +116,7 @@ def each(kind: Kind) -> Kind:
     return check
 
 
-def listed(kind: Kind) -> Kind:
+def list_of(kind: Kind) -> Kind:
     """A list of values of ``kind``."""
 
     def check(name: str, value: Any) -> None:
@@ -169,7 +169,7 @@ def _below(name: str, key: str) -> str:
     return f"{name}.{key}" if name else key
 
 
-shape: Final = listed(integer())
+shape: Final = list_of(integer())
 """The sizes of an array."""
 spec: Final = fields({"shape": shape, "dtype": dtype})
 """Shape and dtype of an array; see :class:`axonrl.core.protocols.ArraySpec`."""
@@ -238,8 +238,8 @@ _SPACES: Final[Mapping[str, Kind]] = {
         {"bounded_below": anything, "bounded_above": anything},
     ),
     "Discrete": fields({"type": text, "n": integer(1), "start": integer(-INT64_MAX), "dtype": dtype}),
-    "MultiDiscrete": fields({"type": text, "nvec": listed(anything), "start": listed(anything), "dtype": dtype}),
+    "MultiDiscrete": fields({"type": text, "nvec": list_of(anything), "start": list_of(anything), "dtype": dtype}),
     "MultiBinary": fields({"type": text, "n": _size}),
-    "Dict": fields({"type": text, "spaces": listed(row(_key, space))}),
-    "Tuple": fields({"type": text, "spaces": listed(space)}),
+    "Dict": fields({"type": text, "spaces": list_of(row(_key, space))}),
+    "Tuple": fields({"type": text, "spaces": list_of(space)}),
 }

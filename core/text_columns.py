@@ -73,7 +73,9 @@ def told_apart(texts: Sequence[str], width: int) -> list[str]:
     return [cut[text] for text in texts]
 
 
-def fitted(columns: Sequence[Column], room: int, gap: int = 2, *, across: bool = False) -> tuple[list[Column], str]:
+def fit_columns(
+    columns: Sequence[Column], room: int, gap: int = 2, *, across: bool = False
+) -> tuple[list[Column], str]:
     """Fit columns into a line, and return a sentence about those left out.
 
     Args:

@@ -141,7 +141,7 @@ def scalar(text: str) -> bool | int | float | str | None:
     return text
 
 
-def dotted(path: Keys) -> str:
+def dotted_key(path: Keys) -> str:
     """Keys as ``--set`` takes them: ``agent.params.hidden.0``. An unprintable key is quoted."""
     return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
 
@@ -170,17 +170,17 @@ def item(value: Any, part: str | int) -> Any:
     return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
 
 
-def nested(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
+def walk(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
     """A value and all those in it, with their keys."""
     yield at, value
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for key, one in items:
-        yield from nested(one, (*at, key))
+        yield from walk(one, (*at, key))
 
 
 def texts(value: Any) -> Iterator[tuple[Keys, str]]:
     """The texts in a value, with their keys."""
-    return ((at, one) for at, one in nested(value, ()) if isinstance(one, str))
+    return ((at, one) for at, one in walk(value, ()) if isinstance(one, str))
 
 
 def flat(value: Any, path: str = "", *, whole_lists: bool = False) -> Iterator[tuple[str, Any]]:
@@ -294,20 +294,20 @@ class _Builder:
             indentation = re.match("[ \t]*", lines[mark.line] if line <= len(lines) else "")
             if indentation is not None and (column := indentation[0].find("\t") + 1):
                 message = f"a tab in the indentation, in column {column}: YAML is indented with spaces alone"
-                return Fault(message, line, dotted(self._at))
+                return Fault(message, line, dotted_key(self._at))
             message = ": ".join(part for part in (error.context, error.problem) if part)
             if "nesting depth" in message:  # libyaml 0.2.6 scans ahead of the events, and has a limit of its own
-                return Fault(_TOO_DEEP, line, dotted(self._at))
+                return Fault(_TOO_DEEP, line, dotted_key(self._at))
         else:  # a reader's error: a character that YAML does not allow
             line = self.text.encode()[: error.position].count(b"\n") + 1
             message = f"{error.reason} at offset {error.position}"
         if line <= len(lines) and "${" in lines[line - 1]:
             message += '; inside { } and [ ], write "${name}" with its quotes'
-        return Fault(f"not valid YAML: {message}", line, dotted(self._at))
+        return Fault(f"not valid YAML: {message}", line, dotted_key(self._at))
 
 
 def _fault(event: Any, path: Keys, message: str) -> Fault:
-    return Fault(message, _line(event), dotted(path) if len(path) <= MAX_DEPTH else f"{dotted(path[:3])}...")
+    return Fault(message, _line(event), dotted_key(path) if len(path) <= MAX_DEPTH else f"{dotted_key(path[:3])}...")
 
 
 def _line(event: Any) -> int:

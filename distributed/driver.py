@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import ArgumentError, ClusterError
 from ..core.protocols import SpecTree
-from ..environments.statistics import merged
+from ..environments.statistics import merge
 from ..estimators.limits import Limits
 from ..explorations import EpsilonGreedy
 from .actor import ActorSpec
@@ -251,7 +251,7 @@ class Driver:
         elif self.planner.answered(made, now):
             self._round.append(event)
             if event.head.learnt and self._state.statistics:
-                self._state.statistics = merged(self._state.statistics, event.head.learnt)
+                self._state.statistics = merge(self._state.statistics, event.head.learnt)
 
     def _replace(self, gone: Gone) -> None:
         if self.planner.ended(gone.actor, gone.incarnation, Death(gone.kind, gone.message, time.monotonic())):

@@ -45,7 +45,7 @@ _LINK: Final = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 _ROLE: Final = re.compile(r":[a-z]+:`~?\.*(?:[\w.]+\.)?([^`.]+)`")
 
 
-def regenerated(text: str) -> str:
+def regenerate(text: str) -> str:
     """A page with its generated parts as the code has them now."""
 
     def generated(part: re.Match[str]) -> str:
@@ -314,6 +314,6 @@ def _write(path: Path, text: str) -> None:
 
 if __name__ == "__main__":
     for page in sorted(DOCS.rglob("*.md")):
-        _write(page, regenerated(page.read_text(encoding="utf-8")))
+        _write(page, regenerate(page.read_text(encoding="utf-8")))
     for name, page_name in NOTEBOOKS.items():
         _write(DOCS.parent / "examples" / f"{name}.ipynb", notebook(page_name))

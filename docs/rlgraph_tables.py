@@ -24,7 +24,16 @@ from ..compat.rlgraph.processing.decays import make_decay
 from ..compat.rlgraph.processing.preprocessing_steps import STEPS
 from ..compat.rlgraph.specs.agent_tables import TABLES as SPEC_TABLES
 from ..compat.rlgraph.specs.agents import AGENTS
-from .tables import Table, by_default, code, defaults, listed, named, refused, users
+from .tables import (
+    Table,
+    all_names,
+    argument_list,
+    by_default,
+    code,
+    defaults,
+    refused_names,
+    users,
+)
 
 MEANINGS: Final = {
     "state_space": "a Space, its specification, or one of Gymnasium's",
@@ -119,14 +128,14 @@ def modules(kind: str) -> Table:
     table = SPEC_TABLES[kind]
     rows = [
         (
-            named(table, name),
+            all_names(table, name),
             ", ".join(
                 _argument_cell(one) for one in entry.arguments if _is_listed(one)
             ),
         )
         for name, entry in table.entries.items()
     ]
-    rows += refused(table)
+    rows += refused_names(table)
     if not table.typed:
         return ("arguments",), [row[1:] for row in rows]
     return ("type", "arguments"), rows
@@ -137,7 +146,7 @@ def preprocessing() -> Table:
     rows = []
     for name, entry in STEPS.entries.items():
         takes = (one for one in entry.arguments if not isinstance(one.check, Only))
-        rows.append((code(name), listed(takes)))
+        rows.append((code(name), argument_list(takes)))
     return ("type", "arguments"), rows
 
 

@@ -28,13 +28,13 @@ def code(name: object) -> str:
     return f"`{name}`"
 
 
-def named(table: SpecTable, name: str) -> str:
+def all_names(table: SpecTable, name: str) -> str:
     """An entry of a table under all of its names."""
     aliases = [alias for alias, of in table.aliases.items() if of == name]
     return ", ".join(map(code, (name, *aliases)))
 
 
-def refused(table: SpecTable) -> Iterator[tuple[str, str]]:
+def refused_names(table: SpecTable) -> Iterator[tuple[str, str]]:
     """Names that are refused; those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
     for name, instead in table.refused.items():
@@ -67,7 +67,7 @@ def defaults(found: Mapping[str, Sequence[str]]) -> str:
     return "; ".join([first, *(f"{', '.join(found[o])}: {o}" for o in others)])
 
 
-def listed(taken: Iterable[Argument]) -> str:
+def argument_list(taken: Iterable[Argument]) -> str:
     """The arguments of a step, a layer or a decay; required ones are bold."""
     return ", ".join(
         f"**`{one.name}`**"

@@ -27,7 +27,16 @@ from ..compat.tensorforce.specs.arguments import (
 )
 from ..compat.tensorforce.specs.table_checks import PARAMETERS
 from ..core.errors import ArgumentError
-from .tables import Table, by_default, code, defaults, listed, named, refused, users
+from .tables import (
+    Table,
+    all_names,
+    argument_list,
+    by_default,
+    code,
+    defaults,
+    refused_names,
+    users,
+)
 
 MEANINGS: Final = {
     "states": "specification of the states; `environment` gives it, too",
@@ -148,7 +157,7 @@ def modules(kind: str) -> Table:
         rows.append(
             ("of any", f"{', '.join(map(code, table.ignored))}: {_NO_EFFECT}")
         )
-    rows += refused(table)
+    rows += refused_names(table)
     if not table.typed:
         return ("arguments",), [row[1:] for row in rows]
     return ("type", "arguments"), rows
@@ -165,7 +174,7 @@ def baseline_optimizers() -> Table:
 def preprocessing() -> Table:
     """The layers of preprocessing."""
     rows = [
-        (code(name), listed(LAYERS.entries[name].arguments), _line(maker))
+        (code(name), argument_list(LAYERS.entries[name].arguments), _line(maker))
         for name, maker in MAKERS.items()
     ]
     return ("type", "arguments", "what it returns"), rows
@@ -176,7 +185,7 @@ def decays() -> Table:
     rows = []
     for name, decay in DECAYS.items():
         meaning = "A straight line." if name == "linear" else _line(decay.value)
-        rows.append((code(name), listed(decay.takes), meaning))
+        rows.append((code(name), argument_list(decay.takes), meaning))
     return ("decay", "arguments", "value"), rows
 
 
@@ -207,7 +216,7 @@ def _agents(uses: Sequence[tuple[str, Argument]]) -> str:
 
 
 def _module(table: SpecTable, name: str, entry: Entry) -> tuple[str, str]:
-    written = named(table, name)
+    written = all_names(table, name)
     if table.typed and table.default == name:
         written += " (default)"
     own = ", ".join(

@@ -123,17 +123,17 @@ class CompositeActions:
         """One action per environment, of the type of ``space.sample()``; raises as :meth:`ArrayActions.each`."""
         self._check(actions)
         columns = [leaf.each(actions[name]) for name, leaf in self._leaves.items()]
-        return [nested(self._space, dict(zip(self._leaves, row, strict=True))) for row in zip(*columns, strict=True)]
+        return [nest(self._space, dict(zip(self._leaves, row, strict=True))) for row in zip(*columns, strict=True)]
 
     def single(self, actions: Any) -> Any:
         """:meth:`each` for the only environment."""
         self._check(actions)
-        return nested(self._space, {name: leaf.single(actions[name]) for name, leaf in self._leaves.items()})
+        return nest(self._space, {name: leaf.single(actions[name]) for name, leaf in self._leaves.items()})
 
     def batch(self, actions: Any, ignored: Array | None = None) -> Any:
         """New arrays [N, ...], nested for a vector environment; see :meth:`ArrayActions.batch`."""
         self._check(actions)
-        return nested(self._space, {name: leaf.batch(actions[name], ignored) for name, leaf in self._leaves.items()})
+        return nest(self._space, {name: leaf.batch(actions[name], ignored) for name, leaf in self._leaves.items()})
 
     def _check(self, actions: Any) -> None:
         if not isinstance(actions, Mapping) or actions.keys() != self._leaves.keys():
@@ -152,11 +152,11 @@ def actions_for(space: spaces.AnySpace, num_envs: int) -> Actions:
     return ArrayActions(space, spec, num_envs) if isinstance(spec, ArraySpec) else CompositeActions(space, num_envs)
 
 
-def nested(space: spaces.AnySpace, values: Mapping[str, Any], prefix: str = "") -> Any:
+def nest(space: spaces.AnySpace, values: Mapping[str, Any], prefix: str = "") -> Any:
     """Nest the values of a space's leaves, given by name, like the space."""
     if not isinstance(space, Dict | Tuple):
         return values[prefix]
-    inside = {key: nested(part, values, f"{prefix}/{key}" if prefix else key) for key, part in spaces.parts(space)}
+    inside = {key: nest(part, values, f"{prefix}/{key}" if prefix else key) for key, part in spaces.parts(space)}
     return dict(zip(space.spaces, inside.values(), strict=True)) if isinstance(space, Dict) else tuple(inside.values())
 
 

@@ -24,7 +24,7 @@ from .worlds import Worlds, WorldsVectorEnv
 logger = logging.getLogger("axonrl")
 
 
-def opened(env: Any) -> BatchedEnvironment:
+def open_batched(env: Any) -> BatchedEnvironment:
     """Open the batched interface to an environment object; errors as for :func:`.ids.open_environment`."""
     if isinstance(env, Wrapped):
         return _open_copies(env, [env])

@@ -19,7 +19,7 @@ from ..core.checks import choice, count
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES
 from . import bit_flip, minatar
-from .adapters import details_of, opened
+from .adapters import details_of, open_batched
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment
 from .copies import Single
 from .native import NativeVectorEnv, check_native, make_native
@@ -133,7 +133,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     if isinstance(env, str):
         made = _make_one(env, {})
         return Single(made, owned=True, **details_of(made, made))
-    return opened(env)
+    return open_batched(env)
 
 
 def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:

@@ -16,10 +16,10 @@ from gymnasium.vector import SyncVectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from ..core.protocols import Array, ArrayTree, State
-from .actions import nested
+from .actions import nest
 from .batched import AnyEnv, AnyVectorEnv, BatchedEnvironment, Step
 from .normalizers import NormalizeObservation, Normalizers
-from .observations import as_mapping, copied, from_mapping, keep_rows, observations_for
+from .observations import as_mapping, copy_batch, from_mapping, keep_rows, observations_for
 
 
 class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -71,7 +71,7 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         normalized = normalize(batch)
         if normalize.parts is None:
             return normalized[0]
-        return nested(self.observation_space, {name: part[0, ...] for name, part in normalized.items()})
+        return nest(self.observation_space, {name: part[0, ...] for name, part in normalized.items()})
 
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ class WrappedVector(_VectorWrapper):
 
     def _keep_and_copy(self, batch: Any) -> Any:
         self._last, normalize = batch, self.normalizers.observation
-        found: Any = copied(batch)
+        found: Any = copy_batch(batch)
         nests = normalize is not None and normalize.parts is not None
-        return nested(self.single_observation_space, found) if nests else found
+        return nest(self.single_observation_space, found) if nests else found
 
 
 BY_NAME: Final = (Wrapped, WrappedVector)
@@ -193,9 +193,9 @@ class NormalizedEnvironment(BatchedEnvironment):
         if reward is not None and self._learns:
             reward.begin(chosen)
         if observation is None:
-            return copied(batch)
+            return copy_batch(batch)
         if self._inner.resets_itself and not everything:
-            return copied(self._current())  # the first observations are those of the next step
+            return copy_batch(self._current())  # the first observations are those of the next step
         if self._learns:
             observation.learn(batch, chosen if self.waiting is None else chosen & ~self.waiting)
         found: ArrayTree = observation(batch)

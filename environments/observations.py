@@ -148,7 +148,7 @@ def non_finite_row(batch: ArrayTree) -> tuple[int, Array]:
     return row, array[row]
 
 
-def copied(batch: ArrayTree) -> ArrayTree:
+def copy_batch(batch: ArrayTree) -> ArrayTree:
     """A writable copy."""
     made: ArrayTree = map_tree(lambda array: array.copy(), batch)
     return made
@@ -162,7 +162,7 @@ def keep_rows(batch: ArrayTree, before: ArrayTree, rows: Array) -> None:
 
 def as_mapping(batch: Any) -> dict[str, Any]:
     """A copy of a batch for a state; :func:`from_mapping` is the inverse."""
-    return {"tree": copied(batch)} if isinstance(batch, Mapping) else {"array": copied(batch)}
+    return {"tree": copy_batch(batch)} if isinstance(batch, Mapping) else {"array": copy_batch(batch)}
 
 
 def from_mapping(value: Mapping[str, Any]) -> Any:

@@ -49,7 +49,7 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
     return checked
 
 
-def windowed(source: Any, closing: contextlib.ExitStack) -> AnyEnv | AnyVectorEnv:
+def open_window(source: Any, closing: contextlib.ExitStack) -> AnyEnv | AnyVectorEnv:
     """A new single environment like ``source``, or a single world, in a window, with its first image shown.
 
     Raises:

@@ -263,7 +263,7 @@ def learnt(before: State, after: State) -> State:
     return {key: _of_each(_without, after[key], before[key]) for key in after}
 
 
-def merged(total: State, part: State) -> State:
+def merge(total: State, part: State) -> State:
     """A state with the rows of :func:`learnt` added."""
     return {key: {**state, **_of_each(_with, state, part[key])} for key, state in total.items()}
 

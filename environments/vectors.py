@@ -17,7 +17,7 @@ from ..core.errors import ArgumentError, BrokenEnvironmentError
 from ..core.protocols import Array, ArrayTree, State
 from .batched import AnyVectorEnv, BatchedEnvironment, Step
 from .native.vector import NativeVectorEnv
-from .observations import MismatchError, as_mapping, copied, from_mapping
+from .observations import MismatchError, as_mapping, copy_batch, from_mapping
 from .pooled import PooledVectorEnv
 
 
@@ -150,7 +150,7 @@ class SelfResettingVector(Vector):
         if running:
             message = f"{self.name} resets itself: environments {running} cannot be reset in mid-episode"
             raise ArgumentError(message, "mask", chosen)
-        return copied(self._current())
+        return copy_batch(self._current())
 
 
 class SameStepVector(SelfResettingVector):
@@ -162,7 +162,7 @@ class SameStepVector(SelfResettingVector):
         self._ended = step.terminated | step.truncated
         if not self._ended.any():
             return step
-        final = copied(step.observation)
+        final = copy_batch(step.observation)
         for i in np.flatnonzero(self._ended).tolist():
             self._put_final(final, i, infos)
         self._check_finite("step", final)

@@ -18,9 +18,9 @@ from ..core.checks import count, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError
 from ..core.protocols import Array, ArrayTree, State
 from ..core.trees import equal
-from .actions import nested
+from .actions import nest
 from .batched import Step
-from .observations import MismatchError, copied, from_mapping, keep_rows, observations_for
+from .observations import MismatchError, copy_batch, from_mapping, keep_rows, observations_for
 from .vectors import Vector
 
 _PADDING: Final = {"observation": "pad_observations_v0", "action": "pad_action_space_v0"}
@@ -241,8 +241,8 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
                     raise ValueError(f"{agent!r}: {error}") from error
 
     def _copy_batch(self) -> Any:
-        batch: Any = copied(self._batch)
-        return batch if isinstance(batch, np.ndarray) else nested(self.single_observation_space, batch)
+        batch: Any = copy_batch(self._batch)
+        return batch if isinstance(batch, np.ndarray) else nest(self.single_observation_space, batch)
 
 
 class Worlds(Vector):

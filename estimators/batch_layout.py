@@ -18,7 +18,7 @@ from ..core.trees import first_row, map_tree
 from ..environments import spaces
 from ..environments.memory_view import EnvironmentView
 from ..explorations import Greedy
-from ..explorations.returned_actions import checked
+from ..explorations.returned_actions import check_returned
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
 from ..policies.modes import PredictMode, TrainMode
@@ -171,7 +171,7 @@ def recorded_specs(
     zeros: dict[str, Any] = {name: np.zeros((num_envs, *spec.shape), spec.dtype) for name, spec in outputs.items()}
     predictions = with_parts(zeros)
     returned = copy.deepcopy(exploration)(predictions, 0, np.random.default_rng(0))
-    _, extras = checked(exploration, returned, predictions, ())
+    _, extras = check_returned(exploration, returned, predictions, ())
     for name in names:
         if name in RESERVED:
             raise ValueError(
@@ -182,7 +182,7 @@ def recorded_specs(
                 f"EstimatorSpec.record names {name!r}, which is neither a prediction ({', '.join(outputs)}) nor an"
                 f" extra of the exploration ({', '.join(extras) or 'none'})"
             )
-    checked(exploration, returned, predictions, names)
+    check_returned(exploration, returned, predictions, names)
     arrays = {name: extras[name] if name in extras else zeros[name] for name in names}
     return {name: ArraySpec(array.shape[1:], array.dtype) for name, array in arrays.items()}
 

@@ -31,8 +31,8 @@ from ..policies.seeds import checked_seeds
 from ..policies.weight_patches import FrozenProgram
 from ..run_dir import record
 from ..run_dir.files import make_folders, write_json_atomically
-from ..run_dir.folders import only_writer, staged, target_of, written
-from ..run_dir.programs import shared
+from ..run_dir.folders import only_writer, staged, target_of, write_and_record
+from ..run_dir.programs import shared_content
 from ..run_dir.provenance import provenance
 from ..runtimes.tracing.signature import BoundModelFn
 from . import initial_weights
@@ -77,7 +77,7 @@ def compile_program(
     program, train = function.traced(seed, memory, lanes) if traced is None else traced
     exploration = _exploration(program, train, function.action, lanes)
     content, why = _convert_program(program, train, run)
-    acting = acting_program(program, shared)
+    acting = acting_program(program, shared_content)
     uses = find_uses(function.traces(train.batch), (program, train), exploration, run.params, seed ^ 1)
     if not uses.any_seed and wanted != [seed]:
         raise _for_one_seed(program.name, seed)
@@ -148,16 +148,16 @@ def _write_program(
     folder: Path, described: dict[str, Any], content: bytes, acting: FrozenProgram | bytes, start: Start
 ) -> CompiledProgram:
     """Write the programs and the description into a folder; returns what can be read from it."""
-    described["program"] = written(folder / compiled.PROGRAM, [content])
+    described["program"] = write_and_record(folder / compiled.PROGRAM, [content])
     described["policy"] = {
-        **written(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
+        **write_and_record(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
         "placements": weight_patches.to_json(acting.placements) if isinstance(acting, FrozenProgram) else None,
     }
     described["initial"] = None
     if start.program is not None:
-        file = written(folder / compiled.INITIAL, [start.program.graph])
+        file = write_and_record(folder / compiled.INITIAL, [start.program.graph])
         described["initial"] = {**file, **initial_weights.to_json(start.program)}
-    write_json_atomically(folder / compiled.FILE, compiled.sealed(described))
+    write_json_atomically(folder / compiled.FILE, compiled.with_digest(described))
     return compiled.read(folder)
 
 
@@ -208,7 +208,9 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
     known = program.seed if program.seed in there else there[0]
     own = program.weights(known)
     is_program = program.everything["initial"] is not None
-    values = initial_weights.recorded(program) if is_program else initial_weights.called_again(program, model_fn)
+    values = (
+        initial_weights.recorded_function(program) if is_program else initial_weights.called_again(program, model_fn)
+    )
     found = values(known)
     if changed := initial_weights.differing(own, {**own, **found} if is_program else found):
         raise ValueError(
@@ -303,9 +305,9 @@ def _chosen_actions(exploration: Any, outputs: Mapping[str, ArraySpec], lanes: i
 
 def _convert_program(program: Program, train: Train, run: Run) -> tuple[bytes, Mapping[str, Any]]:
     """Convert actor and learner to one LiteRT program; ``ValueError`` if the run would not use it."""
-    from ..runtimes.executor_choice import converted
+    from ..runtimes.executor_choice import choose_and_convert
 
-    contents, choice = converted(program, train, run.config.runtime, None, shared)
+    contents, choice = choose_and_convert(program, train, run.config.runtime, None, shared_content)
     refused = {part: choice.why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
     if refused:
         reasons = "; ".join(dict.fromkeys(map(str, refused.values())))

@@ -18,7 +18,7 @@ from ..hooks.hook import Hooks
 from ..run_dir.history import REPEAT, Evaluation
 from .evaluator import Evaluator
 from .model import Model
-from .recorder import summarized
+from .recorder import summarize
 from .run import Run
 from .run_summary import Table, table_of
 
@@ -284,7 +284,7 @@ class Estimator:
         with self._model.lock:
             played = self._evaluator.record(policy, env, episodes, timesteps, epsilon, seed)
         write_episodes(path, played)
-        return summarized(played)
+        return summarize(played)
 
     def export(
         self, directory: str | Path, *, policy: str | int = "last", formats: str | Iterable[str] = ("litert",)

@@ -21,7 +21,7 @@ from ..environments.several_agents import worlds_in, worlds_like
 from ..hooks.events import BeginFacts, EndFacts, EpisodeFacts, EpisodeStats, Timings, TrainingSession
 from ..hooks.hook import Hooks
 from ..policies.behaviour import Behaviour
-from .failures import FAILURES, located
+from .failures import FAILURES, with_place
 
 AFTERWARDS, DURING_TRAINING, RECORDING, EXPLORING = 0, 1, 3, 4
 """Streams of seeds: a policy selected by some episodes is tested on others. Stream 2 is for EVAL, stream 4 draws for
@@ -90,7 +90,7 @@ def run_episodes(
                 free = free & ~begins | played.begin(begins, env.waiting)
     except FAILURES as error:
         where = f"{len(played.stats)} episodes evaluated"
-        raise located(error, played.seeds, played.episodes, played.lengths, where) from error
+        raise with_place(error, played.seeds, played.episodes, played.lengths, where) from error
     return [played.stats[k] for k in sorted(played.stats)]
 
 

@@ -17,7 +17,7 @@ from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import checked_episodes, read_episodes
 from ..environments.ids import make, open_environment
 from ..environments.statistics import names_of, refuse_others
-from ..memories.recorded_episodes import checked
+from ..memories.recorded_episodes import check_episodes
 from .run import Run
 
 Spaces: TypeAlias = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]
@@ -176,4 +176,4 @@ def _episodes(data: Any, spaces: Spaces) -> list[Episode]:
         return []
     if isinstance(data, str | Path):
         return list(read_episodes(data, *spaces))
-    return list(checked_episodes("data", checked("data", data), *spaces))
+    return list(checked_episodes("data", check_episodes("data", data), *spaces))

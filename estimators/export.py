@@ -22,7 +22,7 @@ from ..policies import description, weight_patches
 from ..policies.weight_patches import FrozenProgram
 from ..run_dir.arrays import encode_arrays
 from ..run_dir.files import why_unwritable, write_file, write_json_atomically
-from ..run_dir.folders import staged, target_of, written
+from ..run_dir.folders import staged, target_of, write_and_record
 from ..run_dir.model_card import model_card
 from ..run_dir.provenance import provenance
 from ..run_dir.snapshot import PolicySnapshot
@@ -128,7 +128,7 @@ def _write_policy(
     described["program"] = None if made is None else _write_program(folder, made, policy)
     specs = {name: ArraySpec(array.shape, array.dtype) for name, array in policy.weights.items()}
     described["weights"] = {
-        **written(folder / description.WEIGHTS, encode_arrays(policy.weights)),
+        **write_and_record(folder / description.WEIGHTS, encode_arrays(policy.weights)),
         "arrays": description.specs_to_json(specs),
     }
 
@@ -169,7 +169,7 @@ def _write_program(folder: Path, made: FrozenProgram | bytes, policy: PolicySnap
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(policy.weights) if isinstance(made, FrozenProgram) else made
     return {
-        **written(folder / description.PROGRAM, [content]),
+        **write_and_record(folder / description.PROGRAM, [content]),
         "weights": "constants" if frozen else "variables",
         "placements": weight_patches.to_json(made.placements) if isinstance(made, FrozenProgram) else None,
     }

@@ -14,7 +14,7 @@ FAILURES: Final = (BrokenEnvironmentError, NonFiniteError)
 """Errors of a batched environment."""
 
 
-def located(
+def with_place(
     error: EnvironmentFailure, seeds: Sequence[int], episodes: Sequence[int] | Array, lengths: Array, when: str
 ) -> EnvironmentFailure:
     """Return the error with environment, seed, episode and timestep; lists all environments if it names none.

@@ -125,7 +125,7 @@ def to_json(program: InitialProgram) -> dict[str, Any]:
     return {"draws": draws, "outputs": dict(program.outputs)}
 
 
-def recorded(program: CompiledProgram) -> Callable[[int], Weights]:
+def recorded_function(program: CompiledProgram) -> Callable[[int], Weights]:
     """Read the function from the ``initial.pb`` of a directory."""
     from ..runtimes.tracing.initial_weights import Draw, InitialProgram
 

@@ -16,7 +16,7 @@ from ..environments.batched import BatchedEnvironment
 from ..environments.copies import Single
 from ..hooks.events import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, TrainingSession
 from ..hooks.hook import LOOK_SECS, Event, Hooks
-from .failures import FAILURES, EnvironmentFailure, located
+from .failures import FAILURES, EnvironmentFailure, with_place
 from .interrupts import UNDONE, WAITING, Interrupts
 from .state import TrainingState
 
@@ -90,7 +90,7 @@ class Loop:
                 self.interrupts.phase = UNDONE
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise self._locate(error) from error
+            raise self._with_place(error) from error
         stepped = time.perf_counter()
         self._store(observation, action, step, recorded)
         state.observation = step.observation
@@ -150,7 +150,7 @@ class Loop:
             try:
                 self._state.observation = self._env.reset(mask, seeds)
             except FAILURES as error:
-                raise self._locate(error) from error
+                raise self._with_place(error) from error
             if (waiting := self._env.waiting) is not None:
                 episodes.postpone(mask & waiting)
                 mask, self._all_running = mask & ~waiting, False
@@ -235,8 +235,8 @@ class Loop:
             call(self._session, stats)
         return True
 
-    def _locate(self, error: EnvironmentFailure) -> EnvironmentFailure:
+    def _with_place(self, error: EnvironmentFailure) -> EnvironmentFailure:
         """Add the running episodes to an error."""
         episodes = self._state.episodes
         when = f"global_timestep {self._stepper.counters.global_timestep}"
-        return located(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)
+        return with_place(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)

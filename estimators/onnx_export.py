@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..policies import description
-from ..run_dir.folders import written
+from ..run_dir.folders import write_and_record
 from ..run_dir.snapshot import PolicySnapshot
 from .model import Model
 
@@ -35,7 +35,7 @@ def write_onnx(model: Model, policy: PolicySnapshot, folder: Path, described: Ma
     content = model.onnx_model(policy, (parts, normalization), action_space)
     inputs = {input_name(name): spec for name, spec in input_specs(parts).items()}
     return {
-        **written(folder / description.ONNX, [content]),
+        **write_and_record(folder / description.ONNX, [content]),
         "opset": OPSET,
         "inputs": description.specs_to_json(inputs),
     }

@@ -17,7 +17,7 @@ from ..run_dir.provenance import provenance
 from ..run_dir.snapshot import PolicySnapshot
 from .export import LITERT, ONNX, PACKAGES
 from .model import Model
-from .parity_rows import Boundary, Reference, Rows, joined, played_rows, random_rows
+from .parity_rows import Boundary, Reference, Rows, concatenate, played_rows, random_rows
 
 TOLERANCE: Final = 1e-4
 """Tolerance for floats, relative to their size plus one. Rounding differs by 1e-6."""
@@ -77,7 +77,7 @@ def compare(
     if ONNX in formats:
         played, why = played_rows(reference, environment)
         rows |= {} if played is None else {"played": played}
-    everything = joined([*rows.values()])
+    everything = concatenate([*rows.values()])
     found = {}
     if LITERT in formats:
         found[LITERT] = _compare_litert(Policy.load(folder), reference, everything)

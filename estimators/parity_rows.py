@@ -183,10 +183,10 @@ def _play(reference: Reference, env: Any) -> Rows:
         state = {name: results[f"next_state/{name}"] for name in zeros}
         observation, _, terminated, truncated, _ = env.step(_action(boundary.action_space, results, "action"))
         over = terminated or truncated
-    return joined(rows)
+    return concatenate(rows)
 
 
-def joined(several: Sequence[Rows]) -> Rows:
+def concatenate(several: Sequence[Rows]) -> Rows:
     """Concatenate batches."""
     return Rows(
         *({name: np.concatenate([rows[i][name] for rows in several]) for name in several[0][i]} for i in (0, 1))

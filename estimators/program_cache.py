@@ -34,7 +34,7 @@ from ..policies.seeds import checked_seeds
 from ..run_dir import record
 from ..run_dir.files import why_unwritable, write_json_atomically
 from ..run_dir.folders import staged, target_of
-from ..run_dir.programs import listed, program_folder, remove, remove_oldest
+from ..run_dir.programs import paths_in, program_folder, remove, remove_oldest
 from ..run_dir.provenance import PACKAGES, provenance
 from ..run_dir.sources import digest_of, files_of
 from . import live_code
@@ -208,7 +208,7 @@ def _copy_program(program: CompiledProgram, target: Path, seeds: Sequence[int], 
         for name in (compiled.PROGRAM, compiled.POLICY):
             shutil.copyfile(program.directory / name, place / name)
         described = {**program.everything, "seed": preferred if preferred in seeds else seeds[0]}
-        write_json_atomically(place / compiled.FILE, compiled.sealed(described))
+        write_json_atomically(place / compiled.FILE, compiled.with_digest(described))
         made = compiled.read(place)
         for seed in seeds:
             save_weights(made, seed, program.weights(seed))
@@ -219,7 +219,7 @@ def _entries(folder: Path, key: str, params: str) -> Iterator[Path]:
     """Directories that may hold the program: that of the same params, then newest first."""
     yield folder / f"{key}-{params}"
     dated = []
-    for path in listed(folder, f"{key}-*"):
+    for path in paths_in(folder, f"{key}-*"):
         with contextlib.suppress(OSError):  # removed meanwhile
             dated.append(((path / compiled.FILE).stat().st_mtime_ns, path))
     yield from (path for _, path in sorted(dated, reverse=True)[:_NEWEST] if path.name != f"{key}-{params}")

@@ -76,7 +76,7 @@ class Run:
             given = self.compiled.params
             self.params, self.model_name = None if given is None else dict(given), self.compiled.model_fn
         elif self.model_fn is not None:
-            self.params = run_params.recorded(self.record, self.model_dir) if params is None else params
+            self.params = run_params.recorded_params(self.record, self.model_dir) if params is None else params
             check_signature(self.model_fn, self.params)
             self.model_name = registry.name_of(self.model_fn)
         self.seed = self._new_seed()

@@ -36,7 +36,7 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
     return {name: plain(value) for name, value in params.items()}
 
 
-def recorded(record: RunRecord | None, model_dir: Path) -> dict[str, Any] | None:
+def recorded_params(record: RunRecord | None, model_dir: Path) -> dict[str, Any] | None:
     """The params of a recorded run, if there are any; ``ValueError`` if not all could be recorded."""
     if record is None or (record.params is None and not record.unrecorded):
         return None

@@ -15,7 +15,7 @@ from ..policies.description import Normalization, Part
 from ..policies.executors import Executor
 from ..policies.reasons import Choice
 from ..policies.weight_patches import FrozenActor, FrozenProgram
-from ..run_dir.programs import shared
+from ..run_dir.programs import shared_content
 from ..runtimes.tracing.signature import BoundModelFn
 from .run import Run
 
@@ -63,7 +63,7 @@ class TracedModel:
         """Choose the executor of PREDICT, and of TRAIN once traced; ``kept`` are the recorded executors."""
         from ..runtimes.executor_choice import choose
 
-        return choose(self.program, self._train, self._run.config.runtime, kept, shared)
+        return choose(self.program, self._train, self._run.config.runtime, kept, shared_content)
 
     def eval_mode(self) -> EvalMode:
         """EVAL on batches of the memory."""
@@ -75,7 +75,7 @@ class TracedModel:
         """PREDICT alone in LiteRT, with or without the noise of training; ``ValueError`` if LiteRT cannot run it."""
         from ..runtimes.frozen import acting_program
 
-        return acting_program(self.program, shared, noise=noise)
+        return acting_program(self.program, shared_content, noise=noise)
 
     def onnx_model(
         self,
@@ -108,7 +108,7 @@ class TracedModel:
         if started and started.runtime_why.get("actor", {}).get("code") != "large":
             return None
         try:
-            content = freeze(self.program, shared)
+            content = freeze(self.program, shared_content)
         except ConversionError as error:
             logger.info("Evaluation uses TensorFlow: %s", error)
             return None

@@ -34,7 +34,7 @@ class Message(NamedTuple):
 Tell: TypeAlias = Callable[[Message], None]
 
 
-def started(main: Callable[..., object], arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+def start_process(main: Callable[..., object], arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a Python process that calls ``main(arguments)``, a function of a module; what it returns is the exit code.
 
     Its standard input closes when this process ends, whatever ends it. Ctrl-C reaches this process alone.
@@ -91,7 +91,7 @@ class Child:
     """A process beside this one that is told lines of JSON, and tells some.
 
     Args:
-        main: what it calls: see :func:`started`.
+        main: what it calls: see :func:`start_process`.
         arguments: text.
         take: gets the values of each line from it, in another thread. What is no JSON, from a library for example, is a
             warning in its own words.
@@ -109,7 +109,7 @@ class Child:
         **options: Any,
     ) -> None:
         usual = {"stderr": subprocess.DEVNULL, "env": {**os.environ, "PYTHONWARNINGS": "ignore"}}
-        self.process, self._take = started(main, arguments, **{**usual, **options}), take
+        self.process, self._take = start_process(main, arguments, **{**usual, **options}), take
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
 

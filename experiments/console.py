@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..core.text_columns import Column, fitted, room_of, shortened, told_apart
+from ..core.text_columns import Column, fit_columns, room_of, shortened, told_apart
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ class Table:
     above: int = 0
     """Rows above the line that divides the table."""
     across: bool = False
-    """Rows, not columns, hold what is of one kind: see :func:`axonrl.core.text_columns.fitted`."""
+    """Rows, not columns, hold what is of one kind: see :func:`axonrl.core.text_columns.fit_columns`."""
 
 
 def print_table(table: Table) -> None:
@@ -58,7 +58,7 @@ def print_table(table: Table) -> None:
     from rich.table import Table as RichTable
 
     console = _console()
-    columns, left_out = fitted(table.columns, console.width - 2, across=table.across)
+    columns, left_out = fit_columns(table.columns, console.width - 2, across=table.across)
     made = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
         made.add_column(_plain(column.name), justify="right" if column.right else "left", no_wrap=True)

@@ -12,7 +12,7 @@ from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree
 
 
-def checked(
+def check_returned(
     exploration: Any, returned: Any, predictions: Mapping[str, Any], record: Collection[str]
 ) -> tuple[ArrayTree, Mapping[str, Array]]:
     """Check the result of an exploration, and return its actions and extras.

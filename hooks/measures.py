@@ -173,8 +173,8 @@ class Scalars:
         return {
             **training_values(facts),
             "train/updates": session.global_step,
-            **tagged("time", without_nan(speed)),
-            **tagged("distributed", without_nan(session.timings.distributed)),
+            **add_prefix("time", without_nan(speed)),
+            **add_prefix("distributed", without_nan(session.timings.distributed)),
         }
 
     def of_episode(self, facts: EpisodeStats) -> dict[str, float]:
@@ -207,7 +207,7 @@ class Scalars:
 
 def training_values(facts: UpdateFacts) -> dict[str, float]:
     """Loss and metrics of an update, named as in :class:`Scalars`."""
-    return tagged("train", {"loss": facts.loss, **facts.metrics})
+    return add_prefix("train", {"loss": facts.loss, **facts.metrics})
 
 
 def evaluation_values(facts: EvaluationFacts) -> dict[str, float]:
@@ -216,7 +216,7 @@ def evaluation_values(facts: EvaluationFacts) -> dict[str, float]:
     ``episode_return_mean`` becomes ``eval/return_mean``, and EVAL's ``eval_loss`` becomes ``eval/loss``.
     """
     results = {name: value for name, value in facts.results.items() if name != "episodes"}
-    return tagged("eval", {re.sub("^(episode_|eval[_/])", "", name): value for name, value in results.items()})
+    return add_prefix("eval", {re.sub("^(episode_|eval[_/])", "", name): value for name, value in results.items()})
 
 
 def multiple_after(timestep: int, every: int) -> int:
@@ -224,7 +224,7 @@ def multiple_after(timestep: int, every: int) -> int:
     return (timestep // every + 1) * every
 
 
-def tagged(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def add_prefix(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Prefix the names: ``train/loss``."""
     return {f"{group}/{name}": value for name, value in values.items()}
 

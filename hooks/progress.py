@@ -88,7 +88,7 @@ class ProgressHook(StatusHook):
             from rich.console import Group
             from rich.text import Text
 
-            text = "\n".join(packed(line.split(SEPARATOR), self._live.console.width))
+            text = "\n".join(pack(line.split(SEPARATOR), self._live.console.width))
             self._live.update(Group(Text(text), self._updated_bar(session)), refresh=True)
         elif self._console is not None:
             self._console.print(line, soft_wrap=True, highlight=False, markup=False)
@@ -150,7 +150,7 @@ def _bar(clock: Clock) -> Progress:
     return Progress(*columns, auto_refresh=False, expand=True, get_time=clock)
 
 
-def packed(parts: Sequence[str], width: int) -> list[str]:
+def pack(parts: Sequence[str], width: int) -> list[str]:
     """Pack the parts into as few lines of at most this width as possible; parts are never split."""
     lines: list[str] = []
     for part in parts:

@@ -20,7 +20,7 @@ from ..run_dir.final import EXPERIMENT
 from .event_files import EventFile
 from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts, VideoFacts
 from .hook import Hook, by_the_clock
-from .measures import Clock, Scalars, evaluation_values, tagged
+from .measures import Clock, Scalars, add_prefix, evaluation_values
 
 FOLDER: Final = "events"
 FLUSH_SECS = 10
@@ -160,9 +160,9 @@ class SummaryHook(Hook):
     def _write_weights(self, session: Session) -> None:
         arrays = {name: np.asarray(value) for name, value in session.weights().items()}
         floats = _without_numbers({n: array for n, array in arrays.items() if np.issubdtype(array.dtype, np.floating)})
-        self._write(session, tagged("weights_norm", {name: _norm(array) for name, array in floats.items()}))
+        self._write(session, add_prefix("weights_norm", {name: _norm(array) for name, array in floats.items()}))
         if self._histograms:
-            self._write_histograms(session, tagged("weights", floats))
+            self._write_histograms(session, add_prefix("weights", floats))
 
     def _write_histograms(self, session: Session, arrays: Mapping[str, Any]) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary

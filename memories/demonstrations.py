@@ -14,7 +14,7 @@ from ..core.checks import number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
 from ..core.trees import map_tree
-from .recorded_episodes import checked, digest_of, fill
+from .recorded_episodes import check_episodes, digest_of, fill
 from .replay import ReplayMemory
 from .sampler_kinds import SamplerLike
 from .samplers import checked_td_error
@@ -97,7 +97,7 @@ class DemonstrationMemory(_BothReturns):
             raise ArgumentError(message, "ratio", ratio)
         self._episodes: list[Episode] | None = None
         if not isinstance(demonstrations, str | Path | None):
-            demonstrations = self._episodes = checked("demonstrations", demonstrations)
+            demonstrations = self._episodes = check_episodes("demonstrations", demonstrations)
         self.demonstrations = str(demonstrations) if isinstance(demonstrations, Path) else demonstrations
         self.demonstrations_digest = ""
         """SHA-256 of the demonstrations' content; empty without any."""

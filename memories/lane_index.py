@@ -50,7 +50,7 @@ def changes(seen: Limits, now: Limits, capacity: int) -> tuple[Limits, Limits, L
     return first, second, (larger(begin, seen_end), end)
 
 
-def layered(index: Array, counts: Array) -> tuple[Array, Array]:
+def index_layers(index: Array, counts: Array) -> tuple[Array, Array]:
     """Lanes of ``counts`` [N] items, indexed in layers: all first items, all second items, ...
 
     In each layer the shortest lane comes first; lanes of equal length keep their order.

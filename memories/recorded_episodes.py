@@ -57,7 +57,7 @@ def length_of(name: str, episode: Any) -> int:
     return length
 
 
-def checked(name: str, given: Any) -> list[Episode]:
+def check_episodes(name: str, given: Any) -> list[Episode]:
     """Check a caller's episodes like those of a file: all numbers finite; the last timestep ends its episode.
 
     Raises:

@@ -12,7 +12,7 @@ from ..core.protocols import Array, ArrayTree, SpecTree
 from ..core.trees import map_tree
 from . import columns
 from .columns import FLAGS, Layout, take
-from .lane_index import Limits, changes, layered, spans
+from .lane_index import Limits, changes, index_layers, spans
 from .ring_state import Names, Saving
 
 _SPARE_BYTES = 64 * 2**20
@@ -186,7 +186,7 @@ class Ring(Saving):
             low = self.begin % self.timesteps * self.num_envs
             return (index + low) % self.capacity if low else index
         waiting = self.waiting if waiting is None else waiting
-        timestep, lane = layered(index, np.maximum(self.end - self.begin - waiting, 0))
+        timestep, lane = index_layers(index, np.maximum(self.end - self.begin - waiting, 0))
         places: Array = (self.begin[lane] + timestep) % self.timesteps * self._num_envs + lane
         return places
 

@@ -12,7 +12,7 @@ from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec
 from ..core.trees import map_tree
 from . import columns
-from .lane_index import changes, layered, spans
+from .lane_index import changes, index_layers, spans
 from .ring import INDEX, Ring
 from .ring_state import Circle, Names
 
@@ -189,7 +189,7 @@ class Sequences:
 
     def places(self, index: Array) -> Array:
         """Places of the drawable sequences, by index in 0 .. len - 1."""
-        number, lane = layered(index, self._end - self._begin)
+        number, lane = index_layers(index, self._end - self._begin)
         places: Array = (self._begin[lane] + number) % self._rows * len(self._lanes) + lane
         return places
 

@@ -17,7 +17,7 @@ from .blocks import rollouts
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import VALUE, PolicyValueParams
 from .blocks.losses import approximate_kl
-from .blocks.optimizers import scheduled
+from .blocks.optimizers import scheduled_value
 from .blocks.params import from_params, integer, one_of, optional, param, real
 from .blocks.returns import vtrace
 from .blocks.train_step import minimizing
@@ -71,7 +71,7 @@ def model_fn(
         return network.predict(features, record=("log_prob",))
 
     rows = network.rows(features, labels, ("log_prob",))
-    entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
+    entropy_coefficient = scheduled_value(params.entropy_coefficient, "entropy_coefficient", labels)
 
     def terms(_: Any) -> dict[str, Tensor]:
         return _losses(network, rows, labels, params, entropy_coefficient)
@@ -80,7 +80,7 @@ def model_fn(
         scalars = terms(0)
         return EstimatorSpec(mode, loss=scalars.pop("loss"), eval_metric_ops=scalars)
     step, learning_rate = minimizing(terms, network.variables, labels, params)
-    means = step(0) if params.epochs == 1 else rollouts.repeated(step, _SCALARS, params.epochs)[0]
+    means = step(0) if params.epochs == 1 else rollouts.repeat(step, _SCALARS, params.epochs)[0]
     loss = means.pop("loss")
     return EstimatorSpec(mode, loss=loss, metrics={**means, "learning_rate": learning_rate})
 

@@ -18,7 +18,7 @@ from ..core.tensorflow_import import tf
 from .blocks import losses, rollouts
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import INTRINSIC_VALUE, VALUE, ActorCriticParams
-from .blocks.optimizers import scheduled
+from .blocks.optimizers import scheduled_value
 from .blocks.params import flag, from_params, integer, optional, param, real, schedule
 from .blocks.rnd import RND
 from .blocks.train_step import minimizing
@@ -83,8 +83,8 @@ def model_fn(
     if params.intrinsic_coefficient is not None:
         bonus = RND(network.observations, params, labels, learns=mode == Modes.TRAIN)
     rollout = network.rollout(features, labels, params.gae_lambda, bonus)
-    clip = scheduled(params.clip, "clip", labels)
-    entropy_coefficient = scheduled(params.entropy_coefficient, "entropy_coefficient", labels)
+    clip = scheduled_value(params.clip, "clip", labels)
+    entropy_coefficient = scheduled_value(params.entropy_coefficient, "entropy_coefficient", labels)
     terms = partial(_losses, network, params, clip, entropy_coefficient, bonus)
     if mode == Modes.EVAL:
         scalars = terms(rollout)
@@ -140,7 +140,7 @@ def _losses(
     """The loss of some rows (Schulman et al. 2017, equation 9), and its terms."""
     outputs, values = network.evaluate(rows)
     policy = network.actions.distribution(outputs)
-    advantage = rollouts.normalized(rows["advantage"]) if params.normalize_advantages else rows["advantage"]
+    advantage = rollouts.normalize(rows["advantage"]) if params.normalize_advantages else rows["advantage"]
     log_ratio = policy.log_prob(rows["action"]) - rows["log_prob"]  # [B]
     ratio = tf.exp(log_ratio)
     policy_loss = tf.reduce_mean(losses.clipped_surrogate(log_ratio, advantage, clip))

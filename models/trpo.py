@@ -18,7 +18,7 @@ from .blocks.actor_critic import ActorCritic
 from .blocks.distributions import Distribution
 from .blocks.optimizers import learning_rate_at
 from .blocks.params import from_params, integer, param, real
-from .blocks.rollouts import normalized
+from .blocks.rollouts import normalize
 from .blocks.value_fit import ValueFittingParams, fit_value, value_loss
 
 Tensor: TypeAlias = Any
@@ -70,7 +70,7 @@ def model_fn(
 
     spread = tf.math.reduce_std(rollout["advantage"])
     if params.normalize_advantages:
-        rollout["advantage"] = normalized(rollout["advantage"])
+        rollout["advantage"] = normalize(rollout["advantage"])
     scalars = _improve(network, rollout, params)
     learning_rate = learning_rate_at(params.learning_rate, labels)
     scalars |= fit_value(network, rollout, params, learning_rate)

@@ -17,9 +17,9 @@ from ..core.schedules import ScheduleLike
 from ..core.tensorflow_import import tf
 from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import VALUE
-from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled
+from .blocks.optimizers import learning_rate_at, make_optimizer, scheduled_value
 from .blocks.params import from_params, one_of, param, schedule
-from .blocks.rollouts import normalized
+from .blocks.rollouts import normalize
 from .blocks.train_step import minimize
 from .blocks.value_fit import ValueFittingParams, fit_value, value_loss
 
@@ -66,11 +66,11 @@ def model_fn(
         return network.predict(features, record=values)
 
     rollout = network.rollout(features, labels, params.gae_lambda)
-    advantage = normalized(rollout["advantage"]) if params.normalize_advantages else rollout["advantage"]
+    advantage = normalize(rollout["advantage"]) if params.normalize_advantages else rollout["advantage"]
     policy = network.actions.distribution(network.evaluate(rollout)[0])
     policy_loss = -tf.reduce_mean(advantage * policy.log_prob(rollout["action"]))  # its gradient: 2000, theorem 1
     entropy = tf.reduce_mean(policy.entropy())
-    loss = policy_loss - scheduled(params.entropy_coefficient, "entropy_coefficient", labels) * entropy
+    loss = policy_loss - scheduled_value(params.entropy_coefficient, "entropy_coefficient", labels) * entropy
     scalars = {"policy_loss": policy_loss, "entropy": entropy}
     if mode == Modes.EVAL:
         if has_value:
@@ -83,7 +83,7 @@ def model_fn(
     spread = tf.math.reduce_std(rollout["advantage"])
     scalars |= {"advantage_std": spread, "gradient_norm": norm, "learning_rate": learning_rate}
     if has_value:
-        value_learning_rate = scheduled(params.value_learning_rate, "value_learning_rate", labels, at_least=0)
+        value_learning_rate = scheduled_value(params.value_learning_rate, "value_learning_rate", labels, at_least=0)
         scalars |= fit_value(network, rollout, params, value_learning_rate)
         loss += scalars["value_loss"]
     return EstimatorSpec(mode, loss=loss, metrics=scalars)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.protocols import Array, ArrayTree, Exploration
 from ..explorations import Greedy
 from ..explorations.description import is_ours
-from ..explorations.returned_actions import checked
+from ..explorations.returned_actions import check_returned
 from .actor import Actor
 from .modes import PredictMode
 
@@ -74,7 +74,9 @@ class Behaviour:
             features = {"observation": observation, "state": recurrent}
             predictions, following = self.executor.act(features, draws)
         returned = explore(predictions, timestep, self._rng)
-        action, extras = returned if self._trusted else checked(self.exploration, returned, predictions, self._record)
+        action, extras = (
+            returned if self._trusted else check_returned(self.exploration, returned, predictions, self._record)
+        )
         recorded: dict[str, Any] = {}
         for name in self._record:
             recorded[name] = extras[name] if name in extras else predictions[name]

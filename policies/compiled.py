@@ -267,7 +267,7 @@ def read(directory: str | Path) -> CompiledProgram:
     return _parse_program(path, value)
 
 
-def sealed(described: Mapping[str, Any]) -> dict[str, Any]:
+def with_digest(described: Mapping[str, Any]) -> dict[str, Any]:
     """Content of ``FILE``: a description with a digest of itself."""
     return {**described, _SHA256: _seal(described)}
 

@@ -75,7 +75,7 @@ _FIELDS: Final = fields.fields(
                 {
                     **dict.fromkeys(("epsilon", "mu", "sigma", "temperature", "theta"), fields.real),
                     **dict.fromkeys(("relative", "squashed"), flag),
-                    "ends": fields.listed(fields.real),
+                    "ends": fields.list_of(fields.real),
                     "action": fields.array,
                     "resample_every": fields.optional(fields.integer(1)),
                 },
@@ -84,7 +84,7 @@ _FIELDS: Final = fields.fields(
         "exploration_note": fields.optional(fields.text),
         "program": fields.optional(
             fields.fields(
-                {**_WRITTEN, "weights": fields.text, "placements": fields.optional(fields.listed(_PLACEMENT))}
+                {**_WRITTEN, "weights": fields.text, "placements": fields.optional(fields.list_of(_PLACEMENT))}
             )
         ),
         "weights": fields.fields({**_WRITTEN, "arrays": _SPECS}),

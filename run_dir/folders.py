@@ -116,7 +116,7 @@ def only_writer(path: Path, *, wait: bool) -> Iterator[None]:
         lock.release()
 
 
-def written(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
+def write_and_record(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
     """Write a file, and return its name, size and SHA-256."""
     record: FileRecord = write_file(path, pieces)
     return {"file": path.name, "size": record.size, "sha256": record.sha256}

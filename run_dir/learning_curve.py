@@ -155,7 +155,7 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
         returns = np.array([row.episode_return for row in episodes])
         axes.plot(timesteps, returns, ".", color=BLUE, alpha=0.35, markersize=3, markeredgewidth=0, label="episode")
         window = smoothing_window(int(timesteps[-1]))
-        at, mean, low, high = smoothed(timesteps, returns, window)
+        at, mean, low, high = smooth(timesteps, returns, window)
         axes.plot(at, mean, color=BLUE, label=f"mean within {window:,} timesteps")
         axes.fill_between(at, low, high, color=BLUE, alpha=0.15, linewidth=0, label="10 to 90 % of these episodes")
     if evaluations:
@@ -209,7 +209,7 @@ def smoothing_window(timesteps: int) -> int:
     return int(max(factor * power for factor in (1, 2, 5) if factor * power <= wanted))
 
 
-def smoothed(timesteps: Array, returns: Array, window: int) -> tuple[Array, Array, Array, Array]:
+def smooth(timesteps: Array, returns: Array, window: int) -> tuple[Array, Array, Array, Array]:
     """Mean returns of the episodes that ended within a centred window.
 
     Args:

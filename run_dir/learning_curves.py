@@ -34,7 +34,7 @@ def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None
     episodes = [read_episodes(folder) for folder in folders]
     last = max((rows[-1].global_timestep for rows in episodes if rows), default=1)
     window, grid = smoothing_window(last), np.linspace(0, last, POINTS)
-    curves = np.array([connected(grid, window_means(rows, grid, window)) for rows in episodes])
+    curves = np.array([close_gaps(grid, window_means(rows, grid, window)) for rows in episodes])
     with picture(path, above) as axes:
         for index, curve in enumerate(curves):
             label = None if index or not any(episodes) else f"one seed, mean within {window:,} timesteps"
@@ -78,7 +78,7 @@ def window_means_of(ends: Array, returns: Array, grid: Array, window: int) -> Ar
     return np.where(count > 0, (sums[last] - sums[first]) / np.maximum(count, 1), np.nan)
 
 
-def connected(grid: Array, curve: Array) -> Array:
+def close_gaps(grid: Array, curve: Array) -> Array:
     """Close the gaps of a curve [P], left by episodes longer than the window, with straight lines.
 
     It stays NaN before the first value and after the last one.

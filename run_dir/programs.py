@@ -48,7 +48,7 @@ def program_folder() -> Path | None:
     return None if folder is None else folder / PROGRAMS
 
 
-def shared(name: str, key: str, make: Callable[[], bytes]) -> bytes:
+def shared_content(name: str, key: str, make: Callable[[], bytes]) -> bytes:
     """Content of this name and key from the shared folder; otherwise made by ``make``, and stored there."""
     folder = shared_folder()
     if folder is None:
@@ -88,10 +88,10 @@ def entries() -> list[Entry]:
     folder, found = shared_folder(), list[Entry]()
     if folder is None:
         return found
-    for path in listed(folder, "*.safetensors"):
+    for path in paths_in(folder, "*.safetensors"):
         with contextlib.suppress(OSError):
             found.append(Entry(path.stat().st_mtime_ns, path.stat().st_size, path))
-    for path in listed(folder / PROGRAMS, "[!.]*"):
+    for path in paths_in(folder / PROGRAMS, "[!.]*"):
         with contextlib.suppress(OSError):
             files = [file for file in path.rglob("*") if file.is_file()]
             used = (path / "program.json").stat().st_mtime_ns
@@ -99,7 +99,7 @@ def entries() -> list[Entry]:
     return sorted(found, reverse=True)
 
 
-def listed(folder: Path, pattern: str) -> list[Path]:
+def paths_in(folder: Path, pattern: str) -> list[Path]:
     """Paths in a folder; none if it cannot be read."""
     try:
         return [*folder.glob(pattern)]
@@ -134,7 +134,7 @@ def remove_oldest(kept: Path | None = None) -> None:
         total += entry.size
         if total > largest and entry.path != kept:
             remove(entry.path)
-    for path in () if folder is None else listed(folder, ".*"):
+    for path in () if folder is None else paths_in(folder, ".*"):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - _LEFT:
                 remove(path)

@@ -22,7 +22,7 @@ FORMAT = 1
 REMEDY: Final = "Restore it from a copy, or train the run again in a new folder."
 """Remedy for a missing or damaged file of a run."""
 _RUNTIME: Final = fields.one_of("tensorflow", "litert")
-_NAMES: Final = fields.listed(fields.text)
+_NAMES: Final = fields.list_of(fields.text)
 _KIND: Final = {"kind": fields.text}
 _FIELDS: Final = fields.fields(
     {
@@ -43,7 +43,7 @@ _FIELDS: Final = fields.fields(
                 {"id": fields.text},
                 {
                     "kwargs": fields.mapping,
-                    "wrappers": fields.listed(fields.fields(_KIND, others=fields.anything)),
+                    "wrappers": fields.list_of(fields.fields(_KIND, others=fields.anything)),
                     "vectorization": fields.text,
                     "num_envs": fields.integer(1),
                     "unrecorded": fields.mapping,

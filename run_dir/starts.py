@@ -19,12 +19,12 @@ from .provenance import provenance
 
 STARTS: Final = "starts.json"
 _TEXTS: Final = ("started", "current_folder", "run_folder", "system", "process")
-_ENTRIES: Final = fields.listed(
+_ENTRIES: Final = fields.list_of(
     fields.fields(
         {
             **dict.fromkeys(_TEXTS, fields.text),
             **dict.fromkeys(("file", "git_commit"), fields.optional(fields.text)),
-            **dict.fromkeys(("command", "included"), fields.listed(fields.text)),
+            **dict.fromkeys(("command", "included"), fields.list_of(fields.text)),
             "seed": fields.optional(fields.integer()),
             "made_with": fields.mapping,
         }

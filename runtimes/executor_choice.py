@@ -49,11 +49,11 @@ def choose(
     Raises:
         ValueError: LiteRT was requested, or is recorded, and it cannot run the program; names the op.
     """
-    contents, choice = converted(program, train, runtime, kept, cache)
+    contents, choice = choose_and_convert(program, train, runtime, kept, cache)
     return _executor(program, train, contents), choice
 
 
-def converted(
+def choose_and_convert(
     program: Program, train: Train | None, runtime: str, kept: Mapping[str, str] | None, cache: Cache
 ) -> tuple[Contents, Choice]:
     """Choose as :func:`choose`, and return the LiteRT programs that the executor runs."""
@@ -91,7 +91,7 @@ def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
     """Reason against LiteRT before a conversion; size does not count if LiteRT was requested."""
     if traced.large is not None and not by_name:
         return Reason(reasons.LARGE, traced.large)
-    unproven = op_allowlist.unproven(traced.function.graph)
+    unproven = op_allowlist.find_unproven(traced.function.graph)
     return None if unproven is None else Reason(reasons.NOT_LISTED, unproven)
 
 

@@ -19,7 +19,7 @@ from ..core.protocols import Array
 from ..policies import weight_patches
 from ..policies.reasons import ACTOR, LITERT
 from ..policies.weight_patches import FrozenProgram, Placement
-from .executor_choice import Cache, converted
+from .executor_choice import Cache, choose_and_convert
 from .litert import op_allowlist
 from .litert.conversion import ConversionError, convert
 from .litert.fingerprint import fingerprint
@@ -40,7 +40,7 @@ def pays(predict: Predict) -> bool:
 
     They do for large programs, above all convolutions, whose fast LiteRT kernels require constants.
     """
-    return predict.large is not None and op_allowlist.unproven(predict.function.graph) is None
+    return predict.large is not None and op_allowlist.find_unproven(predict.function.graph) is None
 
 
 def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> FrozenProgram | bytes:
@@ -65,7 +65,7 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
             return freeze(program, cache)
         except ConversionError as error:
             logger.warning("%s is exported with its weights as variables, which is slower: %s", program.name, error)
-    contents, _ = converted(program, None, LITERT, None, cache)
+    contents, _ = choose_and_convert(program, None, LITERT, None, cache)
     return contents[ACTOR,]
 
 

@@ -36,7 +36,7 @@ def digest(content: bytes, secret: bytes = b"") -> bytes:
     return hashlib.blake2b(content, digest_size=16, key=secret).digest()
 
 
-def reused() -> RefusedError:
+def reused_key() -> RefusedError:
     """The refusal of a key that another request had."""
     detail = "this Idempotency-Key was used for another request: use a new key for each request"
     return RefusedError("idempotency_key_reused", detail, [("Idempotency-Key", detail)])

@@ -29,7 +29,7 @@ _SECRETS: Final = re.compile(
 _EXTRA: Final = ("request_id", "method", "route", "status", "milliseconds", "address", "user", "worker", "agent")
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Replace tokens, passwords and other secrets in a text."""
     return _SECRETS.sub(_redact, text)
 
@@ -77,14 +77,14 @@ class JsonLines(logging.Formatter):
             "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redacted(record.getMessage()),
+            "message": redact(record.getMessage()),
         }
         for name in _EXTRA:
             value = getattr(record, name, None)
             if value is not None:
-                line[name] = redacted(value) if isinstance(value, str) else value
+                line[name] = redact(value) if isinstance(value, str) else value
         if record.exc_info:
-            line["traceback"] = redacted(self.formatException(record.exc_info))
+            line["traceback"] = redact(self.formatException(record.exc_info))
         return json.dumps(line)
 
 

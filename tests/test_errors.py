@@ -86,7 +86,7 @@ def test_an_error_in_a_paragraph() -> None:
 
 
 def by_the_command_line(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
-    terminal.failed(raised(Exception, fails), argparse.Namespace(debug=False))
+    terminal.report_error(raised(Exception, fails), argparse.Namespace(debug=False))
     return capsys.readouterr().err
 
 
@@ -97,7 +97,7 @@ def by_the_worker_of_a_run(fails: Callable[[], object], capsys: pytest.CaptureFi
         fails()
         return runs.Outcome(runs.FINISHED)
 
-    return worker.attempted(attempt, signals).message
+    return worker.outcome_of(attempt, signals).message
 
 
 def by_an_actor(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
@@ -107,7 +107,7 @@ def by_an_actor(fails: Callable[[], object], capsys: pytest.CaptureFixture[str])
 
 
 def by_the_follower_of_a_tracker(fails: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
-    return follower.explained("mine", raised(Exception, fails))
+    return follower.explain("mine", raised(Exception, fails))
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,11 @@ def rewards(rows: Array) -> Any:
 
 
 def advantages(rows: Array) -> Any:
-    return rollouts.normalized(tf.constant(rows[:, 0])).numpy()
+    return rollouts.normalize(tf.constant(rows[:, 0])).numpy()
 
 
 def rlgraph_advantages(rows: Array) -> Any:
-    return rollout_core.standardized(rows[:, 0])
+    return rollout_core.standardize(rows[:, 0])
 
 
 def instance_inputs(rows: Array) -> Any:

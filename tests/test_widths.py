@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from axonrl.core.text_columns import Column, fitted, room_of, told_apart
+from axonrl.core.text_columns import Column, fit_columns, room_of, told_apart
 
 RUNS = [f"munchausen-dqn-with-rate-{rate}/seed-{seed}" for rate in ("0.001", "0.0001") for seed in (0, 1)] + ["dqn"]
 COLUMNS = [
@@ -45,7 +45,7 @@ def test_the_middle_goes_and_what_differs_stays_different(texts: list[str], widt
 def test_columns_are_shortened_and_then_the_last_ones_left_out(
     room: int, first: tuple[str, ...], left_out: str
 ) -> None:
-    columns, told = fitted(COLUMNS, room)
+    columns, told = fit_columns(COLUMNS, room)
     assert tuple(column.texts[0] for column in columns) == first
     assert sum(column.natural for column in columns) + 2 * (len(columns) - 1) <= room
     assert len(set(columns[0].texts)) == len(RUNS)
@@ -55,7 +55,7 @@ def test_columns_are_shortened_and_then_the_last_ones_left_out(
 def test_rows_that_hold_one_kind_are_told_apart_within() -> None:
     names = [f"rate={rate} target_update_period=100" for rate in ("0.001", "0.0001")]
     heads = Column("", ["file"])
-    columns, _ = fitted([heads, Column(names[0], [RUNS[0]]), Column(names[1], [RUNS[2]])], 32, across=True)
+    columns, _ = fit_columns([heads, Column(names[0], [RUNS[0]]), Column(names[1], [RUNS[2]])], 32, across=True)
     assert [column.name for column in columns] == ["", "rate=0.001\ntarget…d=100", "rate=0.0001\ntarget…d=100"]
     assert [column.texts for column in columns] == [["file"], ["…0.001…eed-0"], ["…0.000…eed-0"]]
 

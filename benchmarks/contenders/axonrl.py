@@ -29,7 +29,7 @@ TRANSITION: Final = {
 """A transition of CartPole."""
 
 
-def filled(replay: Memory) -> Callable[[], None]:
+def fill(replay: Memory) -> Callable[[], None]:
     """Fill a memory; a function that stores one more transition."""
     replay.build(TRANSITION, 1, np.random.default_rng(0))
     replay.trust_identity()  # as the loop does
@@ -73,21 +73,21 @@ def vector(copies: Sequence[int], seconds: float) -> dict[str, float]:
 def memory(seconds: float) -> dict[str, float]:
     """Microseconds of storing a transition, and of drawing a batch."""
     replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE)
-    add = filled(replay)
+    add = fill(replay)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(replay.sample, seconds)}
 
 
 def sequences(length: int, seconds: float) -> dict[str, float]:
     """Microseconds of storing a timestep, and of drawing a batch of sequences."""
     replay = SequenceMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, length=length)
-    add = filled(replay)
+    add = fill(replay)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(replay.sample, seconds)}
 
 
 def prioritized(seconds: float) -> dict[str, float]:
     """Microseconds of storing, drawing a batch, updating its priorities, and of all three in turn."""
     replay = ReplayMemory(settings.MEMORY_SIZE, settings.BATCH_SIZE, sampler="prioritized")
-    add = filled(replay)
+    add = fill(replay)
     td_errors = settings.td_errors()
 
     def update() -> None:

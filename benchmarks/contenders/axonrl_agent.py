@@ -23,7 +23,7 @@ from axonrl.models import trpo as trpo_model
 
 from .. import settings
 from ..settings import NETWORKS, Network
-from ..solution import TASKS, command_of, measured, rows
+from ..solution import TASKS, command_of, measure_process, rows
 from ..timing import microseconds, process, seconds_of, start_of
 
 PRIORITIZED = {"sampler": {"kind": "prioritized", "alpha": settings.ALPHA, "beta": settings.BETA}}
@@ -290,4 +290,4 @@ def solution(task: str, seeds: Sequence[int]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "AXONRL_CACHE": str(Path(folder, "cache"))}
         commands = [command_of(TASKS[task], seed, f"{folder}/run-{seed}") for seed in (0, *seeds)]
-        return rows([measured(command, env) for command in commands][1:])  # the first fills the cache
+        return rows([measure_process(command, env) for command in commands][1:])  # the first fills the cache

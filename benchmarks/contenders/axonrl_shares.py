@@ -19,7 +19,7 @@ PARTS = {"environment": ("reset", "step"), "acting": ("act",), "storing": ("step
 """Measured parts, and their methods of the environment, the stepper and the memory."""
 
 
-def clocked(whom: Any, names: tuple[str, ...], spent: list[float]) -> None:
+def add_clocks(whom: Any, names: tuple[str, ...], spent: list[float]) -> None:
     """Add to ``spent`` the seconds that these methods of an object take."""
 
     def around(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,9 +50,9 @@ def measured(agent: Any, env: Any, train: Callable[[int], Any], warm_up: int, ti
     stepper = agent._trainer.state().stepper
     clocks = {name: [0.0] for name in PARTS}
     for copy in getattr(env, "envs", [env]):
-        clocked(copy, PARTS["environment"], clocks["environment"])
+        add_clocks(copy, PARTS["environment"], clocks["environment"])
     for name, whom in (("acting", stepper), ("storing", stepper.memory), ("learning", stepper)):
-        clocked(whom, PARTS[name], clocks[name])
+        add_clocks(whom, PARTS[name], clocks[name])
     seconds = seconds_of(lambda: train(timesteps))
     shares = {f"{name}, %": 100 * spent[0] / seconds for name, spent in clocks.items()}
     return {

@@ -21,7 +21,7 @@ KINDS = {
 }
 
 
-def filled(buffer: Any) -> Callable[[], None]:
+def fill(buffer: Any) -> Callable[[], None]:
     """Fill a buffer; a function that stores one more transition."""
     observations = list(settings.observations(NETWORKS["2x64"], 200))
     timestep = 0
@@ -48,7 +48,7 @@ def filled(buffer: Any) -> Callable[[], None]:
 def memory(seconds: float) -> dict[str, float]:
     """Microseconds of storing a transition, and of drawing a batch."""
     buffer = ReplayBuffer(settings.MEMORY_SIZE, KINDS)
-    add = filled(buffer)
+    add = fill(buffer)
     sample = partial(buffer.sample, settings.BATCH_SIZE)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(sample, seconds)}
 
@@ -56,7 +56,7 @@ def memory(seconds: float) -> dict[str, float]:
 def prioritized(seconds: float) -> dict[str, float]:
     """Microseconds of storing, drawing a batch, updating its priorities, and of all three in turn."""
     buffer = PrioritizedReplayBuffer(settings.MEMORY_SIZE, KINDS, alpha=settings.ALPHA, eps=settings.PRIORITY_EPSILON)
-    add = filled(buffer)
+    add = fill(buffer)
     td_errors = settings.td_errors()
     sample = partial(buffer.sample, settings.BATCH_SIZE, beta=settings.BETA)
     places = sample()["indexes"]

@@ -23,7 +23,7 @@ from stable_baselines3.dqn import CnnPolicy, MlpPolicy
 
 from .. import settings
 from ..settings import NETWORKS, Network
-from ..solution import EPISODES, EVERY, TASKS, measured, rows
+from ..solution import EPISODES, EVERY, TASKS, measure_process, rows
 from ..timing import microseconds, process, seconds_of, start_of
 
 torch.set_num_threads(settings.threads())
@@ -317,4 +317,4 @@ def solution(task: str, seeds: Sequence[int]) -> dict[str, float]:
     """Runs until a task is solved."""
     given = [[task[:3].lower(), seed, EVERY, EPISODES, TASKS[task].solved] for seed in (0, *seeds)]
     commands = [[sys.executable, "-c", SOLVE, json.dumps(each)] for each in given]
-    return rows([measured(command, dict(os.environ)) for command in commands[1:]])
+    return rows([measure_process(command, dict(os.environ)) for command in commands[1:]])

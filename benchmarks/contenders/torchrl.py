@@ -16,7 +16,7 @@ from ..timing import microseconds
 torch.set_num_threads(settings.threads())
 
 
-def filled(buffer: Any) -> Callable[[], None]:
+def fill(buffer: Any) -> Callable[[], None]:
     """Fill a buffer; a function that stores one more transition, made beforehand."""
     observations = torch.from_numpy(settings.observations(NETWORKS["2x64"], 200))
     stored = [
@@ -45,7 +45,7 @@ def filled(buffer: Any) -> Callable[[], None]:
 def memory(seconds: float) -> dict[str, float]:
     """Microseconds of storing a transition, and of drawing a batch."""
     buffer = ReplayBuffer(storage=LazyTensorStorage(settings.MEMORY_SIZE), batch_size=settings.BATCH_SIZE)
-    add = filled(buffer)
+    add = fill(buffer)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(buffer.sample, seconds)}
 
 
@@ -56,7 +56,7 @@ def sequences(length: int, seconds: float) -> dict[str, float]:
         sampler=SliceSampler(slice_len=length, end_key="terminated"),
         batch_size=settings.BATCH_SIZE * length,
     )
-    add = filled(buffer)
+    add = fill(buffer)
     return {"add": microseconds(add, seconds), "sample 32": microseconds(buffer.sample, seconds)}
 
 
@@ -69,7 +69,7 @@ def prioritized(seconds: float) -> dict[str, float]:
         storage=LazyTensorStorage(settings.MEMORY_SIZE),
         batch_size=settings.BATCH_SIZE,
     )
-    add = filled(buffer)
+    add = fill(buffer)
     td_errors = map(torch.from_numpy, settings.td_errors())
     places = buffer.sample()["index"]
 

@@ -150,9 +150,9 @@ def agents(number: int) -> dict[str, float]:
         mebibytes = one.mebibytes()
     done = subprocess.run([sys.executable, "-c", TENSORFLOW], check=True, stdout=subprocess.PIPE, text=True)
     return {
-        **limited("create, first of its kind, s", first, 8.0),
-        **limited("create, next of its kind, s", statistics.median(later), 0.3),
-        **limited("gateway and workers, MiB", mebibytes, 1024.0),
+        **with_limit("create, first of its kind, s", first, 8.0),
+        **with_limit("create, next of its kind, s", statistics.median(later), 0.3),
+        **with_limit("gateway and workers, MiB", mebibytes, 1024.0),
         "for each agent, MiB": mebibytes / number,
         "a TensorFlow process, MiB": int(done.stdout) / 1024,
     }
@@ -172,13 +172,13 @@ def asleep(number: int, transitions: int, woken: int) -> dict[str, float]:
         with service(data, token) as one:
             act_once(one, "taught")
             kibibytes = max(one.mebibytes() - alone, 0.0) * 1024
-            pages = [timed(lambda: one.get("/api/v1/agents/?limit=100")) for _ in range(20)]
-            waking = [timed(functools.partial(act_once, one, f"copy-{k}")) for k in range(woken)]
+            pages = [seconds_of(lambda: one.get("/api/v1/agents/?limit=100")) for _ in range(20)]
+            waking = [seconds_of(functools.partial(act_once, one, f"copy-{k}")) for k in range(woken)]
     slowest = sorted(waking)[min(woken * 99 // 100, woken - 1)]
     return {
-        **limited("memory of each, KiB", kibibytes / number, 1.0),
-        **limited("a page of the list, ms", 1000 * statistics.median(pages), 200.0),
-        **limited("waking one, p99, ms", 1000 * slowest, 150.0),
+        **with_limit("memory of each, KiB", kibibytes / number, 1.0),
+        **with_limit("a page of the list, ms", 1000 * statistics.median(pages), 200.0),
+        **with_limit("waking one, p99, ms", 1000 * slowest, 150.0),
     }
 
 
@@ -232,7 +232,7 @@ def logins(tries: int) -> dict[str, float]:
             took: dict[str, list[float]] = {USER: [], "nobody": []}
             for _ in range(tries):
                 for name, seconds in took.items():
-                    seconds.append(timed(functools.partial(_fail_login, accounts, name)))
+                    seconds.append(seconds_of(functools.partial(_fail_login, accounts, name)))
         finally:
             database.close()
     wrong, unknown = (1000 * statistics.median(seconds) for seconds in took.values())
@@ -258,13 +258,13 @@ def recovery(number: int, records: int) -> dict[str, float]:
             ready, began = one.seconds, time.perf_counter()
             each = list(threads.map(lambda k: act_once(one, f"copy-{k}") - began, range(number)))
     return {
-        **limited("ready after a crash, s", ready, 3.0),
-        **limited("the first agent acts, s", min(each), 5.0),
-        **limited("all act, s", max(each), 60.0),
+        **with_limit("ready after a crash, s", ready, 3.0),
+        **with_limit("the first agent acts, s", min(each), 5.0),
+        **with_limit("all act, s", max(each), 60.0),
     }
 
 
-def limited(name: str, value: float, most: float) -> dict[str, float]:
+def with_limit(name: str, value: float, most: float) -> dict[str, float]:
     """A quantity, and what it should not exceed."""
     return {name: value, f"{name}, {AT_MOST}": most}
 
@@ -286,7 +286,7 @@ def copies(data: Path, taught: str, number: int, whole: int) -> None:
         database.close()
 
 
-def timed(call: Callable[[], Any]) -> float:
+def seconds_of(call: Callable[[], Any]) -> float:
     """Seconds of a call."""
     began = time.perf_counter()
     call()

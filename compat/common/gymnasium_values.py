@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gymnasium.spaces import Dict, Tuple
 
-from ...environments.actions import nested
+from ...environments.actions import nest
 from ...environments.spaces import AnySpace, parts
 
 
@@ -37,7 +37,7 @@ class Values:
 
     def write(self, values: Mapping[str, Any]) -> Any:
         """The value of the space whose parts these are by flat name."""
-        return nested(self._space, {name: codec.write(values[name]) for name, codec in self._codecs.items()})
+        return nest(self._space, {name: codec.write(values[name]) for name, codec in self._codecs.items()})
 
 
 def flat_values(space: AnySpace, value: Any, name: str = "") -> dict[str, Any]:

@@ -106,7 +106,7 @@ def or_word(check: Check, word: str | None) -> Check:
         return checks.choice(name, value, [word]) if word and isinstance(value, str) else check.convert(name, value)
 
     form = {"kind": "or_word", "word": word, "check": check.form}
-    return Check(f"{check.allowed} or {written(word)}", convert, form)
+    return Check(f"{check.allowed} or {value_text(word)}", convert, form)
 
 
 def _finite(**bounds: float) -> dict[str, float]:
@@ -137,7 +137,7 @@ def _bounds(above: float = -math.inf, at_least: float = -math.inf, at_most: floa
     return ",".join(f" {sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound))
 
 
-def written(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Format a value as in an experiment file, in backticks."""
     match value:
         case None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.protocols import Array
 from .elementwise import same_as_scalar, squared
-from .vector import NativeVectorEnv, picked
+from .vector import NativeVectorEnv, pick
 
 
 class Acrobot(NativeVectorEnv):
@@ -36,7 +36,7 @@ class Acrobot(NativeVectorEnv):
         self._sin_of_two, self._cos_of_two = (same_as_scalar(f, 2 * num_envs) for f in (np.sin, np.cos))
 
     def _advance(self, actions: Array) -> tuple[Array, Array, Array]:
-        state, torque, dt = self._state, picked(self._torques, actions), self._dt
+        state, torque, dt = self._state, pick(self._torques, actions), self._dt
         half = dt / 2.0
         k1 = self._derivatives(state, torque)
         k2 = self._derivatives(state + half * k1, torque)

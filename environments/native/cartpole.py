@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.protocols import Array
 from .elementwise import same_as_scalar
-from .vector import NativeVectorEnv, picked
+from .vector import NativeVectorEnv, pick
 
 
 class CartPole(NativeVectorEnv):
@@ -52,7 +52,7 @@ class CartPole(NativeVectorEnv):
         multiply(theta_dot, theta_dot, temp)
         multiply(self._polemass_length, temp, temp)
         multiply(temp, sine, temp)
-        add(picked(self._forces, actions), temp, temp)
+        add(pick(self._forces, actions), temp, temp)
         divide(temp, self._total_mass, temp)
         # theta'' = (gravity * sin - cos * temp) / (length * (4/3 - masspole * cos² / total_mass))
         multiply(self._gravity, sine, a)
@@ -77,9 +77,9 @@ class CartPole(NativeVectorEnv):
         rewards = self._rewards.copy()
         if self._last_reward < 0:
             rewards[terminated] = self._last_reward
-        return self._observations(), rewards, terminated
+        return self._observe(), rewards, terminated
 
-    def _observations(self) -> Array:
+    def _observe(self) -> Array:
         observations = np.empty((self.num_envs, 2, 2), np.float32)
         observations[...] = self._in_order
         return observations.reshape(self.num_envs, 4)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.protocols import Array
 from .elementwise import math_cos
-from .vector import NativeVectorEnv, picked
+from .vector import NativeVectorEnv, pick
 
 
 class MountainCar(NativeVectorEnv):
@@ -32,7 +32,7 @@ class MountainCar(NativeVectorEnv):
         position, velocity = self._state
         pull = np.array(math_cos(position * 3))
         np.multiply(pull, self._pull, pull)
-        np.add(picked(self._pushes, actions), pull, pull)
+        np.add(pick(self._pushes, actions), pull, pull)
         np.add(velocity, pull, velocity)
         np.minimum(np.maximum(velocity, -env.max_speed), env.max_speed, out=velocity)
         np.add(position, velocity, position)

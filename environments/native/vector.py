@@ -210,7 +210,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         return f"{'' if spec is None else spec.id}, {self.num_envs} lanes, {arguments}"
 
 
-def picked(table: Array, actions: Array) -> Array:
+def pick(table: Array, actions: Array) -> Array:
     """``table[actions]`` [N]; ``ValueError`` if an action is not a non-negative index."""
     each = actions.tolist()
     if min(each) < 0 or max(each) >= len(table):

@@ -109,23 +109,23 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _columns(folder: Path) -> list[Compared]:
-    from ..comparison.groups import grouped
+    from ..comparison.groups import group_runs
     from ..comparison.tables import Compared
 
-    groups = [group for groups in grouped(_read([folder])).values() for group in groups]
+    groups = [group for groups in group_runs(_read([folder])).values() for group in groups]
     return [Compared(folder, group, len(groups) == 1) for group in groups]
 
 
 def report(arguments: argparse.Namespace) -> int:
     """Write the page and its pictures."""
-    from ..comparison.groups import grouped
+    from ..comparison.groups import group_runs
     from ..comparison.page import check_output, write
     from ..comparison.study import study
     from ..comparison.tables import run_json
 
     check_output(arguments.output)
     found = _read(arguments.runs)
-    groups = grouped(found)
+    groups = group_runs(found)
     if not groups:
         raise _nothing(arguments.runs)
     studies = [study(name, members, arguments.reach) for name, members in groups.items()]

@@ -14,7 +14,7 @@ from ...run_dir import record as run_record
 from ...run_dir.model_card import HERE
 from ..console import DONE
 from ..errors import ExperimentError
-from ..running.trained_agent import trained
+from ..running.trained_agent import load_trained
 from .arguments import FORMATS
 from .single_run import where_the_run_began
 
@@ -35,7 +35,7 @@ def push(arguments: argparse.Namespace) -> int:
         files = _files_of_export(folder, repository)
         print(hub.upload(repository, files, _OURS, "A policy of axonrl", private=arguments.private))
         return DONE
-    _, agent, policy = trained(folder, arguments.policy)
+    _, agent, policy = load_trained(folder, arguments.policy)
     with tempfile.TemporaryDirectory() as temporary:
         exported = agent.export(Path(temporary, "exported"), policy=policy, formats=arguments.formats)
         files = {**published.files_of(folder, Path(temporary)), **_files_of_export(exported, repository, run=True)}

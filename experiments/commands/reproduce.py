@@ -12,7 +12,7 @@ from typing import Final
 from ...core.tensorflow_import import load_tensorflow
 from ...run_dir.final import final_evaluation
 from ..config.schema import Evaluate, ExperimentFile
-from ..config.seeds import listed
+from ..config.seeds import seed_list
 from ..console import DONE, FAILED, print_json, print_table, say
 from ..errors import ExperimentError
 from ..running import trained_agent
@@ -36,7 +36,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if isinstance(number, int) and number >= first:
         what = f"is a number of seeds here, {first} to {first + number - 1}; one seed is {number}-{number}"
         raise ExperimentError(f"--seeds {number}", what)
-    wanted = SEEDS if number is None else listed(number, first)
+    wanted = SEEDS if number is None else seed_list(number, first)
     results, code = arguments.results, DONE
     if missing := _without_result(results, experiment, wanted):
         with contextlib.redirect_stdout(sys.stderr):
@@ -78,10 +78,12 @@ def _collect(results: Path, experiment: ExperimentFile, missing: Sequence[int]) 
     for seed in (seed for seed in runs.with_status(FINISHED) if seed in missing):
         folder, usual = runs.run_folder(seed), experiment.evaluate or Evaluate()
         say(f"Evaluating {folder}")
-        agent, final = trained_agent.trained(folder)[1], final_evaluation(folder)
+        agent, final = trained_agent.load_trained(folder)[1], final_evaluation(folder)
         known = {} if final is None else {usual.policy: final.results}
-        last = known.get("last") or trained_agent.evaluated(agent, experiment, usual.episodes, "last", usual.explore)
+        last = known.get("last") or trained_agent.evaluate_agent(
+            agent, experiment, usual.episodes, "last", usual.explore
+        )
         best = known.get("best") or last
         if "best" not in known and (folder / "best.safetensors").is_file():
-            best = trained_agent.evaluated(agent, experiment, usual.episodes, "best", usual.explore)
+            best = trained_agent.evaluate_agent(agent, experiment, usual.episodes, "best", usual.explore)
         reproduction.write(results, reproduction.result_of(folder, experiment, agent, best, last), folder)

@@ -12,7 +12,7 @@ from ..config.files import Document
 from ..config.schema import ExperimentFile, load
 from ..console import DONE, print_json, print_rows, print_table, say
 from ..errors import ExperimentError
-from ..polyaxon.metrics import named
+from ..polyaxon.metrics import named_metrics
 from ..running import components, runner
 from ..running import folder as records
 from ..running.explain import rows
@@ -161,7 +161,7 @@ class _Searching:
 
     def _check_metric(self) -> None:
         """Refuse to continue where no trial has a value of the metric; ``ExperimentError``."""
-        search, given = self._search, dict(named(self._space.experiment.matrix or {}))
+        search, given = self._search, dict(named_metrics(self._space.experiment.matrix or {}))
         finished = [one for one in search.outcomes.values() if one.status == FINISHED]
         at = next((at for at in given if at[1] == "metric"), None)
         if at is not None and finished and not search.metrics():
@@ -172,7 +172,7 @@ class _Searching:
             raise self._start.document.error(at, message)
 
     def _unknown_metric_error(self, unknown: Unknown) -> ExperimentError:
-        given = named(self._space.experiment.matrix or {})
+        given = named_metrics(self._space.experiment.matrix or {})
         at = next((at for at, name in given if name == unknown.name), ("matrix", "pruner"))
         return self._start.document.error(at, f"{unknown}. Correct the name, and continue with: {self._command()}")
 

@@ -17,7 +17,7 @@ from ...core.errors import NotCompilableError
 from ...policies import compiled
 from ...run_dir.learning_curves import CURVES
 from ...run_dir.provenance import processors
-from ..child_process import started
+from ..child_process import start_process
 from ..config.files import Document
 from ..config.schema import ExperimentFile
 from ..config.seeds import seed_ranges
@@ -114,7 +114,7 @@ def _compile(runs: Seeds, seeds: Sequence[int], arguments: argparse.Namespace) -
         return DONE
     task = {"file": arguments.file, "params": arguments.params, "sets": arguments.sets, "debug": arguments.debug}
     task |= {"directory": str(runs.compiled), "seeds": wanted}
-    with started(compile_main, [json.dumps(task)]) as child:
+    with start_process(compile_main, [json.dumps(task)]) as child:
         try:
             why = child.stdout.read() if child.stdout is not None else b""
             child.wait()

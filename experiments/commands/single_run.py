@@ -12,7 +12,7 @@ from typing import Any
 from ...hooks.events import EpisodeStats, Session
 from ...run_dir import record as run_record
 from ...run_dir.learning_curve import CURVE
-from ..config.seeds import listed
+from ..config.seeds import seed_list
 from ..config.shipped import experiment_file
 from ..console import DONE, TERMINATED, print_json, print_rows, say
 from ..errors import ExperimentError
@@ -26,7 +26,7 @@ from ..running.signals import StopOnSignal
 from . import multi_run, search, seeds
 from .arguments import RUNS
 from .experiment_file import load
-from .terminal import failed
+from .terminal import report_error
 
 
 def where_the_run_began(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ExperimentError:
             raise
         except Exception as error:
-            return failed(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
+            return report_error(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
         finally:
             if arguments.model_dir is None:
                 with contextlib.suppress(OSError):  # nothing is in it if nothing was saved
@@ -126,10 +126,10 @@ def evaluate(arguments: argparse.Namespace) -> int:
     folder, checkpoint, number = arguments.model_dir, arguments.checkpoint, arguments.episodes
     title, found, more = str(folder), {}, {}
     if checkpoint is None:
-        experiment, agent, policy = trained_agent.trained(folder, arguments.policy)
+        experiment, agent, policy = trained_agent.load_trained(folder, arguments.policy)
         usual = trained_agent.evaluation_of(experiment)
         explore = usual.explore if arguments.explore is None else arguments.explore
-        results = trained_agent.evaluated(agent, experiment, number or usual.episodes, policy, explore)
+        results = trained_agent.evaluate_agent(agent, experiment, number or usual.episodes, policy, explore)
     else:
         results, recorded, repeated = trained_agent.evaluate_checkpoint(folder, checkpoint, number)
         if not repeated and number is None:
@@ -165,7 +165,7 @@ def enjoy(arguments: argparse.Namespace) -> int:
 @where_the_run_began
 def record(arguments: argparse.Namespace) -> int:
     """Write episodes of the agent in a run folder to a file."""
-    experiment, agent, policy = trained_agent.trained(arguments.model_dir, arguments.policy)
+    experiment, agent, policy = trained_agent.load_trained(arguments.model_dir, arguments.policy)
     given = {name: getattr(arguments, name) for name in ("timesteps", "epsilon", "seed")}
     with environment_of(experiment.environment, 1) as env:
         results = agent.record(arguments.output, env, arguments.episodes, policy=policy, **given)
@@ -180,7 +180,7 @@ def record(arguments: argparse.Namespace) -> int:
 def compile(arguments: argparse.Namespace) -> int:
     """Write an experiment's training program."""
     experiment, document = load(arguments)
-    chosen = listed(experiment.seeds or 1, experiment.seed)
+    chosen = seed_list(experiment.seeds or 1, experiment.seed)
     compiled = runner.compile_experiment(experiment, document, arguments.output, chosen)
     if arguments.json:
         print_json({"directory": compiled, "seeds": chosen})
@@ -205,7 +205,7 @@ def export(arguments: argparse.Namespace) -> int:
     run_record.read(folder)  # what is damaged shows first
     target = arguments.output or folder / "exported"
     check_target(target)
-    _, agent, policy = trained_agent.trained(folder, arguments.policy)
+    _, agent, policy = trained_agent.load_trained(folder, arguments.policy)
     print(agent.export(target, policy=policy, formats=arguments.formats))
     return DONE
 

@@ -16,7 +16,7 @@ from ..console import DONE, FAILED, USAGE, say
 from ..errors import ExperimentError, RunFolderError
 from ..polyaxon import settings as polyaxon
 from ..running.folder import is_of_python, only_writer, read_experiment, runs_in, where_it_began
-from ..tracking.follower import LOCK, complete, explained
+from ..tracking.follower import LOCK, complete, explain
 from ..tracking.history import is_from_history, write_journal
 from ..tracking.journal import JOURNAL, TrackedRun
 from ..tracking.trackers import StopRequestedError, Tracker, choices, make_trackers, make_writers
@@ -126,5 +126,5 @@ def _push(name: str, tracker: Tracker, run: TrackedRun) -> str:
         with contextlib.suppress(StopRequestedError):
             tracker.push(run)
     except Exception as error:
-        return explained(name, error)
+        return explain(name, error)
     return ""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ...core.errors import is_expected, message_of
-from ...hooks.progress import packed
+from ...hooks.progress import pack
 from ...hooks.status import SEPARATOR
 from ..console import FAILED, INTERRUPTED, USAGE, say, tell
 from ..errors import ExperimentError
@@ -46,7 +46,7 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
-            return failed(error, arguments)
+            return report_error(error, arguments)
         finally:
             try:
                 sys.stderr.flush()
@@ -54,7 +54,7 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def failed(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
+def report_error(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
     """Print an error; returns the exit code."""
     if arguments.debug:
         traceback.print_exception(error)
@@ -88,16 +88,16 @@ class _ErrorStream(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
         if sys.stderr is not None and sys.stderr.isatty():  # a terminal would break it within a word
-            text = wrapped(text, shutil.get_terminal_size().columns)
+            text = wrap_line(text, shutil.get_terminal_size().columns)
         tell(text)
 
 
-def wrapped(text: str, columns: int) -> str:
+def wrap_line(text: str, columns: int) -> str:
     """Wrap a line of the log that is wider than the terminal, between its parts if possible."""
     width = max(columns - len(_INDENT), 20)
     lines = [
         line
-        for part in packed(text.split(SEPARATOR), width)
+        for part in pack(text.split(SEPARATOR), width)
         for line in textwrap.wrap(part, width, break_long_words=False, break_on_hyphens=False)
     ]
     return text if len(text) <= columns else f"\n{_INDENT}".join(lines)

@@ -70,12 +70,12 @@ class Group:
         return _is_evaluated(self.entries)
 
 
-def grouped(found: Iterable[tuple[RunDigest, Curve]]) -> dict[str, list[Group]]:
+def group_runs(found: Iterable[tuple[RunDigest, Curve]]) -> dict[str, list[Group]]:
     """The groups of each environment, in the order of their first runs; runs with a problem are in none."""
     same: dict[Hashable, list[tuple[RunDigest, Curve]]] = {}
     for run, curve in found:
         if not run.problem and run.status != EMPTY:
-            same.setdefault((run.environment, frozen(run.settings)), []).append((run, curve))
+            same.setdefault((run.environment, settings_key(run.settings)), []).append((run, curve))
     environments: dict[str, list[list[Entry]]] = {}
     for members in same.values():
         environments.setdefault(members[0][0].environment or "unknown", []).extend(_evaluated_or_not(_entries(members)))
@@ -98,7 +98,7 @@ def _evaluated_or_not(entries: Sequence[Entry]) -> list[list[Entry]]:
     return [others, without]
 
 
-def frozen(settings: Mapping[str, Any]) -> str:
+def settings_key(settings: Mapping[str, Any]) -> str:
     """Settings as a key: equal for equal ones. True is not 1, and 1 is not 1.0."""
     return json.dumps(settings, sort_keys=True, default=repr)
 

@@ -58,7 +58,7 @@ def table(heads: Sequence[str], rows: Iterable[Row], *, about: str, left: Sequen
     )
 
 
-def labelled(label: str, place: int) -> Html:
+def group_label(label: str, place: int) -> Html:
     """The label of a group, with its colour if it has one."""
     colour = f"var(--m{place})" if place < len(METHODS) else "var(--others)"
     return Html(f'<span class="label"><span class="swatch" style="background:{colour}"></span>{escape(label)}</span>')
@@ -66,7 +66,7 @@ def labelled(label: str, place: int) -> Html:
 
 def legend(labels: Sequence[str]) -> str:
     """The groups that are drawn in colours."""
-    items = "".join(f"<li>{labelled(label, place)}</li>" for place, label in enumerate(labels))
+    items = "".join(f"<li>{group_label(label, place)}</li>" for place, label in enumerate(labels))
     return f'<ul class="legend">{items}</ul>'
 
 
@@ -74,13 +74,13 @@ def interval(value: Interval | None) -> str:
     """The value, and its bounds below it."""
     if value is None:
         return DASH
-    shown = escape(dashed(value.value))
+    shown = escape(number_or_dash(value.value))
     if value.low == value.high:
         return Html(shown)
-    return Html(f"{shown}<small>{dashed(value.low)} to {dashed(value.high)}</small>")
+    return Html(f"{shown}<small>{number_or_dash(value.low)} to {number_or_dash(value.high)}</small>")
 
 
-def dashed(value: float | None) -> str:
+def number_or_dash(value: float | None) -> str:
     """A number; a dash for none."""
     found = number(value)
     return DASH if found == "-" else found

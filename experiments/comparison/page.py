@@ -20,7 +20,7 @@ from ..errors import ExperimentError
 from . import charts, html, parallel
 from .charts import Chart
 from .groups import short_names
-from .html import Html, Row, dashed
+from .html import Html, Row, number_or_dash
 from .run_digest import RunDigest
 from .run_folders import common_folder, short_path
 from .study import SHOWN, Study, across
@@ -119,7 +119,7 @@ def _charts(path: Path, study: Study) -> dict[str, Chart]:
         title, (wide, narrow) = f"{study.environment}: final returns", charts.finals_heights(study)
         draw = charts.finals(study)
         found["finals"] = charts.draw_chart(f"{name}-finals.png", title, draw, height=wide, narrow=narrow)
-    if results := parallel.searched(study):
+    if results := parallel.searched_groups(study):
         title, draw = f"{study.environment}: settings and final return", parallel.parallel(results)
         found["search"] = charts.draw_chart(f"{name}-search.png", title, draw, height=3.9)
     return found
@@ -191,14 +191,14 @@ def _results(study: Study) -> str:
     heads = ("group", "runs", "interquartile mean", "mean", "best", "timesteps", "timesteps/s")
     rows = [
         Row(
-            html.labelled(result.group.label, place),
+            html.group_label(result.group.label, place),
             [
                 _count_text(len(result.finals), len(result.group.entries)),
                 html.interval(result.final),
                 html.interval(result.mean),
-                dashed(result.best),
+                number_or_dash(result.best),
                 f"{max(run.timesteps for run in result.group.runs):,}",
-                dashed(result.timesteps_per_second),
+                number_or_dash(result.timesteps_per_second),
             ],
         )
         for place, result in enumerate(study.results)
@@ -243,7 +243,7 @@ def _improvement(study: Study) -> str:
     rows = []
     for place, ours in enumerate(labels):
         cells = [html.interval(study.improvement.get((ours, theirs))) for theirs in labels]
-        rows.append(Row(html.labelled(f"{letters[place]}: {ours}", place), cells))
+        rows.append(Row(html.group_label(f"{letters[place]}: {ours}", place), cells))
     heads = ["how likely the row is better than", *letters]
     table = html.table(heads, rows, about="Probability of improvement")
     return f"<h3>Probability of improvement</h3>{table}"
@@ -259,7 +259,7 @@ def _efficiency(study: Study) -> str:
         for number, median in result.reached.values():
             runs = f"<small>{number} of {len(result.finals)} runs</small>"
             cells.append(Html(f"{html.DASH if median is None else f'{median:,.0f}'}{runs}"))
-        rows.append(Row(html.labelled(result.group.label, place), cells))
+        rows.append(Row(html.group_label(result.group.label, place), cells))
     heads = ["group", *(f"return {value:g}" for value in values)]
     about = (
         "Timesteps after which the smoothed curve of a run reached a return: the median, where half of the runs did."
@@ -273,7 +273,7 @@ def _settings(study: Study) -> str:
     if not study.differing:
         return ""
     names = short_names(study.differing)
-    labels = [html.labelled(result.group.label, place) for place, result in enumerate(study.results)]
+    labels = [html.group_label(result.group.label, place) for place, result in enumerate(study.results)]
     title = "Settings that differ"
     if len(labels) <= SHOWN:
         rows = [Row(names[key], values) for key, values in study.differing.items()]
@@ -301,7 +301,12 @@ def _runs(path: Path, runs: Sequence[RunDigest]) -> str:
     rows, common = [], common_folder([run.folder for run in runs])
     for run in runs:
         seed = html.DASH if run.seed is None else str(run.seed)
-        numbers = [dashed(run.best_return), dashed(run.final_return), f"{run.timesteps:,}", age(run.age)]
+        numbers = [
+            number_or_dash(run.best_return),
+            number_or_dash(run.final_return),
+            f"{run.timesteps:,}",
+            age(run.age),
+        ]
         texts = [run.environment or html.DASH, run.algorithm, seed, run.status]
         curve = _link(path, run.folder / CURVE, "picture") if (run.folder / CURVE).is_file() else html.DASH
         rows.append(Row(_link(path, run.folder, short_path(run.folder, common)), [*texts, *numbers, curve]))

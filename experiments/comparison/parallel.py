@@ -35,7 +35,7 @@ class Axis(NamedTuple):
     ticks: Sequence[tuple[float, str]]
 
 
-def searched(study: Study) -> list[GroupResult]:
+def searched_groups(study: Study) -> list[GroupResult]:
     """The groups of a search: those of the most frequent algorithm, if they are many; else none."""
     known = [result for result in study.comparable if result.final is not None]
     count = Counter(result.group.algorithm for result in known)

@@ -12,7 +12,7 @@ import numpy as np
 from ...core.protocols import Array
 from ...core.spread import varies
 from ...run_dir.learning_curve import POINTS, smoothing_window
-from ...run_dir.learning_curves import connected, window_means_of
+from ...run_dir.learning_curves import close_gaps, window_means_of
 from ...run_dir.statistics import (
     Interval,
     are_few,
@@ -23,7 +23,7 @@ from ...run_dir.statistics import (
     probability_of_improvement,
     stratified_interval,
 )
-from .groups import Entry, Group, differences, frozen
+from .groups import Entry, Group, differences, settings_key
 
 SHOWN: Final = 8
 """Groups that are drawn in colours, and compared with one another: the best."""
@@ -145,7 +145,7 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
             if result.finals:
                 scaled = [(value - low) / span for value in result.finals]
                 settings = {k: v for k, v in result.group.settings.items() if not k.startswith("environment.")}
-                found.setdefault(frozen(settings), []).append((result.group.label, scaled))
+                found.setdefault(settings_key(settings), []).append((result.group.label, scaled))
     common = [tasks for tasks in found.values() if len(tasks) == len(studies)]
     if len(studies) < 2 or len(common) < 2:
         return {}
@@ -183,7 +183,7 @@ def _smooth_curves(group: Group) -> tuple[Array, Array]:
     for entry in group.counted:
         at, returns = _points(entry)
         means = window_means_of(at, returns, grid, window)
-        curves.append(connected(grid, means if entry.curve.ends.size else np.interp(grid, at, returns, left=np.nan)))
+        curves.append(close_gaps(grid, means if entry.curve.ends.size else np.interp(grid, at, returns, left=np.nan)))
     return grid, np.array(curves).reshape(-1, POINTS)
 
 

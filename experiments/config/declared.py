@@ -61,7 +61,7 @@ def _param_from_option(name: str, text: str, params: Mapping[str, Param]) -> Par
             message = "the file declares no params; --set PATH=VALUE replaces any value"
         raise Document(source, {}, {(): Place(source)}).error(("params", name), message, name=name, choices=params)
     try:
-        return Param(type=param.type, default=typed(text if param.type == "str" else scalar(text), param.type))
+        return Param(type=param.type, default=convert(text if param.type == "str" else scalar(text), param.type))
     except ValueError as error:
         raise ExperimentError(source, str(error), key=name) from None
 
@@ -77,12 +77,12 @@ def _param(name: str, value: Any, document: Document) -> Param:
         value = {"type": kind, "default": value}
     param = validate(Param, value, at, document)
     try:
-        return Param(type=param.type, default=typed(param.default, param.type))
+        return Param(type=param.type, default=convert(param.default, param.type))
     except ValueError as error:
         raise document.error((*at, "default"), str(error)) from None
 
 
-def typed(value: Any, kind: str) -> Any:
+def convert(value: Any, kind: str) -> Any:
     """Convert to the declared type: an integer to a float, ``1e4`` to an integer; ``ValueError`` otherwise."""
     if kind == "float" and type(value) is int:
         return float(value)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...core import yaml_text
 from ...core.checks import nearest
-from ...core.yaml_text import Keys, Place, dotted, item, show
+from ...core.yaml_text import Keys, Place, dotted_key, item, show
 from ..errors import ExperimentError, Findings
 from . import foreign
 
@@ -50,9 +50,9 @@ class Document:
         choices = [choice[:_MAX_COMPARED] for choice in choices][:_MAX_CHOICES]
         meant, hint = None, ""
         if name and path[-1:] == (name,):
-            meant, hint = foreign.hint(name, dotted(path[:-1]), choices)
+            meant, hint = foreign.hint(name, dotted_key(path[:-1]), choices)
         close = meant or (nearest(name[:_MAX_COMPARED], choices) if not hint else None)
-        return ExperimentError(place.source, message + hint, line=place.line, key=dotted(path), nearest=close)
+        return ExperimentError(place.source, message + hint, line=place.line, key=dotted_key(path), nearest=close)
 
     def unknown(
         self, at: Keys, names: Iterable[str], known: Iterable[str], message: str = "unknown key"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...core.yaml_text import MAX_VALUES, Keys, Place, nested, show
+from ...core.yaml_text import MAX_VALUES, Keys, Place, show, walk
 from ..errors import ExperimentError, Findings
 from .files import Document, read
 from .shipped import shipped
@@ -138,9 +138,9 @@ def _merge(
         else:
             _forget(places, values.get(key), path)
             values[key] = value
-            places.update((each, new_places[each]) for each, _ in nested(value, path))
+            places.update((each, new_places[each]) for each, _ in walk(value, path))
 
 
 def _forget(places: dict[Keys, Place], value: Any, at: Keys) -> None:
-    for path, _ in nested(value, at):
+    for path, _ in walk(value, at):
         places.pop(path, None)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ...core.yaml_text import Keys, Place, nested, scalar, texts
+from ...core.yaml_text import Keys, Place, scalar, texts, walk
 from ..errors import Findings
 from .files import Document
 
@@ -64,7 +64,7 @@ def is_hidden(path: str, text: str) -> bool:
 
 def _secrets(values: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
     """The keys of secrets, and what to do about each."""
-    for at, value in nested({key: one for key, one in values.items() if key in _BY_NAME}, ()):
+    for at, value in walk({key: one for key, one in values.items() if key in _BY_NAME}, ()):
         key = str(at[-1]) if at else ""
         if at[:1] == ("tracker",):
             if KEY.search(key) or _looks(value):

@@ -50,7 +50,7 @@ Seeds: TypeAlias = Annotated[
 """A number of seeds, or the seeds."""
 
 
-def listed(seeds: int | list[int], first: int | None) -> list[int]:
+def seed_list(seeds: int | list[int], first: int | None) -> list[int]:
     """The seeds: a number of them begins at ``first``, or at 0."""
     return list(seeds) if isinstance(seeds, list) else [(first or 0) + index for index in range(seeds)]
 

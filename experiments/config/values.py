@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...core.yaml_text import MAX_DEPTH, Keys, Place, dotted, show
+from ...core.yaml_text import MAX_DEPTH, Keys, Place, dotted_key, show
 from ..errors import ExperimentError, Findings
 from .files import Document, parse_value
 from .secrets import is_hidden
@@ -57,9 +57,11 @@ def _key(values: Any, part: str, path: Keys, source: str) -> str | int:
     if isinstance(values, list):
         if part.isdecimal() and len(part) < 8 and int(part) < len(values):
             return int(part)
-        raise ExperimentError(source, f"must be an index below {len(values)}, got {part!r}", key=dotted((*path, part)))
+        raise ExperimentError(
+            source, f"must be an index below {len(values)}, got {part!r}", key=dotted_key((*path, part))
+        )
     message = f"is {show(values)}, which has no keys to set" if part else "an empty key cannot be set"
-    raise ExperimentError(source, message, key=dotted(path))
+    raise ExperimentError(source, message, key=dotted_key(path))
 
 
 def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:

@@ -35,7 +35,7 @@ class PolyaxonError(TrackerError):
         self.status = status
 
 
-def silenced() -> Any:
+def silence() -> Any:
     """The settings of Polyaxon's client, which prints nothing from now on; it would print its token."""
     from polyaxon import settings
 
@@ -57,7 +57,7 @@ def connect(host: str | None = None) -> Any:
     Raises:
         PolyaxonError: the token is invalid.
     """
-    settings = silenced()
+    settings = silence()
     from polyaxon.client import PolyaxonClient
 
     settings.LONG_REQUEST_TIMEOUT = ANSWER_SECS  # of each send and receive of an upload, not of a whole one

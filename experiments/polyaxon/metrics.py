@@ -33,7 +33,7 @@ _TIME: Final = (
 )
 
 
-def compared(matrix: Mapping[str, Any]) -> str:
+def compared_metric(matrix: Mapping[str, Any]) -> str:
     """The name of the metric that a valid matrix compares; the first one of several."""
     metric = matrix.get("metric")
     first = metric[0] if isinstance(metric, list) else metric
@@ -47,7 +47,7 @@ def while_training(metric: str) -> str:
     return metric if "/" in metric else ""
 
 
-def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
+def named_metrics(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
     """The metrics that a valid matrix names, with their keys."""
     rules = matrix.get("earlyStopping") or []
     found: list[tuple[Keys, str]] = [
@@ -64,7 +64,7 @@ def named(matrix: Mapping[str, Any]) -> list[tuple[Keys, str]]:
 def check(matrix: Mapping[str, Any], experiment: ExperimentFile, document: Document) -> None:
     """Refuse a metric that no run of a valid matrix will have; ``ExperimentError``."""
     findings = Findings()
-    for at, name in named(matrix):
+    for at, name in named_metrics(matrix):
         known = [one for one in names(experiment) if one != RETURN or at[1] == "metric"]
         if name not in known and not any(name.startswith(family) for family in families(experiment)):
             kinds = " and ".join(f"{family}..." for family in families(experiment))
@@ -110,7 +110,7 @@ def on_server(matrix: Mapping[str, Any], experiment: ExperimentFile, document: D
     Raises:
         ExperimentError: it names a metric, and each of its runs is several, one for each seed.
     """
-    found = named(matrix)
+    found = named_metrics(matrix)
     if found and experiment.seeds is not None:
         at, name = found[0]
         message = (
@@ -120,7 +120,7 @@ def on_server(matrix: Mapping[str, Any], experiment: ExperimentFile, document: D
         raise document.error(at, message)
     made = dict(matrix)
     if matrix.get("metric"):
-        name = compared(matrix)
+        name = compared_metric(matrix)
         if name == RETURN:
             name = "rollout/return_mean" if experiment.evaluate is None else f"{FINAL}return_mean"
         made["metric"] = {**matrix["metric"], "name": output_key(name)}

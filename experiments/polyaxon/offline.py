@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 from ...run_dir.files import replacing
 from ..tracking.journal import ENDED, RUNNING, Point, TrackedRun
 from ..tracking.trackers import files_of
-from .client import silenced
+from .client import silence
 from .metrics import output_key
 
 ROOT: Final = "polyaxon"
@@ -66,7 +66,7 @@ class OfflineRun:
     what: ClassVar[str] = "the Polyaxon run"
 
     def __init__(self) -> None:
-        silenced()
+        silence()
         self._path = Path()
         self._cuts = -1
         self._points = self._lines = 0

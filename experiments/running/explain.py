@@ -19,7 +19,7 @@ from ...estimators.run_summary import RunSummary
 from ...run_dir.provenance import processors
 from ..config.schema import ExperimentFile
 from ..config.sections import integer_if_whole
-from ..config.seeds import listed, seed_ranges
+from ..config.seeds import seed_list, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -250,7 +250,7 @@ def _seeds(experiment: ExperimentFile) -> dict[str, Any] | None:
     """The seeds of many runs, and the default number of jobs."""
     if experiment.seeds is None:
         return None
-    seeds = listed(experiment.seeds, experiment.seed)
+    seeds = seed_list(experiment.seeds, experiment.seed)
     return {"seeds": seeds, "jobs": min(processors(), len(seeds))}
 
 

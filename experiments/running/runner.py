@@ -27,7 +27,7 @@ from . import folder as records
 from .components import Member, Parts, opened, recipe_for
 from .explain import early_ends, explanation
 from .report import Result, draw, outputs_of
-from .trained_agent import evaluated
+from .trained_agent import evaluate_agent
 
 logger = logging.getLogger("axonrl")
 
@@ -186,7 +186,7 @@ def _run(
     if not result.stopped and experiment.evaluate is not None:
         wanted = experiment.evaluate
         result = dataclasses.replace(
-            result, evaluation=evaluated(agent, experiment, wanted.episodes, wanted.policy, wanted.explore)
+            result, evaluation=evaluate_agent(agent, experiment, wanted.episodes, wanted.policy, wanted.explore)
         )
     tracking.outputs(outputs_of(result))
     return result

@@ -27,7 +27,7 @@ _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 """Environment variables, of which one is set where a window can be opened on Linux."""
 
 
-def trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFile, Any, str]:
+def load_trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFile, Any, str]:
     """The experiment and the Agent of a run folder, whose modules become importable.
 
     The last value is the policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
@@ -47,7 +47,7 @@ def evaluation_of(experiment: ExperimentFile) -> Evaluate:
     return experiment.evaluate or Evaluate()
 
 
-def evaluated(
+def evaluate_agent(
     agent: Any, experiment: ExperimentFile, episodes: int, policy: str | int, explore: bool = False
 ) -> dict[str, float]:
     """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
@@ -74,7 +74,7 @@ def evaluate_checkpoint(
         The results of ``Agent.evaluate``; the training's own evaluation of that policy, or None; and whether it was
         repeated. It is not where it used an environment that a Python program made.
     """
-    experiment, agent, _ = trained(folder)
+    experiment, agent, _ = load_trained(folder)
     _need_checkpoint(folder, checkpoint)
     recorded: Evaluation | None = agent.recorded_evaluation(checkpoint)
     if episodes is None and recorded is not None and recorded.environment != GIVEN:
@@ -82,7 +82,7 @@ def evaluate_checkpoint(
             env: Any = recorded.environment or closing.enter_context(environment_of(experiment.environment, 1))
             return agent.evaluate(env, REPEAT, policy=checkpoint), recorded, True
     usual = evaluation_of(experiment)
-    return evaluated(agent, experiment, episodes or usual.episodes, checkpoint, usual.explore), recorded, False
+    return evaluate_agent(agent, experiment, episodes or usual.episodes, checkpoint, usual.explore), recorded, False
 
 
 def _need_checkpoint(folder: Path, checkpoint: int | str) -> None:
@@ -119,17 +119,17 @@ def enjoy(
     Returns:
         The results of ``Agent.evaluate``.
     """
-    from ...environments.rendering import recorded, rendering, windowed
+    from ...environments.rendering import open_window, recorded, rendering
 
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would be part of the output
     if videos is not None and not _has_display():
         os.environ["SDL_VIDEODRIVER"] = "dummy"  # else it prints that there is none
-    experiment, agent, policy = trained(folder, policy)
+    experiment, agent, policy = load_trained(folder, policy)
     with contextlib.ExitStack() as closing:
         source = closing.enter_context(environment_of(experiment.environment, 1))
         env: Any
         if videos is None:
-            env = windowed(source, closing)
+            env = open_window(source, closing)
         else:
             env = closing.enter_context(recorded(rendering(None, source, closing), *videos)).env.env
         results: dict[str, float] = agent.evaluate(env, episodes, seed=seed, hooks=watch, policy=policy)

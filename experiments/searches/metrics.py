@@ -33,7 +33,7 @@ class Unknown:
         return f"trial {self.trial} has no metric {self.name!r}. It has {', '.join(self.found)}"
 
 
-def unknown(name: str, trial: int, found: Collection[str]) -> Unknown | None:
+def find_unknown(name: str, trial: int, found: Collection[str]) -> Unknown | None:
     """Report that a trial lacks this metric but has others of its family; else None."""
     family, slash, _ = name.partition("/")
     if not slash or name in found or not any(one.startswith(f"{family}/") for one in found):
@@ -57,7 +57,7 @@ def values(run: TrackedRun, metric: str) -> list[float]:
     return [point.value for point in run.points if point.name == metric]
 
 
-def measured(name: str, outcome: Outcome, folder: Path) -> float | None:
+def metric_of(name: str, outcome: Outcome, folder: Path) -> float | None:
     """The metric of an ended trial: among its results, else the last value in its journal.
 
     One that was stopped has no final evaluation. In its place are its last evaluation during training, or else its last
@@ -113,7 +113,7 @@ class Watch:
             found = {RETURN, *run.outputs, *(point.name for point in run.points)}
             self._unseen -= found
             for name in sorted(self._unseen):
-                self.unknown = self.unknown or unknown(name, trial, found)
+                self.unknown = self.unknown or find_unknown(name, trial, found)
 
     def judge(self, running: Sequence[int]) -> tuple[dict[int, str], str]:
         """The trials to stop, with the reasons; and the reason to end the search, or nothing."""

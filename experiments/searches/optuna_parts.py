@@ -140,7 +140,7 @@ def distributions(space: Space) -> dict[str, Any]:
     return found
 
 
-def drawn(space: Space) -> dict[str, Any]:
+def random_point(space: Space) -> dict[str, Any]:
     """A random point."""
     import optuna
 

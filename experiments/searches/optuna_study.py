@@ -146,7 +146,7 @@ class Study:
         name, search = self._space.objectives[index].name, self._search
         outcomes = {trial: search.outcomes[trial] for trial in search.trials([number])}
         ended = {trial: one for trial, one in outcomes.items() if one.status in COUNT}
-        found = [metrics.measured(name, one, search.run_folder(trial)) for trial, one in ended.items()]
+        found = [metrics.metric_of(name, one, search.run_folder(trial)) for trial, one in ended.items()]
         known = [value for value in found if value is not None and math.isfinite(value)]
         return math.fsum(known) / len(known) if known else None
 

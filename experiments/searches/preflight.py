@@ -16,7 +16,7 @@ from ...run_dir.provenance import processors
 from ..config.files import Document
 from ..config.optuna import OPTUNA
 from ..config.schema import ExperimentFile
-from ..config.seeds import listed
+from ..config.seeds import seed_list
 from ..errors import ExperimentError, Findings
 from ..polyaxon import metrics
 from ..polyaxon.metrics import AT
@@ -32,7 +32,7 @@ MOST: Final = 200
 
 def check_journals(experiment: ExperimentFile, document: Document) -> None:
     """Refuse metrics from journals if tracking is off; ``ExperimentError``."""
-    for at, name in metrics.named(experiment.matrix or {}):
+    for at, name in metrics.named_metrics(experiment.matrix or {}):
         if disabled_by() and (at[1] != "metric" or "/" in name):
             message = f"is read from the journals of runs, and {disabled_by()} turns tracking off, got {name!r}"
             raise document.error(at, message)
@@ -75,7 +75,7 @@ def _covering_points(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
     drawn: Point = {}
     if space.kind == OPTUNA:
-        drawn = space.typed([optuna_parts.drawn(space)])[0]
+        drawn = space.typed([optuna_parts.random_point(space)])[0]
     elif space.kind != GRID:
         with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
             (drawn,) = space.drawn(1)
@@ -123,7 +123,7 @@ def _passes(attempt: Callable[[Point], object], point: Point) -> bool:
 
 def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[str, Any]:
     """Describe the most that the search will run, for ``axonrl check``."""
-    seeds = None if experiment.seeds is None else listed(experiment.seeds, experiment.seed)
+    seeds = None if experiment.seeds is None else seed_list(experiment.seeds, experiment.seed)
     wanted, possible = most_points(space), space.size()
     repeats = possible is None or space.kind in (HYPERBAND, OPTUNA)
     points = wanted if repeats else min(wanted, possible or wanted)
@@ -148,4 +148,4 @@ def jobs_of(space: Space) -> int:
     if space.optuna is None:
         return most
     seeds = space.experiment.seeds
-    return min(most, space.optuna.batchSize * len([0] if seeds is None else listed(seeds, space.experiment.seed)))
+    return min(most, space.optuna.batchSize * len([0] if seeds is None else seed_list(seeds, space.experiment.seed)))

@@ -59,7 +59,7 @@ def _number(value: float | None, digits: int = 0) -> str:
 # -- seeds ------------------------------------------------------------------------------------------------------------
 
 
-def together(seeds: Seeds) -> dict[str, Interval]:
+def intervals_of(seeds: Seeds) -> dict[str, Interval]:
     """Mean and interquartile mean of the returns of the seeds that finished, with their 95 % intervals."""
     returns = _returns(seeds)
     if not returns:
@@ -87,7 +87,7 @@ def seeds_json(seeds: Seeds) -> dict[str, Any]:
         "not_compiled": seeds.not_compiled,
         "seeds": {seed: {**outcome, "folder": seeds.run_folder(seed)} for seed, outcome in record["seeds"].items()},
         "few_seeds": few(seeds) > 0,
-        "together": {name.replace(" ", "_"): found._asdict() for name, found in together(seeds).items()},
+        "together": {name.replace(" ", "_"): found._asdict() for name, found in intervals_of(seeds).items()},
     }
 
 
@@ -105,7 +105,7 @@ def seeds_lines(seeds: Seeds) -> list[str]:
     what = f"of {finished} seed{'' if finished == 1 else 's'}:"
     lines = [
         f"{f'{name} {what}':<32}{one.value:,.2f}  (95 % interval: {one.low:,.2f} to {one.high:,.2f})"
-        for name, one in together(seeds).items()
+        for name, one in intervals_of(seeds).items()
     ]
     if number := few(seeds):
         of = f"{number} seed{'' if number == 1 else 's'}"
@@ -157,7 +157,7 @@ class Front:
     best: Sequence[int]
 
 
-def ranked(search: Search, minimize: bool, front: Front | None = None) -> list[int]:
+def rank_points(search: Search, minimize: bool, front: Front | None = None) -> list[int]:
     """All points, best first: those of the Pareto front, where there is one; those without a metric come last."""
     metrics, sign, best = search.metrics(), 1.0 if minimize else -1.0, () if front is None else front.best
     order = {
@@ -168,7 +168,7 @@ def ranked(search: Search, minimize: bool, front: Front | None = None) -> list[i
 
 def best_trial(search: Search, minimize: bool) -> int | None:
     """The best trial of the best point; None where nothing has a metric."""
-    order = ranked(search, minimize)
+    order = rank_points(search, minimize)
     if not order or search.metric(order[0]) is None:
         return None
     known = search.reached(order[0])
@@ -189,7 +189,7 @@ def search_json(search: Search, metric: str, minimize: bool, front: Front | None
                 for trial in search.trials([point])
             ],
         }
-        for point in ranked(search, minimize, front)
+        for point in rank_points(search, minimize, front)
     ]
     best = best_trial(search, minimize)
     return {
@@ -206,7 +206,7 @@ def search_json(search: Search, metric: str, minimize: bool, front: Front | None
 
 def search_table(search: Search, metric: str, minimize: bool, front: Front | None = None) -> Table:
     """A row for each point, best first."""
-    order = ranked(search, minimize, front)
+    order = rank_points(search, minimize, front)
     names = list(dict.fromkeys(name for point in search.points for name in point))
     rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
     params = [Column(name, [_cell(search.points[point].get(name)) for point in order], right=True) for name in names]

@@ -19,11 +19,11 @@ from ...run_dir.files import make_folders
 from ...run_dir.generators import draw_seed
 from ..config.files import Document
 from ..config.schema import ExperimentFile, load
-from ..config.seeds import listed
+from ..config.seeds import seed_list
 from ..errors import RunFolderError
-from ..polyaxon.metrics import compared
+from ..polyaxon.metrics import compared_metric
 from ..running import folder as records
-from .metrics import measured
+from .metrics import metric_of
 from .runs import COUNT, IDENTITY, OUTCOME, OUTPUT, Outcome, Point, Runs, read_results, run_experiment
 from .strategies import Batch, Next
 
@@ -32,14 +32,14 @@ MAY_CHANGE: Final = ("tracker", "submit", "description", "matrix.metric", "matri
 _FIELDS: Final = fields.fields(
     {
         "group": IDENTITY,
-        "seeds": fields.listed(fields.integer()),
+        "seeds": fields.list_of(fields.integer()),
         "seed": fields.integer(),
         "ended": fields.text,
         "failed": flag,
-        "points": fields.listed(fields.mapping),
-        "batches": fields.listed(
+        "points": fields.list_of(fields.mapping),
+        "batches": fields.list_of(
             fields.fields(
-                {"points": fields.listed(fields.integer())}, dict.fromkeys(("iteration", "bracket"), fields.integer())
+                {"points": fields.list_of(fields.integer())}, dict.fromkeys(("iteration", "bracket"), fields.integer())
             )
         ),
         "trials": fields.each(OUTCOME),
@@ -111,7 +111,7 @@ class Search(Runs):
         """Compare another metric from now on, of trials that have ended too."""
         for trial, outcome in self.outcomes.items():
             if outcome.status in COUNT:
-                value = measured(name, outcome, self.run_folder(trial))
+                value = metric_of(name, outcome, self.run_folder(trial))
                 self.outcomes[trial] = dataclasses.replace(outcome, metric=value)
 
     def add(self, wanted: Next) -> None:
@@ -153,7 +153,7 @@ def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, res
         changed = _changed_keys(folder, before, values)
         search = _read(folder)
         if any(key.startswith("matrix.metric") for key in changed):
-            search.measure(compared(experiment.matrix or {}))
+            search.measure(compared_metric(experiment.matrix or {}))
         if any(key.startswith("matrix.earlyStopping") for key in changed):
             search.ended, search.failed = "", False
     else:
@@ -183,7 +183,7 @@ def refused_changes(folder: Path, first: Mapping[str, Any], last: Mapping[str, A
 def _new(folder: Path, experiment: ExperimentFile) -> Search:
     first = experiment.seed
     if experiment.seeds is not None:
-        seeds = listed(experiment.seeds, first)
+        seeds = seed_list(experiment.seeds, first)
     else:
         seeds = [draw_seed() if first is None else first]
     return Search(folder, uuid.uuid4().hex, seeds, seeds[0] % 2**31)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...core import fields
 from ...run_dir.files import make_folders
 from ..config.schema import ExperimentFile, load
-from ..config.seeds import listed
+from ..config.seeds import seed_list
 from ..errors import ChangedExperimentError, ExperimentError, RunFolderError
 from ..running import folder as records
 from .runs import COMPILED, FINISHED, IDENTITY, OUTCOME, OUTPUT, Outcome, Runs, read_results
@@ -41,7 +41,7 @@ class Seeds(Runs):
         outcomes: Mapping[int, Outcome],
         not_compiled: str = "",
     ) -> None:
-        super().__init__(folder, experiment.name, identity, listed(experiment.seeds or 1, experiment.seed))
+        super().__init__(folder, experiment.name, identity, seed_list(experiment.seeds or 1, experiment.seed))
         self.experiment, self.not_compiled = experiment, not_compiled
         self.outcomes = {seed: outcomes.get(seed, Outcome()) for seed in self.seeds}
 
@@ -93,12 +93,12 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Seeds:
     """
     identity, outcomes, not_compiled = uuid.uuid4().hex, dict[int, Outcome](), ""
     records.check_folder(folder, resume=resume, file=Seeds.file)
-    seeds = listed(experiment.seeds, experiment.seed) if experiment.seeds is not None else []
+    seeds = seed_list(experiment.seeds, experiment.seed) if experiment.seeds is not None else []
     if resume:
         recorded = load(folder / Seeds.file)[0]
         if changed := records.changes(_without_seeds(recorded), _without_seeds(experiment)):
             raise ChangedExperimentError(folder, changed)
-        before = listed(recorded.seeds or 1, recorded.seed)
+        before = seed_list(recorded.seeds or 1, recorded.seed)
         seeds = [*before, *(seed for seed in seeds if seed not in before)]
         identity, outcomes, not_compiled = _read(folder, identity)
     experiment = experiment.model_copy(update={"seeds": seeds})

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core.yaml_text import Keys, show
-from ..config.declared import typed
+from ..config.declared import convert
 from ..config.files import Document
 from ..config.optuna import OPTUNA, Objective, OptunaKeys
 from ..config.schema import ExperimentFile
@@ -186,7 +186,7 @@ class Space:
         if isinstance(value, float) and not math.isfinite(value):
             raise self.document.error(at, f"gives {value}, which is not finite")
         try:
-            return typed(value, kind)
+            return convert(value, kind)
         except ValueError:
             hint = "; use a kind that gives whole numbers, such as range or quniform" if kind == "int" else ""
             message = f"gives {show(value)}, and the param is of type {kind}{hint}"

@@ -46,7 +46,7 @@ from ..running.components import Member
 from ..running.report import final_return
 from ..running.signals import StopOnSignal
 from ..tracking.journal import RunGroup
-from .metrics import measured
+from .metrics import metric_of
 from .runs import FAILED, FINISHED, OUTPUT, STOPPED, Outcome, run_experiment
 
 STATUS_SECS: Final = 0.5
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> None:
         while (given := inbox.next()) is not None:
             request, asked = given
             _redirect(Path(task.folder, OUTPUT, f"{task.noun}-{request.run}.txt"))
-            outcome = attempted(functools.partial(run, task, request, parent, signals, asked), signals)
+            outcome = outcome_of(functools.partial(run, task, request, parent, signals, asked), signals)
             parent.tell(outcome=dataclasses.asdict(outcome))
             gc.collect()  # a memory of transitions may be in a circle
             if is_first:  # what is loaded now stays loaded: to look through it took 40 ms after each run
@@ -165,7 +165,7 @@ def _redirect(path: Path) -> None:
 # -- a run ------------------------------------------------------------------------------------------------------------
 
 
-def attempted(attempt: Callable[[], Outcome], signals: StopOnSignal) -> Outcome:
+def outcome_of(attempt: Callable[[], Outcome], signals: StopOnSignal) -> Outcome:
     """The outcome of a run, whatever it raises."""
     try:
         return attempt()
@@ -209,7 +209,7 @@ def run(task: Task, request: Request, parent: Parent, signals: StopOnSignal, ask
         evaluation,
         result.stopped,
     )
-    return dataclasses.replace(outcome, metric=measured(task.metric, outcome, folder))
+    return dataclasses.replace(outcome, metric=metric_of(task.metric, outcome, folder))
 
 
 def _wait_for_writer(folder: Path) -> None:
@@ -280,4 +280,4 @@ class _Progress(ProgressHook):
         self._report_last(session)
 
     def _show(self, session: Session, line: str) -> None:
-        self._parent.tell(line=line, share=self._done(session))
+        self._parent.tell(line=line, share=self._share_done(session))

@@ -83,7 +83,7 @@ class Pusher(threading.Thread):
                 self._push()
             except Exception as error:  # a user's tracker may raise anything; the run continues
                 failures += 1
-                if (text := explained(self.name, error)) not in said:
+                if (text := explain(self.name, error)) not in said:
                     said.add(text)
                     self._tell(Message(WARNING, f"{text}; {CONTINUES}"))
             else:
@@ -108,7 +108,7 @@ class Pusher(threading.Thread):
                 self._tell(Message(STOP, str(error)))
 
 
-def explained(name: str, error: Exception) -> str:
+def explain(name: str, error: Exception) -> str:
     """Explain the error of a tracker in a line; a TrackerError names the tracker itself."""
     text, place = " ".join(str(error).split())[:500], place_of(error)
     if isinstance(error, TrackerError):

@@ -239,7 +239,7 @@ def _connect(uri: str | None) -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     uri = _address(uri)
     path = mlflow_stores.path_of(uri)
-    return MlflowClient(uri) if path is None else mlflow_stores.opened(path, uri, MlflowClient)
+    return MlflowClient(uri) if path is None else mlflow_stores.open_store(path, uri, MlflowClient)
 
 
 def _address(uri: str | None) -> str:

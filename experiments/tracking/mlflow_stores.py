@@ -37,7 +37,7 @@ def path_of(uri: str) -> Path | None:
     return None if not database or database == ":memory:" or database.startswith("file:") else Path(database)
 
 
-def opened(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
+def open_store(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
     """Connect to a store. A missing one is made; an unfinished one is made again, and a copy of it kept.
 
     Args:

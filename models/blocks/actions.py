@@ -23,7 +23,7 @@ from ...core.errors import ArgumentError
 from ...core.protocols import ACTION_MASK, Exploration
 from ...core.tensorflow_import import tf
 from . import masks
-from .box_actions import Box, SquashedBox, StateDependentBox, flat, unflattened
+from .box_actions import Box, SquashedBox, StateDependentBox, flat, unflatten
 from .distributions import Bernoulli, Categorical, Distribution, Joint, MultiCategorical
 
 Tensor: TypeAlias = Any
@@ -114,7 +114,7 @@ class MultiDiscrete(_Logits):
         ends = np.cumsum(self._sizes).tolist()
         parts = [mask[:, end - size : end] for size, end in zip(self._sizes, ends, strict=True)]
         each = [masks.or_none(flat(action)[:, k], part) for k, part in enumerate(parts)]
-        return unflattened(tf.stack(each, axis=-1), self.space)
+        return unflatten(tf.stack(each, axis=-1), self.space)
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""
@@ -122,7 +122,7 @@ class MultiDiscrete(_Logits):
 
     def to_environment(self, action: Tensor) -> Tensor:
         """int32 [B, ...] from int32 [B, K]."""
-        return unflattened(action + self._start, self.space)
+        return unflatten(action + self._start, self.space)
 
     def from_environment(self, action: Tensor) -> Tensor:
         """int32 [B, K] from int32 [B, ...]."""
@@ -142,7 +142,7 @@ class MultiBinary(_Logits):
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Outputs in the shape of the space's actions, [B, ...]."""
-        return {name: unflattened(values, self.space) for name, values in outputs.items()}
+        return {name: unflatten(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
         """Distribution from ``logits`` [B, D]."""
@@ -150,7 +150,7 @@ class MultiBinary(_Logits):
 
     def likeliest(self, outputs: Mapping[str, Tensor]) -> Tensor:
         """The mode of the distribution, int32 [B, ...]."""
-        return unflattened(self.distribution(outputs).mode(), self.space)
+        return unflatten(self.distribution(outputs).mode(), self.space)
 
     def exploration(self) -> Exploration:
         """Draws from this distribution."""

@@ -19,7 +19,7 @@ from ...core.tensorflow_import import keras, tf
 from . import rollouts
 from .actions import actions_of
 from .actor_critic_params import INTRINSIC_VALUE, VALUE, PolicyNetworkParams
-from .actor_critic_parts import Part, transposed
+from .actor_critic_parts import Part, swap_axes
 from .box_actions import StateDependentBox
 from .distributions import Distribution
 from .lstm import State
@@ -212,7 +212,7 @@ class ActorCritic:
     def in_time(self, values: Tensor, labels: Mapping[str, Any]) -> Tensor:
         """Rearrange values of rows, [B], into the rollout's shape, [T, N]."""
         length, copies = labels["reward"].shape
-        return tf.reshape(transposed(values, copies, length) if self._recurrent else values, [length, copies])
+        return tf.reshape(swap_axes(values, copies, length) if self._recurrent else values, [length, copies])
 
     def evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Parameters of the distributions (each [B, ...]), and values float32 [B] by head, for rows of a rollout.
@@ -247,7 +247,7 @@ class ActorCritic:
         if isinstance(tree, Mapping):
             return {name: self._in_rows(part) for name, part in tree.items()}
         flat = rollouts.rows(tree)
-        return transposed(flat, *tree.shape[:2]) if self._recurrent else flat
+        return swap_axes(flat, *tree.shape[:2]) if self._recurrent else flat
 
     def _evaluate(self, rows: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor], State | None]:
         encoded = self.observations.encode(rows["observation"])

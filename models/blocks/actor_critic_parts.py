@@ -83,13 +83,13 @@ class Part:
             return self.network.hidden(encoded), None
         sequences = encoded.shape[0] // length
         inputs, begins = (
-            tf.reshape(transposed(values, sequences, length), [length, sequences, *values.shape[1:]])
+            tf.reshape(swap_axes(values, sequences, length), [length, sequences, *values.shape[1:]])
             for values in (encoded, rows["begins"])
         )
         first = {name: value[::length] for name, value in self._without_prefix(rows["state"]).items()}
         hidden, state = self.network.unrolled(inputs, first, begins)  # [L, S, units] each
-        flat = {name: transposed(rollouts.rows(values), length, sequences) for name, values in state.items()}
-        return transposed(rollouts.rows(hidden), length, sequences), self._with_prefix(flat)
+        flat = {name: swap_axes(rollouts.rows(values), length, sequences) for name, values in state.items()}
+        return swap_axes(rollouts.rows(hidden), length, sequences), self._with_prefix(flat)
 
     def _without_prefix(self, state: Mapping[str, Tensor]) -> State:
         return {name: state[f"{self._prefix}{name}"] for name in ("hidden", "cell")}
@@ -98,7 +98,7 @@ class Part:
         return {f"{self._prefix}{name}": value for name, value in state.items()}
 
 
-def transposed(values: Tensor, first: int, second: int) -> Tensor:
+def swap_axes(values: Tensor, first: int, second: int) -> Tensor:
     """Reorder rows [first * second, ...] by the second axis: [second * first, ...]."""
     shape = values.shape[1:]
     swapped = tf.transpose(tf.reshape(values, [first, second, *shape]), [1, 0, *range(2, 2 + len(shape))])

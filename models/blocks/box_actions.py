@@ -44,7 +44,7 @@ class Box:
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Outputs in the shape of the space's actions, [B, ...]."""
-        return {name: unflattened(values, self.space) for name, values in outputs.items()}
+        return {name: unflatten(values, self.space) for name, values in outputs.items()}
 
     def distribution(self, outputs: Mapping[str, Tensor]) -> Distribution:
         """Distribution from ``mean`` and ``log_std`` [B, D]."""
@@ -60,7 +60,7 @@ class Box:
 
     def to_environment(self, action: Tensor) -> Tensor:
         """float32 [B, ...] from float32 [B, D]."""
-        return unflattened(action, self.space)
+        return unflatten(action, self.space)
 
     def from_environment(self, action: Tensor) -> Tensor:
         """float32 [B, D] from float32 [B, ...]."""
@@ -109,7 +109,7 @@ class StateDependentBox(Box):
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """``mean`` in the shape of the space's actions, [B, ...], and ``scaled_features``."""
-        mean = unflattened(outputs["mean"], self.space)
+        mean = unflatten(outputs["mean"], self.space)
         return {"mean": mean, "scaled_features": outputs["scaled_features"]}
 
     def exploration(self) -> Exploration:
@@ -162,7 +162,7 @@ class SquashedBox(Box):
 
     def to_environment(self, action: Tensor) -> Tensor:
         """float32 [B, ...] from float32 [B, D]."""
-        return unflattened(squashed.to_units(action, *self._bounds), self.space)
+        return unflatten(squashed.to_units(action, *self._bounds), self.space)
 
     def from_environment(self, action: Tensor) -> Tensor:
         """float32 [B, D] from float32 [B, ...]."""
@@ -174,6 +174,6 @@ def flat(values: Tensor) -> Tensor:
     return values if values.shape.rank == 2 else tf.reshape(values, [-1, math.prod(values.shape[1:])])
 
 
-def unflattened(values: Tensor, space: Any) -> Tensor:
+def unflatten(values: Tensor, space: Any) -> Tensor:
     """Reshape [B, D] to the shape of the space's actions, [B, ...]."""
     return values if len(space.shape) == 1 else tf.reshape(values, [-1, *space.shape])

@@ -25,7 +25,7 @@ from .conditional import run_if
 from .critics import critics_loss
 from .networks import DenseParams, Network
 from .observations import Observations
-from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled
+from .optimizers import OptimizerParams, learning_rate_at, make_optimizer, scheduled_value
 from .params import integer, optional, param, real, schedule
 from .train_step import check_transitions, gradient_steps, minimize
 
@@ -163,7 +163,7 @@ class DeterministicActorCritic:
         rates = {"learning_rate": learning_rate_at(params.learning_rate, labels)}
         critic_rate = rates["learning_rate"]
         if params.critic_learning_rate is not None:
-            critic_rate = scheduled(params.critic_learning_rate, "critic_learning_rate", labels, at_least=0)
+            critic_rate = scheduled_value(params.critic_learning_rate, "critic_learning_rate", labels, at_least=0)
             rates["critic_learning_rate"] = critic_rate
         critic_optimizer = make_optimizer(params.optimizer, critic_rate, params.optimizer_epsilon)
         actor_optimizer = make_optimizer(params.optimizer, rates["learning_rate"], params.optimizer_epsilon)

@@ -111,10 +111,12 @@ def learning_rate_at(learning_rate: ScheduleLike, labels: Mapping[str, Any]) -> 
     Returns:
         float32 scalar.
     """
-    return scheduled(learning_rate, "learning_rate", labels, at_least=0)
+    return scheduled_value(learning_rate, "learning_rate", labels, at_least=0)
 
 
-def scheduled(value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_least: float = -math.inf) -> Tensor:
+def scheduled_value(
+    value: ScheduleLike, name: str, labels: Mapping[str, Any], *, at_least: float = -math.inf
+) -> Tensor:
     """The value of a schedule, axonrl's or Keras', in an update.
 
     Args:

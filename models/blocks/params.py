@@ -31,7 +31,7 @@ from ...core.schedules.parameter_checks import (
     schedule,
     sizes,
     text,
-    written,
+    value_text,
 )
 
 __all__ = ["Check", "Parameter", "Params", "declared", "flag", "from_params", "one_of", "optional", "or_word", "param"]
@@ -126,7 +126,7 @@ def table(cls: type[Params]) -> str:
     rows = ["| name | default | allowed | meaning |", "|---|---|---|---|"]
     for field in dataclasses.fields(cls):
         line = declared(cls, field.name)
-        rows.append(f"| `{field.name}` | {written(field.default)} | {line['check'].allowed} | {line['meaning']} |")
+        rows.append(f"| `{field.name}` | {value_text(field.default)} | {line['check'].allowed} | {line['meaning']} |")
     return "\n".join(rows)
 
 

@@ -141,10 +141,10 @@ class QNetwork:
                 name: tf.reshape(values, [-1, values.shape[1] // self._outputs, self._outputs])
                 for name, values in outputs.items()
             }
-        return combined(outputs, self._sizes, self._dueling)
+        return combine(outputs, self._sizes, self._dueling)
 
 
-def combined(outputs: Mapping[str, Tensor], sizes: Sequence[int], dueling: str | None) -> Tensor:
+def combine(outputs: Mapping[str, Tensor], sizes: Sequence[int], dueling: str | None) -> Tensor:
     """Values float32 [B, sum of n, ...] from the only head, or from ``advantage`` and ``value`` [B, 1, ...].
 
     Each branch has its own baseline; all share the state's value (Tavakoli et al. 2018, equation 1).

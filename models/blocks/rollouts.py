@@ -41,7 +41,7 @@ def rows(tree: Any) -> Any:
     return tf.reshape(tree, [tree.shape[0] * tree.shape[1], *tree.shape[2:]])
 
 
-def normalized(values: Tensor) -> Tensor:
+def normalize(values: Tensor) -> Tensor:
     """Scale advantages [B] to mean 0 and standard deviation 1; if all are equal up to rounding, they become 0.
 
     Raises:
@@ -110,7 +110,7 @@ def over_minibatches(
         return lambda i: update(_gather(rows, tf.gather(orders, i)))
 
     if refresh is None:
-        means, steps = repeated(begin(), names, orders.shape[0], stop_above=stop_above)
+        means, steps = repeat(begin(), names, orders.shape[0], stop_above=stop_above)
     else:
         means, steps = _repeated_in_passes(begin, names, orders.shape[0], total_rows // size, stop_above)
     return {**means, "optimizer_steps": steps}
@@ -135,7 +135,7 @@ def _random_orders(count: int, epochs: int, together: int) -> Tensor:
     return orders[:, None] * together + tf.range(together) if together > 1 else orders
 
 
-def repeated(
+def repeat(
     step: Callable[[Tensor], Mapping[str, Tensor]],
     names: Sequence[str],
     total: int,
@@ -165,7 +165,7 @@ def _repeated_in_passes(
     length: int,
     stop_above: tuple[str, float | None],
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Run :func:`repeated` in passes of ``length`` steps, each with the step that ``begin`` returns."""
+    """Run :func:`repeat` in passes of ``length`` steps, each with the step that ``begin`` returns."""
     loop = _Loop(names, stop_above)
 
     def one_pass(i: Tensor, last: Tensor, sums: Tensor) -> _State:

@@ -210,7 +210,7 @@ _DIES_OF_TWINS: Final = frozenset({"Maximum", "Minimum", "RealDiv", "SquaredDiff
 """Ops that crash the process with a variable as both operands; others of this kind are rewritten."""
 
 
-def unproven(graph: Any) -> str | None:
+def find_unproven(graph: Any) -> str | None:
     """Find something in a function's graph that is not proven to agree in LiteRT; None if all of it is."""
     bodies = graphs.reached_bodies(graph)
     if graphs.has_infinity(node for body in bodies for node in body):

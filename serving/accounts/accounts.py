@@ -110,7 +110,7 @@ class Accounts(Tokens):
             user = find_user(session, name, lock=True)
             ids += session.scalars(select(Agent.id).where(Agent.owner == user.id))
             for agent_id in ids:
-                session.execute(update(Agent).where(Agent.id == agent_id).values(**marked(agent_id)))
+                session.execute(update(Agent).where(Agent.id == agent_id).values(**removal_columns(agent_id)))
             session.execute(delete(User).where(User.id == user.id))
         return ids
 
@@ -241,7 +241,7 @@ class Accounts(Tokens):
         return user
 
 
-def marked(agent_id: str) -> dict[str, Any]:
+def removal_columns(agent_id: str) -> dict[str, Any]:
     """Columns that mark an agent for removal, and free its name at once."""
     return {"name": f"~{agent_id}", "status": REMOVING, "is_active": False}
 

@@ -14,7 +14,7 @@ from ...core import checks
 from ...core.errors import ArgumentError
 from ..refusals import RefusedError
 from . import names
-from .accounts import REMOVING, marked
+from .accounts import REMOVING, removal_columns
 from .audit import SERVICE, By, Records
 from .tables import Agent, User
 from .tokens import new_id
@@ -174,7 +174,7 @@ class AgentRows(Records):
             return False
         with self._audit.recorded("agent.remove", by, row.name, id=agent_id, owner=row.owner) as session:
             alive = update(Agent).where(Agent.id == agent_id, _ALIVE)
-            return session.execute(alive.values(**marked(agent_id)).returning(Agent.id)).first() is not None
+            return session.execute(alive.values(**removal_columns(agent_id)).returning(Agent.id)).first() is not None
 
     def remove(self, agent_id: str) -> None:
         """Delete the row, after the folder was removed."""

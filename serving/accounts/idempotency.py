@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, delete, exc, select, update
 
-from ..idempotency import digest, reused
+from ..idempotency import digest, reused_key
 from ..refusals import RefusedError
 from .audit import Records
 from .tables import IdempotencyKey
@@ -61,7 +61,7 @@ class Idempotency(Records):
         if known is None:  # deleted meanwhile, or the user was removed
             raise RefusedError("unavailable", "The same request has just been refused", retry_after=1)
         if not _is_same(known.digest, digest):
-            raise reused()
+            raise reused_key()
         return Remembered(known.status, known.body)
 
     def finish(self, user_id: str, key: str, status: int, body: bytes) -> None:

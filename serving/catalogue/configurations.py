@@ -101,7 +101,7 @@ def _hyperparameter_rows(model: str) -> Iterator[dict[str, Any]]:
     documented, spoken = hosted.documented(model), hosted.spoken(model)
     for own, one in hosted.hyperparameters(model).items():
         synonyms = [name for name, meant in spoken.items() if meant == own and name != documented[own]]
-        yield _row(documented[own], synonyms, one.default, parameters.allowed(one.form), one.meaning)
+        yield _row(documented[own], synonyms, one.default, parameters.allowed_values(one.form), one.meaning)
 
 
 def _row(name: str, synonyms: list[str], default: Any, allowed: str, meaning: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _values(model: str, given: Given) -> dict[str, Any]:
         reason = hosted.LEFT_OUT_VALUES.get(own, {}).get(value) if isinstance(value, str) else None
         if reason is not None:
             raise ArgumentError(f"{name} {value!r} is not supported: it {reason}", name, value)
-        found[own] = _sampler(name, value) if own == "sampler" else parameters.converted(one.form, name, value)
+        found[own] = _sampler(name, value) if own == "sampler" else parameters.convert(one.form, name, value)
     if found.get("target_update_period") is not None and found["target_update_rate"] is not None:
         if "target_update_rate" in given:
             names = given["target_update_period"][0], given["target_update_rate"][0]

@@ -23,7 +23,7 @@ _MAX_BOUNDARIES: Final = 100
 Form = Mapping[str, Any]
 
 
-def converted(form: Form, name: str, value: Any) -> Any:
+def convert(form: Form, name: str, value: Any) -> Any:
     """Convert a value to its final JSON form.
 
     Args:
@@ -36,7 +36,7 @@ def converted(form: Form, name: str, value: Any) -> Any:
     """
     kind = form["kind"]
     if kind == "or_word" and value != form["word"] and (form["word"] is None or not isinstance(value, str)):
-        return converted(form["check"], name, value)
+        return convert(form["check"], name, value)
     check = parameter_checks.of_form({**form, "at_most": form.get("at_most", MOST)} if kind == "integer" else form)
     if kind == "sizes":
         return _sizes(check, name, value)
@@ -47,7 +47,7 @@ def converted(form: Form, name: str, value: Any) -> Any:
     return check.convert(name, value)
 
 
-def allowed(form: Form) -> str:
+def allowed_values(form: Form) -> str:
     """Description of the allowed values."""
     kind = form["kind"]
     if kind == "sizes":
@@ -55,7 +55,7 @@ def allowed(form: Form) -> str:
     if kind == "sampler":
         return "uniform, prioritized, or a mapping with kind, alpha, beta and epsilon"
     if kind == "or_word":
-        return f"{allowed(form['check'])} or {'null' if form['word'] is None else form['word']}"
+        return f"{allowed_values(form['check'])} or {'null' if form['word'] is None else form['word']}"
     return parameter_checks.of_form(form).allowed.replace("`", "")
 
 

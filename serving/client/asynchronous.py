@@ -12,7 +12,7 @@ from .connections import tls_context
 from .credentials import Secret
 from .experience import Experience
 from .logins import Verify
-from .messages import Lost, Request, Response, Result, answered
+from .messages import Lost, Request, Response, Result, make_response
 
 if TYPE_CHECKING:
     import aiohttp
@@ -88,7 +88,7 @@ class AsyncConnections:
                 timeout=aiohttp.ClientTimeout(total=timeout),
             )
             async with sent as response:
-                return answered(response.status, await response.read(), response.headers.get)
+                return make_response(response.status, await response.read(), response.headers.get)
         except aiohttp.ClientConnectorCertificateError as error:
             return Lost("certificate", str(error), for_good=True)
         except asyncio.TimeoutError:  # not TimeoutError in Python 3.10

@@ -64,7 +64,7 @@ class Calls:
         self._path, self._snapshot = f"/agents/{quoted}", f"/snapshots/{quoted}"
         found = credentials.find(access_token, username, password)
         token = found if isinstance(found, Secret) else None
-        login = logins.shared(where, verify, found) if isinstance(found, Login) else None
+        login = logins.shared_login(where, verify, found) if isinstance(found, Login) else None
         self._session = Session(self._connect(where, verify), token, login, timeout, retry_deadline)
         if not self._awaits:
             self._session.log_in()

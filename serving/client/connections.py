@@ -18,7 +18,7 @@ from typing import Final
 from .address import Address
 from .credentials import Secret
 from .errors import ArgumentError
-from .messages import Lost, Request, Response, Result, answered
+from .messages import Lost, Request, Response, Result, make_response
 
 _KEPT: Final = 16
 
@@ -69,7 +69,7 @@ class Connections:
                 self._keep(connection)
             else:
                 connection.close()
-        return answered(response.status, body, response.headers.get)
+        return make_response(response.status, body, response.headers.get)
 
     def _write(self, connection: http.client.HTTPConnection, request: Request, token: Secret | None) -> bool:
         """Send a request; False if the service stopped reading, as after answering that it is too large."""

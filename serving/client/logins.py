@@ -15,8 +15,8 @@ from .address import Address
 from .connections import Connections
 from .credentials import Login, Secret
 from .errors import AuthenticationError, ServiceError
-from .messages import Request, Response, Result, parsed
-from .retries import Transport, repeated, run
+from .messages import Request, Response, Result, parse_answer
+from .retries import Transport, run, send_with_retries
 
 _SLOW: Final = 120.0
 """Seconds that creations and transfers of states may take."""
@@ -88,7 +88,7 @@ class SharedLogin:
                     contextlib.suppress(ServiceError),
                     contextlib.closing(Connections(self._address, self._verify)) as connections,
                 ):
-                    run(repeated(connections, Request("POST", "/logout"), self._token, timeout, 0.0))
+                    run(send_with_retries(connections, Request("POST", "/logout"), self._token, timeout, 0.0))
             self._forget()
 
     def _forget(self) -> None:
@@ -106,7 +106,7 @@ _OPEN: Final[set[SharedLogin]] = set()
 """Logins with a token, even if no object uses them."""
 
 
-def shared(address: Address, verify: Verify, account: Login) -> SharedLogin:
+def shared_login(address: Address, verify: Verify, account: Login) -> SharedLogin:
     """The login of this process for an account."""
     password = hashlib.sha256(account.password.reveal().encode("utf-8", "surrogatepass")).digest()
     key = address, str(verify), account.username, password
@@ -133,8 +133,8 @@ class Session:
     async def ask(
         self, request: Request, parse: Callable[[Any], Result], complaint: str = "", most: float | None = None
     ) -> Result:
-        """Parse the successful answer to a request; arguments as of :meth:`send` and :func:`.parsed`."""
-        return parsed(request, await self.send(request, most), parse, complaint)
+        """Parse the successful answer to a request; arguments as of :meth:`send` and :func:`.parse_answer`."""
+        return parse_answer(request, await self.send(request, most), parse, complaint)
 
     async def send(self, request: Request, most: float | None = None) -> Response:
         """The successful answer to a request; logs in if there is no token, and again if it has expired.
@@ -150,18 +150,18 @@ class Session:
         limits = max(timeout, _SLOW) if request.slow else timeout, deadline
         transport, login, token = self.transport, self._login, self._token
         if login is None:
-            return await repeated(transport, request, token, *limits)
+            return await send_with_retries(transport, request, token, *limits)
         if token is None:
             token = self._token = await transport.call(lambda: login.join(self, *limits))
         try:
-            return await repeated(transport, request, token, *limits)
+            return await send_with_retries(transport, request, token, *limits)
         except AuthenticationError as error:
             refused, expired = error, token  # the lambda outlives the clause
             other = await transport.call(lambda: login.instead_of(expired, refused, self, *limits))
             if other is None:
                 raise
         self._token = other
-        return await repeated(transport, request, other, *limits)
+        return await send_with_retries(transport, request, other, *limits)
 
     def log_in(self) -> None:
         """Get the login's token now, if there is a login; raises ServiceError."""
@@ -176,11 +176,11 @@ class Session:
 
 
 async def new_token(transport: Transport, account: Login, timeout: float, deadline: float) -> str:
-    """Get a new token; see :func:`.repeated`."""
+    """Get a new token; see :func:`.send_with_retries`."""
     form = urllib.parse.urlencode({"username": account.username, "password": account.password.reveal()})
     request = Request("POST", "/login/access-token", form.encode("ascii"), password=account.password)
-    answer = await repeated(transport, request, None, timeout, deadline)
-    return parsed(request, answer, _token, "the answer holds no access_token")
+    answer = await send_with_retries(transport, request, None, timeout, deadline)
+    return parse_answer(request, answer, _token, "the answer holds no access_token")
 
 
 def _token(answer: Any) -> str:

@@ -80,14 +80,14 @@ class Lost(NamedTuple):
 Result = TypeVar("Result")
 
 
-def answered(status: int, body: bytes, header: Callable[[str], str | None]) -> Response:
+def make_response(status: int, body: bytes, header: Callable[[str], str | None]) -> Response:
     """An answer from its parts; ``Retry-After`` counts if it is whole seconds."""
     text = (header("Retry-After") or "").strip()
     after = float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
     return Response(status, body, header("X-Request-Id"), after, header("Location"))
 
 
-def parsed(request: Request, answer: Response, parse: Callable[[Any], Result], complaint: str = "") -> Result:
+def parse_answer(request: Request, answer: Response, parse: Callable[[Any], Result], complaint: str = "") -> Result:
     """Parse the JSON of a successful answer.
 
     Args:

@@ -38,7 +38,7 @@ def run(call: Coroutine[Any, Any, Result]) -> Result:
     raise RuntimeError("a call over a blocking transport was suspended")
 
 
-async def repeated(
+async def send_with_retries(
     transport: Transport, request: Request, token: Secret | None, timeout: float, deadline: float
 ) -> Response:
     """The successful answer to a request, after retries.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...core.errors import ArgumentError
-from ...core.text_columns import Column, fitted, room_of
+from ...core.text_columns import Column, fit_columns, room_of
 from ..accounts import Accounts, AgentRows, Audit, By, Database, RefusedError, UnusableError, agents, folder
 from ..accounts.tables import Agent
 
@@ -90,7 +90,7 @@ class Service:
             Column(name.replace("_", " "), [_cell(row[name]) for row in rows], whole=name == "id") for name in columns
         ]
         room = room_of(sys.stdout)
-        fit, left_out = fitted(named, room)
+        fit, left_out = fit_columns(named, room)
         for line in ([one.name for one in fit], *zip(*(one.texts for one in fit), strict=True)):
             print("  ".join(cell.ljust(one.natural) for cell, one in zip(line, fit, strict=True)).rstrip())
         if left_out:

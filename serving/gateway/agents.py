@@ -93,7 +93,7 @@ async def _create_agent(request: Request, body: NewAgent, recipe: Recipe, stored
         raise
     gateway.creating.discard(row.id)
     row.status = READY
-    return joined(row, info_of(opened))
+    return make_agent_object(row, info_of(opened))
 
 
 @routes("GET", "/agents/{name}", READ)
@@ -154,24 +154,24 @@ async def agent_object(gateway: Gateway, row: Agent) -> AgentObject:
         RefusedError: its worker does not answer.
     """
     if row.status == CREATING:
-        return joined(row, {})
+        return make_agent_object(row, {})
     answer = await gateway.pool.ask(row.id, "info", wake=row.is_active)
     if answer.status < 400:
-        return joined(row, info_of(answer), gateway.used.get(row.id))
+        return make_agent_object(row, info_of(answer), gateway.used.get(row.id))
     problem = of_failure(answer)
     if problem.code != "agent_failed":
         raise problem
-    return joined(row, {"status": "failed", "status_detail": problem.detail}, gateway.used.get(row.id))
+    return make_agent_object(row, {"status": "failed", "status_detail": problem.detail}, gateway.used.get(row.id))
 
 
 async def agent_objects(gateway: Gateway, rows: Sequence[Agent]) -> list[AgentObject]:
     """The objects of a page of agents; only the database's data where a worker does not answer."""
     answers = await asyncio.gather(*(gateway.pool.ask(row.id, "info", wake=False) for row in rows))
     infos = [info_of(answer) if answer.status < 400 else {} for answer in answers]
-    return [joined(row, info, gateway.used.get(row.id)) for row, info in zip(rows, infos, strict=True)]
+    return [make_agent_object(row, info, gateway.used.get(row.id)) for row, info in zip(rows, infos, strict=True)]
 
 
-def joined(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
+def make_agent_object(row: Agent, info: Mapping[str, Any], used: float | None = None) -> AgentObject:
     """Merge a row with the answer of ``info``; ``used``: time of the last use, if it is later than the row's."""
     last_active = row.last_active if used is None else dt.datetime.fromtimestamp(used, dt.timezone.utc)
     own = {name: getattr(row, name) for name in AgentObject.model_fields if hasattr(row, name)}

@@ -12,7 +12,7 @@ import urllib.parse
 from typing import IO, Any, Final
 
 from ..catalogue.sizes import depth_of
-from ..hosting.requests import parsed, values_in
+from ..hosting.requests import parse_body, values_in
 from ..limits import Held
 from ..refusals import RefusedError, invalid
 from .http_messages import DisconnectedError, Request, Upload
@@ -119,7 +119,7 @@ def _write(file: IO[bytes], content: bytearray) -> None:
 
 def json_of(body: bytes, depth: int) -> Any:
     """The value of a body; refuses one that is not JSON (NaN and infinity are not), or is nested too deeply."""
-    value = parsed(body)
+    value = parse_body(body)
     if depth and depth_of(value, depth) > depth:
         raise invalid("body", f"may be nested {depth} levels deep")
     return value

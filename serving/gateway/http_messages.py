@@ -89,7 +89,7 @@ class Request:
     def address(self) -> str:
         """The client's address: the peer's, or the one that a trusted proxy reports."""
         proxies, address = self.gateway.proxies, self.peer
-        if not proxies or not trusted(address, proxies):
+        if not proxies or not is_trusted(address, proxies):
             return address
         forwarded = b",".join(value for name, value in self.scope["headers"] if name == b"x-forwarded-for")
         for given in reversed(forwarded.decode("latin-1").split(",")):
@@ -97,7 +97,7 @@ class Request:
                 address = str(ipaddress.ip_address(given.strip()))
             except ValueError:
                 return address
-            if not trusted(address, proxies):
+            if not is_trusted(address, proxies):
                 return address
         return address
 
@@ -112,7 +112,7 @@ class Request:
         """Whether it came over TLS, to the service or to its proxy."""
         if self.scope["scheme"] == "https":
             return True
-        return self.headers.get(b"x-forwarded-proto") == b"https" and trusted(self.peer, self.gateway.proxies)
+        return self.headers.get(b"x-forwarded-proto") == b"https" and is_trusted(self.peer, self.gateway.proxies)
 
     @property
     def by(self) -> By:
@@ -211,7 +211,7 @@ class Reply(NamedTuple):
             await send({"type": "http.response.body", "body": b""})
 
 
-def trusted(address: str, proxies: Sequence[Network]) -> bool:
+def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
     """Whether an address is a trusted proxy's."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from ..limits import network
 from ..refusals import RefusedError
 from .gateway import Network
-from .http_messages import trusted
+from .http_messages import is_trusted
 from .problems import MEDIA_TYPE, document
 from .prometheus import Meters
 from .settings import Settings
@@ -56,7 +56,7 @@ class Guard:
         if http.max_connections and self.connections >= http.max_connections:
             return False
         most = http.connections_per_address
-        if most and self.by_address[where] >= most and not trusted(address, self.proxies):
+        if most and self.by_address[where] >= most and not is_trusted(address, self.proxies):
             return False
         self.connections += 1
         self.by_address[where] += 1

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ...core import yaml_text
 from ...core.checks import nearest
-from ...core.yaml_text import Keys, Parsed, Place, dotted
+from ...core.yaml_text import Keys, Parsed, Place, dotted_key
 from ..accounts.grants import Lifetimes
 from ..accounts.names import MAX_DESCRIPTION, QUOTAS
 from ..accounts.tokens import MAX_DAYS
@@ -219,7 +219,7 @@ def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Set
         settings = Settings.model_validate(values)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        _refuse([(_place(places, source, one["loc"]), dotted(one["loc"]), _what(one)) for one in faults])
+        _refuse([(_place(places, source, one["loc"]), dotted_key(one["loc"]), _what(one)) for one in faults])
     listen = settings.listen
     if (listen.tls_cert is None) != (listen.tls_key is None):
         raise SettingsError("tls_cert and tls_key need each other: give both or none", "listen.tls_cert")

@@ -54,7 +54,7 @@ async def logged_in(request: Request, form: LoginForm, log_in: Callable[..., str
 @routes("POST", "/logout", _ACCOUNT, status=204)
 async def logout(request: Request) -> None:
     """Revoke the token that is used."""
-    await revoked(request)
+    await revoke(request)
 
 
 @routes("GET", "/users/me", READ)
@@ -98,10 +98,10 @@ async def create_token(request: Request, body: NewToken) -> CreatedToken:
 @routes("DELETE", "/tokens/{token_id}", _ACCOUNT, status=204)
 async def revoke_token(request: Request) -> None:
     """Revoke a token."""
-    await revoked(request, request.names["token_id"])
+    await revoke(request, request.names["token_id"])
 
 
-async def revoked(request: Request, token_id: str | None = None) -> None:
+async def revoke(request: Request, token_id: str | None = None) -> None:
     """Revoke a token of the caller's, or the one that is used."""
     gateway, token_id = request.gateway, token_id or request.grant.token_id
     await request.call(gateway.accounts.revoke_token, token_id, user=request.grant.user, by=request.by)

@@ -14,7 +14,7 @@ from ...core.protocols import State
 from ...environments import spaces
 from ..catalogue.configurations import recipe as make_recipe
 from ..catalogue.recipes import Recipe
-from ..idempotency import digest, reused
+from ..idempotency import digest, reused_key
 from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
 from .agent_store import Folder
@@ -134,7 +134,7 @@ class HostedAgent(DurableAgent):
         known = None if key is None else self._keys.find(key_digest)
         if known is not None:
             if known.body != body_digest:
-                raise reused()
+                raise reused_key()
             return Reply({"accepted": known.steps, "seq": known.seq}, replayed=True)
         self._refuse_steps()
         kind, environments, steps = read()

@@ -12,7 +12,7 @@ from ...core.protocols import Array, ArrayTree
 from ...core.trees import leaves
 from ...estimators.stepper import Stepper
 from ..refusals import invalid
-from .transitions import select, stacked
+from .transitions import select, stack
 from .values import Actions
 
 EPSILON: Final = "epsilon"
@@ -125,7 +125,7 @@ def recorded_anew(stepper: Stepper, observation: ArrayTree, action: Array) -> di
     Raises:
         ValueError: the action's probability is 0 or unknown.
     """
-    return {name: value[0] for name, value in recorded_for(stepper, stacked([observation]), action[None]).items()}
+    return {name: value[0] for name, value in recorded_for(stepper, stack([observation]), action[None]).items()}
 
 
 def recorded_for(stepper: Stepper, observations: Any, actions: Array) -> dict[str, Array]:

@@ -44,7 +44,7 @@ class ActRequest(NamedTuple):
     single: bool
 
 
-def parsed(body: bytes) -> Any:
+def parse_body(body: bytes) -> Any:
     """Parse a body as JSON; RefusedError if it is not JSON, has NaN or infinity, or is nested too deeply."""
     try:
         return from_json(body, allow_inf_nan=False, cache_strings="keys")
@@ -86,7 +86,7 @@ class RequestReader:
 
     def act(self, body: bytes) -> ActRequest:
         """A bare observation, or an object with ``observation``, or with ``observations``."""
-        value = parsed(body)
+        value = parse_body(body)
         given = value if type(value) is dict else {}
         if "observation" in given:
             value = check(self._act, value)
@@ -107,16 +107,16 @@ class RequestReader:
 
     def step(self, body: bytes) -> list[Step]:
         """``{"step_data": {...}}``."""
-        value = check(self._step, parsed(body))
+        value = check(self._step, parse_body(body))
         return self._read([value["step_data"]])
 
     def steps(self, body: bytes) -> list[Step]:
         """``{"steps": [{...}, ...]}``."""
-        return self._read(check(self._steps, parsed(body))["steps"])
+        return self._read(check(self._steps, parse_body(body))["steps"])
 
     def end_episode(self, body: bytes) -> str:
         """``{"environment": name}``, or nothing."""
-        found: str | None = check(_END_EPISODE, parsed(body)).get("environment") if body else None
+        found: str | None = check(_END_EPISODE, parse_body(body)).get("environment") if body else None
         return found or DEFAULT_ENVIRONMENT
 
     def _read(self, steps: list[dict[str, Any]]) -> list[Step]:

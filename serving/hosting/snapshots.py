@@ -18,8 +18,8 @@ from ...core.trees import map_tree
 from ..catalogue.recipes import Recipe
 from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
-from .requests import parsed
-from .tensors import decoded, encoded
+from .requests import parse_body
+from .tensors import decode, encode
 from .transitions import flat
 from .values import ANY, TEXT, check, objects
 
@@ -101,17 +101,17 @@ def to_fields(state: State, *, has_obs: bool = False) -> dict[str, Any]:
         {name.removeprefix(prefix): array for name, array in state.arrays.items() if name.startswith(prefix)}
         for prefix in _PREFIXES.values()
     ]
-    values = (*state.sizes, *(base64.b64encode(one).decode() for one in (state.config, *map(encoded, parts))))
+    values = (*state.sizes, *(base64.b64encode(one).decode() for one in (state.config, *map(encode, parts))))
     return dict(zip(_WITH_OBS if has_obs else FIELDS, values, strict=True))
 
 
 def from_fields(body: bytes) -> State:
     """A state from JSON with the six fields, under either name of the second; RefusedError if invalid."""
-    value = check(_SIX, parsed(body))
+    value = check(_SIX, parse_body(body))
     arrays = {
         prefix + name: array
         for field, prefix in _PREFIXES.items()
-        for name, array in decoded(_bytes_of(value, field), field)[0].items()
+        for name, array in decode(_bytes_of(value, field), field)[0].items()
     }
     sizes = value["model"], value["state_size"], value["action_size"]
     return State(*sizes, _bytes_of(value, "encoded_config"), arrays)
@@ -121,14 +121,14 @@ def to_file(state: State) -> bytes:
     """One safetensors file, with the rest in its metadata."""
     about = {"model": state.model, "state_size": state.state_size, "action_size": state.action_size}
     about["config"] = state.config.decode()
-    return encoded(state.arrays, json.dumps(about))
+    return encode(state.arrays, json.dumps(about))
 
 
 def from_file(content: bytes) -> State:
     """A state from such a file; RefusedError if invalid."""
-    arrays, about = decoded(content, "body")
+    arrays, about = decode(content, "body")
     try:
-        described = parsed(about.encode("utf-8", "surrogatepass"))
+        described = parse_body(about.encode("utf-8", "surrogatepass"))
     except (AttributeError, RefusedError):
         raise RefusedError("unsafe_state", "metadata are not JSON", [("metadata", "are not JSON")]) from None
     found = check(_METADATA, described, ("metadata",))

@@ -19,12 +19,12 @@ from ..catalogue.sizes import MAX_NUMBERS
 from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
 from .pending_actions import recorded_for
-from .requests import parsed, values_in
+from .requests import parse_body, values_in
 from .snapshots import COUNTERS, FIELDS, GENERATORS, MEMORY, NETWORK, WAITING, State
 from .state_trial import try_updates
 from .streams import MOST, UNROLL, Stream
-from .tensors import Group, expected, mismatch
-from .transitions import Columns, column_of, flat, nested, rows_of, select
+from .tensors import Group, check_groups, mismatch
+from .transitions import Columns, column_of, flat, rows_of, select, unflatten
 from .values import FLAG, NAME, NUMBER, check, lists, objects
 
 _MOST: Final = 1 << 48
@@ -154,13 +154,13 @@ class Arrived:
         if sampler:
             stored[PRIORITY] = ArraySpec((), np.float64)
         own = {name: ArraySpec(array.shape, array.dtype) for name, array in stepper.weights().items()}
-        weights, *found = expected(
+        weights, *found = check_groups(
             self._arrays,
             Group(NETWORK, FIELDS[4], own),
             Group(MEMORY, FIELDS[5], flat(stored), size),
             Group(WAITING, FIELDS[5], flat(specs), MOST * (UNROLL - 1) * gathers),
         )
-        memory, waiting = map(nested, found)
+        memory, waiting = map(unflatten, found)
         for columns in (memory, waiting):
             for name, (low, high) in limits.items():
                 column = column_of(columns, name)
@@ -196,7 +196,7 @@ def _config(content: bytes) -> dict[str, Any]:
         what = f"may have {_MOST_VALUES:,} values, by its commas and brackets"
         raise RefusedError("unsafe_state", f"{where} {what}", [(where, what)])
     try:
-        value = parsed(content)
+        value = parse_body(content)
     except RefusedError as error:
         raise RefusedError("unsafe_state", f"{where}: {error.detail}", [(where, error.detail)]) from None
     config: dict[str, Any] = check(_CONFIG, value, (where,))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.protocols import State
 from ...run_dir import history
-from .transitions import rows_of, stacked
+from .transitions import rows_of, stack
 
 UNROLL: Final = 32
 """Maximum number of one environment's steps that are stored together, where several environments feed one agent."""
@@ -121,7 +121,7 @@ class Streams:
             "running": [stream.running for stream in streams],
             "returns": np.array([stream.returned for stream in streams], np.float64),
             "lengths": np.array([stream.length for stream in streams], np.int64),
-            "rows": {str(k): stacked(stream.rows) for k, stream in enumerate(streams) if stream.rows},
+            "rows": {str(k): stack(stream.rows) for k, stream in enumerate(streams) if stream.rows},
             "episode_environments": [episode.environment for episode in self.episodes],
             **{
                 name: np.array([getattr(episode, field) for episode in self.episodes], dtype)

@@ -18,12 +18,12 @@ _MOST_HEADER: Final = 1 << 20
 _TYPES: Final = {kind: name for name, kind in DTYPES.items()}
 
 
-def encoded(arrays: Mapping[str, Array], about: str | None = None) -> bytes:
+def encode(arrays: Mapping[str, Array], about: str | None = None) -> bytes:
     """One safetensors file, with a text in its metadata; equal arrays give equal bytes."""
     return b"".join(encode_arrays(arrays, None if about is None else {_ABOUT: about}))
 
 
-def decoded(content: bytes, where: str) -> tuple[dict[str, Array], Any]:
+def decode(content: bytes, where: str) -> tuple[dict[str, Array], Any]:
     """The arrays of a safetensors file, each byte of which belongs to its header or to one of them.
 
     Args:
@@ -62,7 +62,7 @@ class Group(NamedTuple):
     most: int | None = None
 
 
-def expected(arrays: Mapping[str, Array], *groups: Group) -> list[dict[str, Array]]:
+def check_groups(arrays: Mapping[str, Array], *groups: Group) -> list[dict[str, Array]]:
     """Compare arrays with an agent's own, and check their values.
 
     Returns:

@@ -14,7 +14,7 @@ from ...memories.columns import FLAGS
 Columns: TypeAlias = Mapping[str, Any]
 
 
-def stacked(values: Sequence[Any]) -> Any:
+def stack(values: Sequence[Any]) -> Any:
     """Stack arrays, or mappings of these, into a batch [N, ...]."""
     return map_tree(_stack, *values)
 
@@ -46,7 +46,7 @@ def flat(columns: Columns) -> dict[str, Any]:
     return found
 
 
-def nested(arrays: Mapping[str, Array]) -> dict[str, Any]:
+def unflatten(arrays: Mapping[str, Array]) -> dict[str, Any]:
     """The inverse of :func:`flat`."""
     found: dict[str, Any] = {}
     for name, array in arrays.items():

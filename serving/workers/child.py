@@ -154,7 +154,7 @@ async def watched(child: Child, seconds: float) -> int:
     return killed
 
 
-async def ended(process: subprocess.Popen[bytes] | None, seconds: float) -> None:
+async def wait_or_kill(process: subprocess.Popen[bytes] | None, seconds: float) -> None:
     """Wait for a process, and kill it if it takes too long."""
     if process is None:
         return

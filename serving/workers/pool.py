@@ -14,10 +14,10 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from ...run_dir.programs import listed, program_folder
+from ...run_dir.programs import paths_in, program_folder
 from ..hosting.programs import PROGRAMS, remove_unused
 from ..refusals import RefusedError
-from .child import Child, ended, start, watched
+from .child import Child, start, wait_or_kill, watched
 from .messages import Head
 from .settings import WorkerSettings
 
@@ -101,7 +101,7 @@ class Pool:
         for name in self._names:
             self._run_beside(self._watch(name, await self._start_worker(name)))
         folders = [self._data / PROGRAMS, program_folder()]
-        if not any(listed(folder, "[!.]*") for folder in folders if folder is not None):
+        if not any(paths_in(folder, "[!.]*") for folder in folders if folder is not None):
             await self._running_builder()
         self._run_beside(self._count())
         self._run_beside(self._tidy())
@@ -118,7 +118,7 @@ class Pool:
         if self._builder is not None and self._builder.process is not None:
             self._builder.process.terminate()  # its writes are atomic, and nobody waits any more
         for child in [*self._children.values(), *([self._builder] if self._builder else [])]:
-            await ended(child.process, max(end - time.monotonic(), 0.0))
+            await wait_or_kill(child.process, max(end - time.monotonic(), 0.0))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -236,7 +236,7 @@ class Pool:
             if self._stopping.is_set():
                 return
             logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
-            await ended(child.process, 1.0)
+            await wait_or_kill(child.process, 1.0)
             short_lives = short_lives + 1 if time.monotonic() - began < _LONG_LIFE_SECONDS else 0
             pause = _RESTART_SECONDS * 2 ** min(short_lives - 1, 10) if short_lives > 1 else 0.0
             await asyncio.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
@@ -264,7 +264,7 @@ class Pool:
     async def _running_builder(self) -> Child:
         if self._builder is None or self._builder.gone.is_set():
             if self._builder is not None:
-                await ended(self._builder.process, 1.0)
+                await wait_or_kill(self._builder.process, 1.0)
             arguments = [str(self._data / PROGRAMS), self._settings.log_level]
             self._builder = await start("builder", "axonrl.serving.workers.builder", arguments)
         return self._builder

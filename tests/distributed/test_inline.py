@@ -19,7 +19,7 @@ from axonrl.distributed.inline import Inline
 from axonrl.distributed.measurements import Measures
 from axonrl.distributed.planner import FAILED, READY
 from axonrl.environments import make
-from axonrl.environments.statistics import learnt, merged
+from axonrl.environments.statistics import learnt, merge
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.estimators.traced import TracedModel
 from axonrl.experiments.config.schema import load
@@ -452,7 +452,7 @@ def test_moments_told_in_parts_are_those_of_all_rows() -> None:
         return {"0": {"kind": "x", "obs_rms": {"mean": rows.mean(0), "var": rows.var(0), "count": len(rows)}}}
 
     first, both = state(parts[0]), state(np.concatenate(parts[:2]))
-    total = merged(merged(state(parts[2]), learnt(first, both)), {"0": {"obs_rms": first["0"]["obs_rms"]}})
+    total = merge(merge(state(parts[2]), learnt(first, both)), {"0": {"obs_rms": first["0"]["obs_rms"]}})
     every = state(np.concatenate(parts))
     for moment in ("mean", "var", "count"):
         np.testing.assert_allclose(total["0"]["obs_rms"][moment], every["0"]["obs_rms"][moment], rtol=1e-12)

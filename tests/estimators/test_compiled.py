@@ -29,7 +29,7 @@ from axonrl.models import dqn, ppo, sac
 from axonrl.models.blocks.networks import dense
 from axonrl.policies import Learner, Policy
 from axonrl.policies import add_seeds as add_seeds_elsewhere
-from axonrl.policies.compiled import read, sealed
+from axonrl.policies.compiled import read, with_digest
 from axonrl.run_dir.folders import only_writer
 from axonrl.schedules import Constant, Linear
 from axonrl.tests.estimators import compiled_child as child
@@ -514,7 +514,7 @@ def test_damage_is_named(name: str, damage: str, copied: Path) -> None:
 
 def _edited(**change: Any) -> Callable[[bytes], bytes]:
     """The description with other values, sealed as if it had been compiled so."""
-    return lambda text: json.dumps(sealed({**json.loads(text), **change})).encode()
+    return lambda text: json.dumps(with_digest({**json.loads(text), **change})).encode()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from axonrl import EstimatorSpec, Modes
 from axonrl.core.trees import equal
 from axonrl.environments import check, from_pettingzoo, make, open_environment
-from axonrl.environments.rendering import windowed
+from axonrl.environments.rendering import open_window
 from axonrl.errors import ArgumentError
 from axonrl.experiments.commands.cli import main
 from axonrl.hooks import EvaluationHook
@@ -96,7 +96,7 @@ def test_a_time_limit_truncates_all_agents_of_a_world() -> None:
             "pass max_episode_steps",
         ),
         (lambda: from_pettingzoo(NAME, wrappers=[{"kind": "frame_stack", "stack_size": 2}]), "wrap the ParallelEnv"),
-        (lambda: windowed(herd(), None), "no window: .* a function that makes a ParallelEnv"),  # type: ignore[arg-type]
+        (lambda: open_window(herd(), None), "no window: .* a function that makes a ParallelEnv"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_lanes_is_refused(given: Any, message: str) -> None:
@@ -206,7 +206,7 @@ def test_evaluations_count_whole_lives_of_agents(tmp_path: Path) -> None:
     assert results["episode_return_mean"] == pytest.approx((4 + 20 + 300) / 3)
     assert (results["episodes"], results["episode_length_mean"]) == (6, 3)
     assert len(notes.facts["before_episode"]) == 6
-    opened = windowed(from_pettingzoo(NAME), contextlib.ExitStack())
+    opened = open_window(from_pettingzoo(NAME), contextlib.ExitStack())
     assert opened.worlds[0].env.render_mode == "human"  # type: ignore[union-attr]
     with pytest.raises(ArgumentError, match="episodes are recorded in one environment, got 4"):
         learner.record(tmp_path / "episodes.npz", herd(), 3)

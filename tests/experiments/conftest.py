@@ -75,7 +75,7 @@ def trained_run(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         (workplace / "run" / "experiment.yml").write_text(experiment)
         made = load(workplace / "run" / "experiment.yml")[0]
         usual = trained_agent.evaluation_of(made).policy
-        monkeypatch.setattr(module, "trained", lambda _, policy=None: (made, agent, policy or usual))
+        monkeypatch.setattr(module, "load_trained", lambda _, policy=None: (made, agent, policy or usual))
 
     return make
 

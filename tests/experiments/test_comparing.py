@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.commands.cli import main
-from axonrl.experiments.comparison.groups import differences, grouped
-from axonrl.experiments.comparison.parallel import axes_of, searched
+from axonrl.experiments.comparison.groups import differences, group_runs
+from axonrl.experiments.comparison.parallel import axes_of, searched_groups
 from axonrl.experiments.comparison.run_digest import read_run
 from axonrl.experiments.comparison.run_folders import run_folders
 from axonrl.experiments.comparison.study import Study, across, study
@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def studies_of(folder: Path, *reach: float) -> list[Study]:
-    found = grouped(map(read_run, run_folders([folder])))
+    found = group_runs(map(read_run, run_folders([folder])))
     return [study(name, groups, reach) for name, groups in found.items()]
 
 
@@ -202,7 +202,7 @@ def test_numbers_have_four_digits_or_as_many_as_tell_them_apart_and_ages_one_uni
 
 def labels(folder: Path) -> list[tuple[str, int]]:
     """Labels of the groups of a single environment, and their numbers of runs."""
-    (groups,) = grouped(map(read_run, run_folders([folder]))).values()
+    (groups,) = group_runs(map(read_run, run_folders([folder]))).values()
     return sorted((group.label, len(group.runs)) for group in groups)
 
 
@@ -255,7 +255,7 @@ def test_what_run_json_records_makes_another_group(tmp_path: Path, values: dict[
     for name in ("one", "two"):
         make_run(tmp_path / name, 0, [1.0], python=True)
     edited(tmp_path / "two", **values)
-    found = grouped(map(read_run, run_folders([tmp_path])))
+    found = group_runs(map(read_run, run_folders([tmp_path])))
     groups = [group for environment in found.values() for group in environment]
     assert len(groups) == 2
     assert not label or label in groups[1].label
@@ -270,7 +270,7 @@ def test_a_file_and_a_program_differ_in_what_differs_alone(tmp_path: Path) -> No
     experiment.write_text(experiment.read_text() + nothing)
     for name in ("file", "program"):  # the schedule that was chosen, and where it was to end
         edited(tmp_path / name, limits={"timesteps": 90}, schedule={"first_update": 35, "update_frequency": 10})
-    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    (groups,) = group_runs(map(read_run, run_folders([tmp_path]))).values()
     assert [len(group.runs) for group in groups] == [2]
 
 
@@ -309,7 +309,7 @@ def test_what_does_not_count(tmp_path: Path) -> None:
     make_run(tmp_path / "solved", 2, [1.0] * 20)
     make_run(tmp_path / "killed", 3, [1.0] * 94, status="running")
     make_run(tmp_path / "begun", 4, [])
-    (groups,) = grouped(map(read_run, run_folders([tmp_path]))).values()
+    (groups,) = group_runs(map(read_run, run_folders([tmp_path]))).values()
     found = {entry.run.folder.name: bool(entry.left_out) for entry in groups[0].entries}
     assert found == {"again": False, "whole": True, "nearly": False, "solved": False, "killed": True, "begun": True}
 
@@ -386,7 +386,7 @@ def test_a_search_has_an_axis_for_each_setting(tmp_path: Path) -> None:
         make_run(tmp_path / str(index), 0, [float(index)], rate=rate, kind="ab"[index % 2], size=index, same=1)
     make_run(tmp_path / "other", 0, [1.0], model_fn="ppo")
     (one,) = studies_of(tmp_path)
-    results = searched(one)
+    results = searched_groups(one)
     assert [result.group.algorithm for result in results] == ["dqn"] * 6
     axes = {axis.name: axis for axis in axes_of(results)}
     assert set(axes) == {"rate (log)", "kind", "size"}
@@ -402,4 +402,7 @@ def test_the_axes_of_several_searches_are_what_was_searched(tmp_path: Path) -> N
             make_run(tmp_path / search / f"trial-{trial}", 0, [float(trial)], epsilon=search, **found)
         (tmp_path / search / "search.yml").write_text("")
     (one,) = studies_of(tmp_path)
-    assert {axis.name for axis in axes_of(searched(one))} == {"rate", "size"}  # not epsilon, which nobody searched
+    assert {axis.name for axis in axes_of(searched_groups(one))} == {
+        "rate",
+        "size",
+    }  # not epsilon, which nobody searched

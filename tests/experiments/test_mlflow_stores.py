@@ -45,9 +45,9 @@ def rows(path: Path, table: str) -> list[Any]:
 def test_a_new_store_is_whole_or_not_there(tmp_path: Path, ended_after: int) -> None:
     path = tmp_path / "new" / "store.db"
     with pytest.raises(Killed):
-        mlflow_stores.opened(path, f"sqlite:///{path}", Maker(ended_after))
+        mlflow_stores.open_store(path, f"sqlite:///{path}", Maker(ended_after))
     assert not path.exists()
-    assert mlflow_stores.opened(path, f"sqlite:///{path}", Maker()) == f"sqlite:///{path}"
+    assert mlflow_stores.open_store(path, f"sqlite:///{path}", Maker()) == f"sqlite:///{path}"
     assert rows(path, "experiments") == [(0,)]
     assert [one.name for one in path.parent.iterdir()] == ["store.db"]
 
@@ -61,7 +61,7 @@ def test_a_store_that_was_left_half_made_is_made_anew_unless_there_is_something_
         Maker(3)(uri)
     monkeypatch.setattr(mlflow_stores, "QUIET_SECS", 0.5)  # it may be that it is still being made
     before = time.time()
-    assert mlflow_stores.opened(path, uri, Maker()) == uri
+    assert mlflow_stores.open_store(path, uri, Maker()) == uri
     assert time.time() - before > 0.3
     assert rows(path, "last") == []
     assert rows(tmp_path / "store.db.incomplete", "runs") == []
@@ -75,11 +75,11 @@ def test_a_store_that_was_left_half_made_is_made_anew_unless_there_is_something_
         store.commit()
     kept = path.read_bytes()
     with pytest.raises(sqlite3.OperationalError, match="already exists"):
-        mlflow_stores.opened(path, uri, Maker())
+        mlflow_stores.open_store(path, uri, Maker())
     assert path.read_bytes() == kept
     path.write_bytes(b"no database" * 100)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        mlflow_stores.opened(path, uri, Maker())
+        mlflow_stores.open_store(path, uri, Maker())
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_relative_paths_mean_what_they_meant_where_the_run_began(
         seen["mlflow"] = Path(str(tracker._uri).removeprefix("sqlite:///")).read_text()
 
     monkeypatch.setattr(runner, "agent_of", made)
-    monkeypatch.setattr(trained_agent, "trained", lambda at, _: (records.read_experiment(at), agents[0], "last"))
+    monkeypatch.setattr(trained_agent, "load_trained", lambda at, _: (records.read_experiment(at), agents[0], "last"))
     monkeypatch.setattr(FakeAgent, "learn", learned)
     monkeypatch.setattr(MLflowTracker, "push", pushed)
     monkeypatch.setattr(producer, "_Follower", lambda *_: None)

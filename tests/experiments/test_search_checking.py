@@ -240,7 +240,7 @@ def test_what_a_trial_has_of_a_metric(
     with (tmp_path / "run" / JOURNAL).open("a") as file:
         file.write('{"time": 0, "outputs": {"timesteps_per_second": 8.0}}\n')
     outcome = Outcome(status, timesteps=20, episode_return=5.0, evaluation=evaluation)
-    assert metrics.measured(name, outcome, tmp_path / "run") == expected
+    assert metrics.metric_of(name, outcome, tmp_path / "run") == expected
 
 
 def test_a_metric_that_the_first_trial_should_have_had(tmp_path: Path) -> None:

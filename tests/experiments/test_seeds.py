@@ -299,7 +299,7 @@ def test_a_damaged_program_is_compiled_again(
         return subprocess.Popen(["true"], stdout=subprocess.PIPE)
 
     arguments = compile_arguments(compiled)
-    monkeypatch.setattr(commands, "started", started)
+    monkeypatch.setattr(commands, "start_process", started)
     assert commands._compile(group, [6, 4], arguments) == 0
     assert asked == []
     (group.compiled / "weights" / "seed-6.safetensors").unlink()

@@ -10,7 +10,7 @@ from rich.console import Console
 from axonrl.experiments.commands import sync
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import ExperimentFile, load
-from axonrl.experiments.config.seeds import as_yaml, listed, seed_ranges
+from axonrl.experiments.config.seeds import as_yaml, seed_list, seed_ranges
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running import folder as records
 from axonrl.experiments.searches import report
@@ -113,8 +113,8 @@ def test_the_table_and_what_the_seeds_say_together(group: Seeds) -> None:
 def test_the_option(run_file: Path, text: str, seed: int, seeds: list[int]) -> None:
     found = experiment(run_file, as_yaml(text)).seeds
     assert found is not None
-    assert listed(found, seed) == seeds
-    assert listed(3, 5) == [5, 6, 7]
+    assert seed_list(found, seed) == seeds
+    assert seed_list(3, 5) == [5, 6, 7]
 
 
 @pytest.mark.parametrize("text", ["", "9-7", "1-99999999999"])

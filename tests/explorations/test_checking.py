@@ -9,7 +9,7 @@ from gymnasium.spaces import Discrete
 from axonrl.core.protocols import ArraySpec
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
-from axonrl.explorations.returned_actions import checked, level_of
+from axonrl.explorations.returned_actions import check_returned, level_of
 from axonrl.policies.behaviour import Behaviour
 from axonrl.policies.modes import PredictMode
 from axonrl.tests.raising import raised
@@ -48,7 +48,7 @@ class Mine:
 )
 def test_what_an_exploration_must_not_return(predictions: Any, returned: Any, told: str) -> None:
     one = Mine(returned)
-    error = raised(ArgumentError, checked, one, returned, predictions, ["q", "log_prob"], match=told)
+    error = raised(ArgumentError, check_returned, one, returned, predictions, ["q", "log_prob"], match=told)
     assert (error.argument, error.value) == ("exploration", one)
     assert str(error).startswith("the exploration Mine must return ")
 
@@ -56,10 +56,10 @@ def test_what_an_exploration_must_not_return(predictions: Any, returned: Any, to
 def test_what_it_may_return() -> None:
     extras = {"log_prob": np.zeros(2, np.float32)}
     for actions in (ONE["action"].astype(np.int64), ONE["action"].astype(np.uint8)):
-        found = checked(Mine(None), (actions, extras), ONE, ["log_prob"])
+        found = check_returned(Mine(None), (actions, extras), ONE, ["log_prob"])
         assert found == (actions, extras) or (found[0] is actions and found[1] is extras)
     whole = {"action": np.zeros(2, np.float32)}  # of a model whose greedy actions are floats, in a Discrete space
-    assert checked(Mine(None), (ONE["action"], {}), whole, [])[0] is ONE["action"]
+    assert check_returned(Mine(None), (ONE["action"], {}), whole, [])[0] is ONE["action"]
     assert level_of(Mine(np.float32(0.5)), 0) == 0.5
     raised(ArgumentError, level_of, Mine(None), 0, match=r"Mine\.level must return a number, got None")
 

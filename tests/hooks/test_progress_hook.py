@@ -10,7 +10,7 @@ from rich.console import Console
 
 from axonrl.hooks import Hooks, ProgressHook
 from axonrl.hooks.events import BeginFacts, EndFacts, EvaluationFacts
-from axonrl.hooks.progress import packed
+from axonrl.hooks.progress import pack
 from axonrl.tests.hooks.facts import UPDATE, begun
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -94,8 +94,8 @@ def test_the_bar_runs_to_the_first_limit(session: Any, terminal: Console, limits
 
 def test_no_part_of_a_line_is_broken() -> None:
     parts = ["timestep 500/1,000", "update 0/10", "686 timesteps/s", "x" * 50]
-    assert packed(parts, 40) == ["timestep 500/1,000 | update 0/10", "686 timesteps/s", "x" * 50]
-    assert packed(parts[:3], 50) == ["timestep 500/1,000 | update 0/10 | 686 timesteps/s"]
+    assert pack(parts, 40) == ["timestep 500/1,000 | update 0/10", "686 timesteps/s", "x" * 50]
+    assert pack(parts[:3], 50) == ["timestep 500/1,000 | update 0/10 | 686 timesteps/s"]
 
 
 def test_the_terminal_is_given_back_when_drawing_fails(

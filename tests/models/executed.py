@@ -12,7 +12,7 @@ from axonrl import RunConfig
 from axonrl.core.protocols import ArraySpec
 from axonrl.environments.spaces import observation_spec
 from axonrl.policies.executors import Executor
-from axonrl.run_dir.programs import shared
+from axonrl.run_dir.programs import shared_content
 from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.tracing.program import Program, Train
 from axonrl.runtimes.tracing.signature import BoundModelFn
@@ -79,7 +79,7 @@ class Model:
         self.executor = self._executor_of(runtime)
 
     def _executor_of(self, runtime: str) -> Executor:
-        return choose(self.program, self.train_program, runtime, None, shared)[0]
+        return choose(self.program, self.train_program, runtime, None, shared_content)[0]
 
     def also_in(self, runtime: str) -> Model:
         """The same trace in another executor, with weights of its own unless both are TensorFlow; they begin equal."""

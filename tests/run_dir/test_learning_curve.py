@@ -7,8 +7,8 @@ import pytest
 
 from axonrl.errors import CheckpointError
 from axonrl.run_dir.history import EPISODES, EVALUATIONS, Episode, Evaluation, line_of, read_columns
-from axonrl.run_dir.learning_curve import Caption, algorithm_of, caption, learning_curve, smoothed, smoothing_window
-from axonrl.run_dir.learning_curves import connected, learning_curves, window_means
+from axonrl.run_dir.learning_curve import Caption, algorithm_of, caption, learning_curve, smooth, smoothing_window
+from axonrl.run_dir.learning_curves import close_gaps, learning_curves, window_means
 from axonrl.run_dir.record import RunRecord
 from axonrl.tests.made_start import made_start
 from axonrl.tests.raising import raised
@@ -30,7 +30,7 @@ def test_the_window_is_about_a_25th_of_the_run(timesteps: int, window: int) -> N
 
 def test_smoothing_takes_the_episodes_around() -> None:
     """At 0, 1, ..., 200, of episodes that ended at 0, 100, 101 and 200, with a window of 2."""
-    at, mean, low, high = smoothed(np.array([0, 100, 101, 200]), np.array([1.0, 2.0, 4.0, 8.0]), 2)
+    at, mean, low, high = smooth(np.array([0, 100, 101, 200]), np.array([1.0, 2.0, 4.0, 8.0]), 2)
     assert at.tolist() == [0, 1, 99, 100, 101, 102, 199, 200]
     assert mean.tolist() == [1, 1, 2, 3, 3, 4, 8, 8]
     np.testing.assert_allclose(low[3], 2.2)
@@ -125,8 +125,8 @@ def test_means_within_a_window_bridge_gaps() -> None:
     np.testing.assert_array_equal(found, [1.0, 2.0, 2.0, 2.0, np.nan, 8.0])
     assert np.isnan(window_means([], np.array([0.0, 5.0]), 2)).all()
     grid, curve = np.array([0.0, 10.0, 20.0, 40.0, 50.0]), np.array([np.nan, 1.0, np.nan, 4.0, np.nan])
-    np.testing.assert_array_equal(connected(grid, curve), [np.nan, 1.0, 2.0, 4.0, np.nan])
-    np.testing.assert_array_equal(connected(grid, np.full(5, np.nan)), np.full(5, np.nan))
+    np.testing.assert_array_equal(close_gaps(grid, curve), [np.nan, 1.0, 2.0, 4.0, np.nan])
+    np.testing.assert_array_equal(close_gaps(grid, np.full(5, np.nan)), np.full(5, np.nan))
 
 
 def test_curves_mean_and_evaluations_are_drawn(tmp_path: Path) -> None:

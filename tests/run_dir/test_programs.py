@@ -18,7 +18,7 @@ from axonrl.estimators import program_cache
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.run_dir import programs
-from axonrl.run_dir.programs import shared
+from axonrl.run_dir.programs import shared_content
 from axonrl.run_dir.sources import digest_of, recorded
 from axonrl.runtimes import executor_choice
 from axonrl.runtimes.litert.conversion import convert
@@ -49,15 +49,15 @@ def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 
 
 def test_what_was_made_is_found_again_by_name_and_key(folder: Path) -> None:
-    assert shared("actor", "k", returning(CONTENT)) == CONTENT
-    assert shared("actor", "k", never) == CONTENT
-    assert shared("learner", "k", returning(b"other")) == b"other"
-    assert shared("actor", "l", returning(b"another")) == b"another"
-    assert shared("actor", "k", never) == CONTENT
+    assert shared_content("actor", "k", returning(CONTENT)) == CONTENT
+    assert shared_content("actor", "k", never) == CONTENT
+    assert shared_content("learner", "k", returning(b"other")) == b"other"
+    assert shared_content("actor", "l", returning(b"another")) == b"another"
+    assert shared_content("actor", "k", never) == CONTENT
     assert len([*folder.iterdir()]) == 3
     truncate(folder / "actor-k.safetensors")
-    assert shared("actor", "k", returning(CONTENT)) == CONTENT
-    assert shared("actor", "k", never) == CONTENT  # it was replaced
+    assert shared_content("actor", "k", returning(CONTENT)) == CONTENT
+    assert shared_content("actor", "k", never) == CONTENT  # it was replaced
 
 
 def test_no_flipped_bit_gives_another_program(
@@ -66,7 +66,7 @@ def test_no_flipped_bit_gives_another_program(
     """What is read is what was written; whatever else there is made again, and said."""
     caplog.set_level(logging.INFO, "axonrl")
     path = folder / "actor-k.safetensors"
-    shared("actor", "k", returning(CONTENT))
+    shared_content("actor", "k", returning(CONTENT))
     whole = path.read_bytes()
     monkeypatch.setattr(programs, "save_arrays", lambda *args: None)  # waiting for the disk would take seconds
     for place in range(0, 8 * len(whole), 11):
@@ -80,7 +80,7 @@ def test_no_flipped_bit_gives_another_program(
             made.append(1)
             return b"made again"
 
-        found = shared("actor", "k", make)
+        found = shared_content("actor", "k", make)
         assert found == (b"made again" if made else CONTENT)
         assert len(caplog.messages) == len(made)
         if place // 8 >= len(whole) - len(CONTENT):
@@ -100,7 +100,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
         monkeypatch.setattr(programs, "save_arrays", raising(CheckpointError("the disk is full")))
     for _ in range(2):
         caplog.clear()
-        assert shared("actor", "k", returning(CONTENT)) == CONTENT
+        assert shared_content("actor", "k", returning(CONTENT)) == CONTENT
         assert said(caplog, logging.INFO)[-1].startswith("the converted program cannot be cached in ")
 
 
@@ -142,12 +142,12 @@ def test_killed_before_each_call_to_the_file_system_it_is_whole_or_made_again(fo
 
 def test_the_programs_used_longest_ago_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for second, key in enumerate("abc"):
-        shared("actor", key, returning(CONTENT))
+        shared_content("actor", key, returning(CONTENT))
         os.utime(folder / f"actor-{key}.safetensors", (second, second))
     size = (folder / "actor-a.safetensors").stat().st_size
     monkeypatch.setattr(programs, "MAX_BYTES", 3 * size)
-    shared("actor", "a", never)  # used now
-    shared("actor", "d", returning(CONTENT))
+    shared_content("actor", "a", never)  # used now
+    shared_content("actor", "d", returning(CONTENT))
     assert sorted(path.stem for path in folder.iterdir()) == ["actor-a", "actor-c", "actor-d"]
 
 
@@ -156,7 +156,7 @@ def test_without_a_folder_that_can_be_written_nothing_is_shared(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "file"))
-    assert shared("actor", "k", returning(CONTENT)) == CONTENT
+    assert shared_content("actor", "k", returning(CONTENT)) == CONTENT
     assert said(caplog, logging.WARNING) == []
 
 

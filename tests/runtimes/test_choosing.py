@@ -13,7 +13,7 @@ from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import ActorAndLearner, Executor
 from axonrl.policies.lite_executor import LiteRTExecutor
 from axonrl.policies.reasons import Choice, Reason
-from axonrl.run_dir.programs import shared
+from axonrl.run_dir.programs import shared_content
 from axonrl.runtimes import executor_choice
 from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.litert.conversion import convert
@@ -78,7 +78,7 @@ class Keeping:
     def __call__(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
         self.asked.append(name)
         if (name, key) not in self.contents:
-            self.contents[name, key] = shared(name, key, make)
+            self.contents[name, key] = shared_content(name, key, make)
         return self.contents[name, key]
 
 
@@ -97,7 +97,9 @@ def traced(trace: Make, batch_specs: Make) -> Callable[..., tuple[Program, Train
     return make
 
 
-def chosen(traced: tuple[Program, Train], runtime: str = "auto", cache: Any = shared) -> tuple[Executor, Choice]:
+def chosen(
+    traced: tuple[Program, Train], runtime: str = "auto", cache: Any = shared_content
+) -> tuple[Executor, Choice]:
     return choose(*traced, runtime, None, cache)
 
 
@@ -107,11 +109,13 @@ def test_what_is_small_and_converts_runs_in_litert(traced: Make) -> None:
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice(BOTH_LITERT, {"actor": SMALL, "learner": SMALL})
     assert str(choice) == "Using LiteRT for actor and learner: the model is small and converts."
-    executor, choice = choose(program, None, "auto", None, shared)
+    executor, choice = choose(program, None, "auto", None, shared_content)
     assert isinstance(executor, LiteRTExecutor)
     assert choice == Choice({"actor": "litert"}, {"actor": SMALL})
     assert str(choice) == "Using LiteRT for the actor: the model is small and converts."
-    assert choose(program, None, "auto", SPLIT, shared)[1].runtimes == {"actor": "litert"}  # the learner's is no matter
+    assert choose(program, None, "auto", SPLIT, shared_content)[1].runtimes == {
+        "actor": "litert"
+    }  # the learner's is no matter
 
 
 def test_a_large_update_runs_in_tensorflow_and_its_actor_in_litert(
@@ -121,7 +125,7 @@ def test_a_large_update_runs_in_tensorflow_and_its_actor_in_litert(
     # Multiplications and additions of the products forward and back, a batch of 512: 4 by 256, 256 by 256 and 256 by 1
     # three times (the gradient of the observation is in the graph, though nothing reaches it).
     mflop = 2 * 512 * 3 * (4 * 256 + 256 * 256 + 256) / 1e6
-    executor, choice = choose(program, train, "auto", None, shared)
+    executor, choice = choose(program, train, "auto", None, shared_content)
     assert choice.runtimes == SPLIT
     assert choice.why == {
         "actor": SMALL,
@@ -214,7 +218,7 @@ def test_executors_of_a_run_are_kept_whatever_the_rule_says(traced: Make) -> Non
         (small, "tensorflow", SPLIT, ActorAndLearner),
         (large, "auto", BOTH_LITERT, LiteRTExecutor),
     ):
-        executor, choice = choose(program, train, runtime, kept, shared)
+        executor, choice = choose(program, train, runtime, kept, shared_content)
         assert isinstance(executor, kind)
         assert choice == Choice(kept, dict.fromkeys(kept, RECORDED))
     executor, choice = chosen(large, "litert")  # by name, nobody asks how large it is

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.policies.executors import Executor, check_weights
-from axonrl.run_dir.programs import shared
+from axonrl.run_dir.programs import shared_content
 from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.runtimes.litert.executor import lite_executor
@@ -32,7 +32,7 @@ def execute(kind: str) -> Callable[..., Executor]:
     """``execute(program, train=None)`` returns the executor; what was converted once is not converted again."""
 
     def make(program: Program, train: Train | None = None) -> Executor:
-        return choose(program, train, kind, None, shared)[0]
+        return choose(program, train, kind, None, shared_content)[0]
 
     return make
 

@@ -35,7 +35,7 @@ def test_the_list_is_what_the_sweep_has_proven() -> None:
 
 def unproven(function: Callable[..., Any], *dtypes: tf.DType) -> str | None:
     specs = [tf.TensorSpec([4], dtype) for dtype in dtypes]
-    return op_allowlist.unproven(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
+    return op_allowlist.find_unproven(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
 
 
 UNPROVEN: dict[str, tuple[Callable[[Any], Any], str]] = {

@@ -22,7 +22,7 @@ from axonrl.core.errors import ArgumentError, message_of
 from axonrl.core.protocols import ArraySpec, EstimatorSpec, Modes
 from axonrl.core.tensorflow_import import collections_paused
 from axonrl.noise import Request
-from axonrl.run_dir.programs import shared
+from axonrl.run_dir.programs import shared_content
 from axonrl.runtimes.executor_choice import choose
 from axonrl.runtimes.tensorflow import TensorFlowExecutor
 from axonrl.tests.raising import raised, users_module
@@ -372,7 +372,7 @@ def test_noise_becomes_inputs(runtime: str, trace: Make, batch_specs: Make, batc
     assert train.noise == (Request("normal", (2,)), Request("permutation", (3,)), Request("uniform", (), 5.0, 6.0))
     assert train.metrics == ("normal", "uniform", "first")
     assert train.not_exact == ()
-    executor, batch = choose(program, train, runtime, None, shared)[0], batch_of(specs)
+    executor, batch = choose(program, train, runtime, None, shared_content)[0], batch_of(specs)
     draws = [np.array([1.5, 2.5], np.float32), np.array([2, 0, 1], np.int32), np.array(5.25, np.float32)]
     result = executor.train(batch, COUNTERS, draws)
     assert result.scalars.tolist() == [4, 2.5, 5.25, 2]

@@ -50,7 +50,7 @@ def test_checks_are_those_of_the_dataclasses(kind: str) -> None:
         check, form = declared(params_of(model), name)["check"], parameters_of(model)[name].form
         for value in VALUES:
             expected = outcome(lambda check=check, name=name, value=value: check.convert(name, value))
-            found = outcome(lambda form=form, name=name, value=value: parameters.converted(form, name, value))
+            found = outcome(lambda form=form, name=name, value=value: parameters.convert(form, name, value))
             if isinstance(expected, dict):
                 expected = schedules.as_value(schedules.make_schedule(expected))
             if form["kind"] == "integer" and value == 1e9:

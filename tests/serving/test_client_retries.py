@@ -13,7 +13,7 @@ from axonrl.serving.client import connections, retries
 from axonrl.serving.client.address import parse
 from axonrl.serving.client.connections import Connections
 from axonrl.serving.client.messages import Lost, Request, Response
-from axonrl.serving.client.retries import pause, repeated, run
+from axonrl.serving.client.retries import pause, run, send_with_retries
 from axonrl.tests.raising import raised
 
 from .client_stub import ACCEPTED, AGENT, LOST, Clock, Reply, Stub, problem
@@ -61,7 +61,7 @@ def test_attempts_end_with_their_deadline(clock: Clock, monkeypatch: pytest.Monk
     monkeypatch.setattr(Connections, "send", send)
     never = Connections(parse("http://127.0.0.1:1"), True)
     with pytest.raises(ServiceUnavailable):  # 0.4 more would be too late, at 0.75 seconds
-        run(repeated(never, Request("GET", "/agents/a"), None, 10.0, 1.0))
+        run(send_with_retries(never, Request("GET", "/agents/a"), None, 10.0, 1.0))
     assert clock.slept == pytest.approx([0.05, 0.1, 0.2])
 
 

@@ -47,4 +47,4 @@ def test_logs_are_json_lines_without_secrets() -> None:
     ],
 )
 def test_secrets_are_redacted_whole_and_nothing_else(text: str, left: str) -> None:
-    assert logs.redacted(text) == left
+    assert logs.redact(text) == left

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from ..value_specs import ValueSpec
-from .layer import Layer, Step, Tensor, Transform, projected
+from .layer import Layer, Step, Tensor, Transform, project
 
 State: TypeAlias = "tuple[Tensor, ...]"
 """Float32 [B, units] each: the hidden state, and for an LSTM the cell."""
@@ -61,7 +61,7 @@ class Cell:
     def steps(self, x: Tensor, length: int) -> list[Tensor]:
         """Projections of inputs [B * length, features], rows sorted by B: [B, gates] for each timestep."""
         bias = tf.convert_to_tensor(self._bias)
-        found = projected(x, self._kernel) + (bias[0] if self._kind == "gru" else bias)
+        found = project(x, self._kernel) + (bias[0] if self._kind == "gru" else bias)
         if length == 1:
             return [found]
         return list(tf.unstack(tf.reshape(found, [-1, length, found.shape[-1]]), axis=1))

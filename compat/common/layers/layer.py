@@ -164,10 +164,10 @@ class Transform(Layer):
         if self._bias is not None:
             x = x + self._bias
         x = ACTIVATIONS[self._activation](x)
-        return dropped(tf.squeeze(x, axis=-1) if self.size == 0 else x, self._rate, step)
+        return apply_dropout(tf.squeeze(x, axis=-1) if self.size == 0 else x, self._rate, step)
 
 
-def dropped(x: Tensor, rate: float, step: Step) -> Tensor:
+def apply_dropout(x: Tensor, rate: float, step: Step) -> Tensor:
     """Apply dropout in training, where the shape must be static: zero values at ``rate``, enlarge the others."""
     if not step.training or rate == 0.0:
         return x
@@ -193,7 +193,7 @@ def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: 
     return lambda wanted, dtype=None: tf.broadcast_to(tf.constant(values, tf.float32), wanted)
 
 
-def projected(x: Tensor, kernel: Any) -> Tensor:
+def project(x: Tensor, kernel: Any) -> Tensor:
     """The product of the last axis [N, ..., F] with a kernel [F, U]: [N, ..., U]."""
     kernel = tf.convert_to_tensor(kernel)
     if x.shape.rank == 2:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ..refusals import refuse
 from ..value_specs import ValueSpec
-from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, dropped, projected
+from .layer import ACTIVATIONS, Layer, Step, Tensor, Transform, apply_dropout, project
 
 Function: TypeAlias = Callable[[Tensor, Step], Tensor]
 _REDUCTIONS: Final = {"max": tf.reduce_max, "mean": tf.reduce_mean, "product": tf.reduce_prod, "sum": tf.reduce_sum}
@@ -29,7 +29,7 @@ class Linear(Transform):
         self.ends(*axes)
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        return self.finish(projected(x, self._kernel), step)
+        return self.finish(project(x, self._kernel), step)
 
 
 class Dense(Linear):
@@ -73,7 +73,7 @@ class Embedding(Transform):
             kernel *= tf.minimum(1.0, self._max_norm * tf.math.rsqrt(tf.maximum(squares, 1e-12)))
         # A product instead of a look-up: its gradient is a product too, which converts to LiteRT.
         chosen = tf.one_hot(tf.cast(x, tf.int32), self._count, dtype=tf.float32)
-        return self.finish(projected(chosen, kernel), step)
+        return self.finish(project(chosen, kernel), step)
 
 
 class Convolution(Transform):
@@ -199,7 +199,7 @@ def activation(layer: Layer, nonlinearity: str) -> Function:
 def dropout(layer: Layer, rate: float) -> Function:
     """Values are zero with a probability, in training."""
     layer.returns(*layer.require(*range(6)))
-    return lambda x, step: dropped(x, rate, step)
+    return lambda x, step: apply_dropout(x, rate, step)
 
 
 def _each(axes: int, value: int | Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.protocols import Array
 from ..refusals import refuse
-from .steps import FLOAT, Numbers, Step, rounded
+from .steps import FLOAT, Numbers, Step, round_to
 
 LUMA: Final = (0.299, 0.587, 0.114)
 """Weights of red, green and blue in the brightness (ITU-R BT.601)."""
@@ -93,7 +93,7 @@ def _of_floats(value: Numbers, low: float, high: float, function: Callable[[Arra
         return Step(value.with_range(FLOAT, low, high), function)
     dtype, limits = value.dtype, np.iinfo(value.dtype)
     low, high = (float(np.rint(min(max(bound, limits.min), limits.max))) for bound in (low, high))
-    return Step(value.with_range(dtype, low, high), lambda images: rounded(function(images), dtype, nearest=True))
+    return Step(value.with_range(dtype, low, high), lambda images: round_to(function(images), dtype, nearest=True))
 
 
 def _of_channels(value: Numbers, keep: bool) -> Numbers:

@@ -110,7 +110,7 @@ def convert_type(where: str, value: Numbers, to_dtype: str) -> Step:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low, high = (math.trunc(min(max(bound, limits.min), limits.max)) for bound in (low, high))
-    return Step(value.with_range(dtype, low, high), lambda x: rounded(x, dtype, nearest=False))
+    return Step(value.with_range(dtype, low, high), lambda x: round_to(x, dtype, nearest=False))
 
 
 def normalize(where: str, value: Numbers) -> Step:
@@ -248,7 +248,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {
 """Activations of float32 arrays by name. ``crelu`` doubles the last axis; it and ``softmax`` need one."""
 
 
-def rounded(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
+def round_to(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
     """Numbers in another dtype: the nearest integer (halves to even ones) or towards zero, and never out of its range.
 
     As bools, all numbers but zero are True.

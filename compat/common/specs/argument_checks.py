@@ -18,14 +18,14 @@ from .tables import ABSENT, Argument, Check
 
 def integer(at_least: int) -> Check:
     """An integer."""
-    return lambda where, value: refusals.integer(where, unboxed(value), at_least=at_least)
+    return lambda where, value: refusals.integer(where, unbox(value), at_least=at_least)
 
 
 def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
     """A finite number."""
 
     def check(where: str, value: Any) -> float:
-        return refusals.number(where, unboxed(value), above=above, at_least=at_least, at_most=at_most)
+        return refusals.number(where, unbox(value), above=above, at_least=at_least, at_most=at_most)
 
     return check
 
@@ -133,6 +133,6 @@ def as_json(where: str, value: Any) -> Any:
     return [as_json(f"{where}[{index}]", part) for index, part in enumerate(value)]
 
 
-def unboxed(value: Any) -> Any:
+def unbox(value: Any) -> Any:
     """One of NumPy's numbers as Python's; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value

@@ -39,7 +39,7 @@ def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...
         refuse(where, f"names the file {path}, which is not valid {'YAML' if is_yaml else 'JSON'}: {error}", path)
 
 
-def imported(where: str, name: str) -> Any:
+def import_object(where: str, name: str) -> Any:
     """Import ``package.module.name``.
 
     Raises:

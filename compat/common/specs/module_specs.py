@@ -10,7 +10,7 @@ import numpy as np
 from ....core.checks import did_you_mean, shortened
 from ....core.errors import ArgumentError
 from ..refusals import mapping, refuse
-from .files import imported, is_file_name, read_file
+from .files import import_object, is_file_name, read_file
 from .tables import SpecTable
 
 
@@ -38,7 +38,7 @@ def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ())
     return _bare(where, spec, table)
 
 
-def unfolded(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def unfold(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Unfold files and dictionaries into names under ``key`` or ``type``, and arguments; those of the outermost win.
 
     Raises:
@@ -58,7 +58,7 @@ def unfolded(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple
     return spec, dict(given)
 
 
-def merged(where: str, values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge(where: str, values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Both dictionaries in one; a key that both have, with different values, is an error."""
     for key in more:
         if key in values and values[key] is not more[key] and not np.array_equal(values[key], more[key]):
@@ -81,7 +81,7 @@ def _from_mapping(
         name, given = opened(place, type_, table, files)
     else:
         refuse(place, f"must be a name, a file or a class, got {shortened(type_)}", type_)
-    return name, merged(where, given, arguments)
+    return name, merge(where, given, arguments)
 
 
 def _from_string(where: str, spec: str, table: SpecTable, files: tuple[str, ...]) -> tuple[str, dict[str, Any]] | None:
@@ -97,7 +97,7 @@ def _from_string(where: str, spec: str, table: SpecTable, files: tuple[str, ...]
     if table.prefix and spec.startswith(table.prefix):
         return _of_class(where, spec, table)
     if table.dotted and "." in spec.strip("."):
-        return opened(where, imported(where, spec), table, files)
+        return opened(where, import_object(where, spec), table, files)
     return None
 
 

@@ -17,9 +17,9 @@ from . import api_methods, files
 from .acting import FIRST_ID, checked_id
 from .api_methods import refused_method
 from .base import BaseAgent
-from .creation import created
-from .records import buffered
-from .rows import rows_of, stacked
+from .creation import create
+from .records import buffer_property
+from .rows import rows_of, stack_rows
 
 Made = TypeVar("Made", bound="Agent")
 
@@ -65,7 +65,7 @@ class Agent(BaseAgent):
         Raises:
             RLGraphError: it means no agent, or another one than this class.
         """
-        made: Made = created(cls, Agent, spec, kwargs)
+        made: Made = create(cls, Agent, spec, kwargs)
         return made
 
     @classmethod
@@ -176,14 +176,14 @@ class Agent(BaseAgent):
             self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])
         return sum(len(columns["reward"]) for columns in read)
 
-    states_buffer = buffered(
+    states_buffer = buffer_property(
         "observation", "Preprocessed states that are not in the memory yet, by environment.", "preprocessed_state_space"
     )
-    actions_buffer = buffered("action", "Their actions.", "action_space")
-    internals_buffer = buffered("internals", "Nothing: recurrent states are not learnt from.")
-    rewards_buffer = buffered("reward", "Their rewards.")
-    next_states_buffer = buffered("next_observation", "What followed.", "preprocessed_state_space")
-    terminals_buffer = buffered("terminal", "Whether the episode ended.")
+    actions_buffer = buffer_property("action", "Their actions.", "action_space")
+    internals_buffer = buffer_property("internals", "Nothing: recurrent states are not learnt from.")
+    rewards_buffer = buffer_property("reward", "Their rewards.")
+    next_states_buffer = buffer_property("next_observation", "What followed.", "preprocessed_state_space")
+    terminals_buffer = buffer_property("terminal", "Whether the episode ended.")
 
     @exclusive
     def update(self, batch: Any = None) -> Any:
@@ -309,7 +309,7 @@ class Agent(BaseAgent):
             "updates": self.updates,
             "core": self.core.state_dict(),
             "perception": self.perception.state_dict(),
-            "buffers": {name: stacked(rows) for name, rows in self._buffers.items()},
+            "buffers": {name: stack_rows(rows) for name, rows in self._buffers.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

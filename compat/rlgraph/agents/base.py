@@ -12,7 +12,7 @@ from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space, space_of
 from ..spaces.readers import actions_out
-from ..spaces.space_specs import rebuilt
+from ..spaces.space_specs import with_boxes
 from ..specs.agents import bind, signature
 from ..specs.normal import normal_form
 from ..utils.rlgraph_errors import RLGraphError, choice, flag, refuse, translate_errors, unknown_at_once
@@ -77,7 +77,7 @@ class BaseAgent:
             self.action_space: Space = space_of(f"{where}: action_space", given["action_space"])
             place = f"{where}: preprocessing_spec"
             self.preprocessor = Preprocessor(place, given["preprocessing_spec"], self.state_space.flat())
-            self.preprocessed_state_space: Space = rebuilt(self.state_space, self.preprocessor.outputs)
+            self.preprocessed_state_space: Space = with_boxes(self.state_space, self.preprocessor.outputs)
             self.form = normal_form(self.kind, where, given, self.preprocessed_state_space, self.action_space)
         form, seen = self.form, self.preprocessed_state_space
         self.discount: float = form["discount"]

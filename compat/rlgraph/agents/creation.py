@@ -8,11 +8,11 @@ from typing import Any
 from ...common.specs.files import is_file_name
 from ..specs.agent_tables import SUFFIXES
 from ..specs.agents import AGENTS, is_role, kind_of, read_spec
-from ..utils.modules import imported
+from ..utils.modules import import_object
 from ..utils.rlgraph_errors import refuse
 
 
-def created(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
+def create(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
     """See ``Agent.from_spec``; ``cls`` is a subclass of ``base``."""
     where = f"{cls.__name__}.from_spec"
     if isinstance(spec, base):
@@ -39,7 +39,7 @@ def _class_of(cls: Any, base: Any, where: str, kind: Any) -> Any:
         refuse(where, f"is missing: it must be one of {', '.join(AGENTS)}", None)
     found: Any = kind
     if isinstance(kind, str):
-        found = cls.kinds[kind_of(where, kind)] if "." not in kind else imported(where, kind)
+        found = cls.kinds[kind_of(where, kind)] if "." not in kind else import_object(where, kind)
     if not isinstance(found, type) or not issubclass(found, base):
         refuse(where, f"must be a key, a class or an agent, got {kind!r:.200}", kind)
     if not issubclass(found, cls):

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from ....core.protocols import State
 from ..spaces import Space
 from ..utils.rlgraph_errors import refuse
-from .rows import stacked
+from .rows import stack_rows
 
 Unroll: TypeAlias = "dict[str, Any]"
 """Arrays by name; states as their space has them, and internals as a tuple."""
@@ -63,7 +63,7 @@ class FIFOQueue:
     def take(self, count: int) -> Unroll:
         """The first ones as one dictionary of arrays [B, ...], which leave the queue; there must be so many."""
         taken, self.unrolls = self.unrolls[:count], self.unrolls[count:]
-        return self._nest(stacked([self._flat(unroll) for unroll in taken]))
+        return self._nest(stack_rows([self._flat(unroll) for unroll in taken]))
 
     def state_dict(self) -> State:
         """The unrolls by place in the queue."""

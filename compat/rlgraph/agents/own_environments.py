@@ -12,14 +12,14 @@ from ....core.checks import shortened
 from ....core.protocols import Array
 from ....core.trees import map_tree
 from ..environments import Environment, SequentialVectorEnv
-from ..environments.environment import Stepped, stepped
+from ..environments.environment import Stepped, step_environment
 from ..spaces.readers import actions_out
 from ..utils.rlgraph_errors import RLGraphError, refuse
 from .acting import Perception
 from .core import ONLY, Asked
 from .fifo_queue import INTERNALS, STATES, Unroll
 from .impala_core import FEEDS, ImpalaCore
-from .rows import stacked
+from .rows import stack_rows
 
 _RETURNS: Final = 100
 """Number of episodes whose returns are kept."""
@@ -114,7 +114,7 @@ class PolicyLoop:
         except BaseException:
             self.forget()
             raise
-        seen, rest = stacked(features), stacked(columns)
+        seen, rest = stack_rows(features), stack_rows(columns)
         return [self._unroll(lane, seen, rest, first) for lane in range(len(self._ids))]
 
     def _unroll(self, lane: int, seen: Any, columns: Any, internals: Mapping[str, Array]) -> Unroll:
@@ -134,7 +134,7 @@ class PolicyLoop:
         acted = core.choose(Asked(features, self._internals, True, agent.timesteps, self._ids))
         extras: dict[str, Array] = acted.extras or {}
         actions = self._out(acted.actions, False)
-        told = [stepped(env, action) for env, action in zip(self._environments, actions, strict=True)]
+        told = [step_environment(env, action) for env, action in zip(self._environments, actions, strict=True)]
         rewards = np.array([one.reward for one in told], np.float32)
         self._returns += rewards
         for one, env_id in zip(told, self._ids, strict=True):
@@ -180,4 +180,4 @@ class PolicyLoop:
             if not single:
                 refuse(self._where, f"makes environments whose states are batches, {shortened(state)}", state)
             rows.append({name: part[0] for name, part in arrays.items()})
-        return self._look.see(stacked(rows), ids)
+        return self._look.see(stack_rows(rows), ids)

@@ -19,7 +19,7 @@ KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
 _WEIGHTS: Final = "importance_weights"
 
 
-def buffered(part: str, meaning: str, space: str = "") -> property:
+def buffer_property(part: str, meaning: str, space: str = "") -> property:
     """A part of the records that are not in the memory yet, by environment."""
 
     def read(self: Any) -> defaultdict[str, list[Any]]:

@@ -66,7 +66,7 @@ class Replay(ReplayMemory):
         return timesteps
 
 
-def summed(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
+def sum_rewards(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
     """Records over up to ``n_step`` timesteps: what is stored of consecutive ones.
 
     Rewards are summed with discounts up to a terminal, to the end of the records, or over ``n_step``; what follows is
@@ -138,7 +138,7 @@ class ReplayCore(Core):
 
     def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
         """See ``Core.store``."""
-        for row in summed(rows, self.form["discount"], self.form["observe_spec"]["n_step"]):
+        for row in sum_rewards(rows, self.form["discount"], self.form["observe_spec"]["n_step"]):
             self.memory.step(
                 observation=row["observation"],
                 action=row["action"][ONLY],

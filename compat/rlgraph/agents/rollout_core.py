@@ -19,7 +19,7 @@ from ..utils.rlgraph_errors import refuse
 from .core import ONLY, Asked, Core
 from .results import Loss
 from .rollouts import Rollouts, gae
-from .rows import Row, rows_of, stacked
+from .rows import Row, rows_of, stack_rows
 from .traced import TracedModel, arrays_of, specs_of
 
 _NUMBER: Final = ArraySpec((), np.float32)
@@ -116,7 +116,7 @@ class RolloutCore(Core):
 
     def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
         """See ``Core.store``; None: the last episode ends there."""
-        self.memory.insert(env_id, rows_of(self._complete_records(stacked(rows))))
+        self.memory.insert(env_id, rows_of(self._complete_records(stack_rows(rows))))
 
     def end(self, env_id: str | None) -> None:
         """See ``Core.end``."""
@@ -170,7 +170,7 @@ class RolloutCore(Core):
         advantage = gae(batch, form["discount"], form["gae_lambda"])
         rows = {**batch, "return": advantage + batch["value"], "weight": weight}
         if self._is_ppo and form["standardize_advantages"]:
-            advantage = standardized(advantage)
+            advantage = standardize(advantage)
         rows["advantage"] = advantage
         spec, sample = form["update_spec"], rows
         for left in range(spec["num_iterations"] if self._is_ppo else 1, 0, -1):
@@ -216,7 +216,7 @@ def policy_of(boxes: Mapping[str, Any]) -> Any:
     return kind(gymnasium_space(box))
 
 
-def standardized(advantage: Array) -> Array:
+def standardize(advantage: Array) -> Array:
     """Advantages [B] of mean 0 and standard deviation 1, float32; equal ones, but for rounding, become 0."""
     centred, deviation = advantage - advantage.mean(), advantage.std()
     differ = varies(deviation * deviation, np.square(advantage).mean())

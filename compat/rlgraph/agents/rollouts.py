@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....core.protocols import Array, State
-from .rows import Row, rows_of, stacked
+from .rows import Row, rows_of, stack_rows
 
 
 class Rollouts:
@@ -77,7 +77,7 @@ class Rollouts:
 
     def read(self, indices: Sequence[int]) -> dict[str, Any]:
         """Columns of some records, with ``episode`` int64 [T]: the number of each record's episode."""
-        return stacked([self.rows[index] for index in indices])
+        return stack_rows([self.rows[index] for index in indices])
 
     def forget(self, indices: Sequence[int]) -> None:
         """Drop records that were learnt from. Later records of their episodes belong to other ones."""
@@ -96,7 +96,7 @@ class Rollouts:
 
     def state_dict(self) -> State:
         """The records and their episodes."""
-        rows = stacked(self.rows) if self.rows else None
+        rows = stack_rows(self.rows) if self.rows else None
         return {"rows": rows, "open": dict(self._open), "cut": sorted(self._cut), "next": self._next}
 
     def load_state_dict(self, state: State) -> None:

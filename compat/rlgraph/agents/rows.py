@@ -14,7 +14,7 @@ Row: TypeAlias = "dict[str, Any]"
 """Arrays without a batch axis, or NumPy scalars, by name; observations and actions by flat name below."""
 
 
-def stacked(rows: Sequence[Row]) -> dict[str, Any]:
+def stack_rows(rows: Sequence[Row]) -> dict[str, Any]:
     """Rows as arrays [T, ...]."""
     found: dict[str, Any] = map_tree(lambda *parts: np.array(parts), *rows)
     return found

@@ -13,7 +13,7 @@ from ....core.initializers import model_seed
 from ....core.protocols import Array, ArraySpec, RunConfig, SpecTree, State
 from ....core.trees import map_tree
 from ....run_dir.generators import generators
-from ....run_dir.programs import shared
+from ....run_dir.programs import shared_content
 from ...common.value_specs import ValueSpec
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class TracedModel:
         """PREDICT alone in LiteRT, as ``estimators.export`` takes it."""
         from ....runtimes.frozen import acting_program
 
-        return acting_program(self.program, shared)
+        return acting_program(self.program, shared_content)
 
     def weights(self) -> dict[str, Array]:
         """Every variable by name, copied."""
@@ -185,7 +185,7 @@ class TracedModel:
         if self._numbers:
             batch["numbers"] = dict.fromkeys(self._numbers, ArraySpec((), np.float32))
         train = program.trace_train(batch) if rows else None
-        executor, _ = choose(program, train, "auto", None, shared)
+        executor, _ = choose(program, train, "auto", None, shared_content)
         return _Traced(rows, executor, train.noise if train else (), program, np.ones(rows, np.float32))
 
 

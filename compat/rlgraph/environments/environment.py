@@ -121,7 +121,7 @@ class Stepped(NamedTuple):
     frames: int
 
 
-def stepped(environment: Environment, actions: Any, frames: int = 1) -> Stepped:
+def step_environment(environment: Environment, actions: Any, frames: int = 1) -> Stepped:
     """One step of any environment, a user's own included: ``frames`` times, or until its episode ends.
 
     Raises:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..processing.preprocessors import Preprocessor
 from ..spaces import BoolBox, Dict, IntBox, Space, Tuple
-from ..spaces.space_specs import rebuilt
+from ..spaces.space_specs import with_boxes
 from ..utils.rlgraph_errors import refuse
-from .environment import Environment, stepped
+from .environment import Environment, step_environment
 
 if TYPE_CHECKING:
     import gymnasium
@@ -65,7 +65,7 @@ class _FromRLGraph:
         self.environment, self._frame_skip = environment, frame_skip
         space = environment.state_space
         self._preprocessor = Preprocessor(f"{where}: preprocessing_spec", preprocessing_spec, space.flat())
-        self.state_space = rebuilt(space, self._preprocessor.outputs)
+        self.state_space = with_boxes(space, self._preprocessor.outputs)
         """The space of preprocessed states."""
         self._inputs = space.flat()
         self.observation_space = gymnasium_space(self.state_space)
@@ -83,7 +83,7 @@ class _FromRLGraph:
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, as often as frames are skipped or until the episode ends."""
-        step = stepped(self.environment, action, self._frame_skip)
+        step = step_environment(self.environment, action, self._frame_skip)
         terminated = step.terminal and not step.truncated
         return self._preprocess(step.state), step.reward, terminated, step.truncated, {}
 

@@ -28,7 +28,7 @@ _NO_SKIP: Final = "NoFrameskip"
 """Part of the ids of games that show each frame."""
 
 
-def opened(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tuple[AnyEnv, Skip, bool]:
+def open_environment(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tuple[AnyEnv, Skip, bool]:
     """The environment, repetitions of actions outside of it, and whether a state is the maximum of two frames.
 
     Raises:

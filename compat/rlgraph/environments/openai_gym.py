@@ -11,7 +11,7 @@ from ....core.checks import shortened
 from ..spaces import IntBox, space_of
 from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, refuse
 from .environment import Environment, read_seed
-from .gymnasium_environments import opened, values_of
+from .gymnasium_environments import open_environment, values_of
 
 if TYPE_CHECKING:
     import gymnasium
@@ -71,7 +71,7 @@ class OpenAIGymEnv(Environment):
         show = flag("OpenAIGymEnv: visualize", visualize)
         if not flag("OpenAIGymEnv: force_float32", force_float32):
             warnings.warn("OpenAIGymEnv: force_float32=False without effect", RLGraphWarning, stacklevel=2)
-        env, self._skips, self._takes_maximum = opened(gym_env, skip, show, kwargs)
+        env, self._skips, self._takes_maximum = open_environment(gym_env, skip, show, kwargs)
         try:
             super().__init__(
                 space_of("OpenAIGymEnv: state_space", env.observation_space),

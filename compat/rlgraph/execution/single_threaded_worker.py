@@ -14,10 +14,10 @@ from ..agents.acting import Perception
 from ..agents.agent import Agent
 from ..agents.rows import rows_of
 from ..environments import Environment, SequentialVectorEnv
-from ..environments.environment import stepped
+from ..environments.environment import step_environment
 from ..processing.preprocessors import Preprocessor
 from ..spaces import stacked
-from ..spaces.space_specs import rebuilt
+from ..spaces.space_specs import with_boxes
 from ..utils.rlgraph_errors import RLGraphWarning, flag, integer, number, refuse, refuse_unknown
 from .run import Episode, Run, due, marks, summary
 from .worker import Worker
@@ -227,7 +227,7 @@ class SingleThreadedWorker(Worker):
         if spec is not None:
             preprocessor = Preprocessor(f"{_NAME}: preprocessing_spec", spec, states.flat())
             found, wanted, what = (
-                rebuilt(states, preprocessor.outputs),
+                with_boxes(states, preprocessor.outputs),
                 agent.preprocessed_state_space,
                 "model's states",
             )
@@ -280,7 +280,7 @@ class SingleThreadedWorker(Worker):
     def _move(self, index: int, action: Any, run: Run) -> None:
         """Act in one environment as often as frames are skipped, or until its episode ends, and observe."""
         lane = self._lanes[index]
-        told = stepped(lane.environment, action, run.frameskip)
+        told = step_environment(lane.environment, action, run.frameskip)
         run.frames += told.frames
         run.timesteps += 1
         lane.reward += told.reward

@@ -13,7 +13,7 @@ from ...common.processing.steps import Numbers
 from ...common.specs.modules import resolve
 from ..spaces import BoolBox, BoxSpace, FloatBox, IntBox, Space
 from ..spaces.readers import StatesReader
-from ..spaces.space_specs import rebuilt
+from ..spaces.space_specs import with_boxes
 from ..utils.rlgraph_errors import refuse, translate_errors
 from .preprocessing_steps import CONCAT, STEPS, make_step
 
@@ -125,7 +125,7 @@ def make(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Function that preprocesses one state or a batch, from a result of :func:`preprocessing_to_json`."""
     space = Space.from_spec(spec["state_space"])
     preprocessor = Preprocessor("preprocessing", spec["steps"], space.flat())
-    seen, read = rebuilt(space, preprocessor.outputs), StatesReader("Policy", space)
+    seen, read = with_boxes(space, preprocessor.outputs), StatesReader("Policy", space)
 
     def preprocess(observation: Any) -> Any:
         arrays, single = read("act", observation, "observation")

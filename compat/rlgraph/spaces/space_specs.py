@@ -68,7 +68,7 @@ def space_of(where: str, spec: Any) -> Space:
     return Tuple(*_parts(where, enumerate(spec)).values())
 
 
-def rebuilt(space: Space, boxes: Mapping[str, BoxSpace]) -> Space:
+def with_boxes(space: Space, boxes: Mapping[str, BoxSpace]) -> Space:
     """A space of the same nesting with other boxes, by flat name; a box alone, where there is one under ``""``."""
     made: Space = boxes[""] if "" in boxes else Space.from_spec(space.unflatten(boxes))
     return made

@@ -112,7 +112,7 @@ MEMORIES: Final = SpecTable(
 )
 
 
-def only(table: SpecTable, *names: str) -> SpecTable:
+def subtable(table: SpecTable, *names: str) -> SpecTable:
     """The table with some of its entries, of which the first is the default."""
     aliases = {alias: name for alias, name in table.aliases.items() if name in names}
     entries = {name: table.entries[name] for name in names}
@@ -221,13 +221,13 @@ TABLES: Final[Mapping[str, SpecTable]] = {
     "layer": LAYERS,
     "optimizer": OPTIMIZERS,
     "memory": MEMORIES,
-    "replay_memory": only(MEMORIES, "replay", "prioritized_replay"),
-    "apex_memory": only(MEMORIES, "prioritized_replay"),
-    "rollout_memory": only(MEMORIES, "ring_buffer"),
-    "queue": only(MEMORIES, "fifo"),
+    "replay_memory": subtable(MEMORIES, "replay", "prioritized_replay"),
+    "apex_memory": subtable(MEMORIES, "prioritized_replay"),
+    "rollout_memory": subtable(MEMORIES, "ring_buffer"),
+    "queue": subtable(MEMORIES, "fifo"),
     "adapter": ADAPTERS,
-    "q_adapter": only(ADAPTERS, "action_adapter", "dueling_action_adapter"),
-    "policy_adapter": only(ADAPTERS, "baseline_action_adapter", "action_adapter"),
+    "q_adapter": subtable(ADAPTERS, "action_adapter", "dueling_action_adapter"),
+    "policy_adapter": subtable(ADAPTERS, "baseline_action_adapter", "action_adapter"),
     "observe": OBSERVE,
     "update": UPDATE,
     "ppo_update": PPO_UPDATE,

@@ -11,7 +11,7 @@ _THEIRS: Final = "rlgraph."
 _OURS: Final = __name__.removesuffix("utils.modules")
 
 
-def imported(where: str, name: str) -> Any:
+def import_object(where: str, name: str) -> Any:
     """Object of a dotted name: ``"rlgraph.agents.DQNAgent"`` is the one of this interface.
 
     Raises:
@@ -19,4 +19,4 @@ def imported(where: str, name: str) -> Any:
     """
     ours = _OURS + name.removeprefix(_THEIRS) if name.startswith(_THEIRS) else name
     with translate_errors():
-        return files.imported(where, ours)
+        return files.import_object(where, ours)

@@ -24,7 +24,7 @@ from ....policies.interpreter import ActSignature, LiteProgram
 from ....policies.weight_patches import FrozenProgram
 from ....run_dir.arrays import encode_arrays, join_state, split_state
 from ....run_dir.files import remove, write_json_atomically
-from ....run_dir.folders import staged, target_of, written
+from ....run_dir.folders import staged, target_of, write_and_record
 from ....run_dir.provenance import provenance
 from ...common.exclusion import exclusive
 from ..processing.preprocessors import Preprocessing, make_preprocessing
@@ -77,8 +77,8 @@ def write(agent: AgentCore, directory: Path) -> str | None:
     arrays, tree = split_state({"weights": {} if frozen else weights, "preprocessing": statistics})
     described = _to_json(agent, learning)
     with staged(target) as folder:
-        described["program"] = written(folder / _PROGRAM, [content])
-        described["state"] = {**written(folder / _STATE, encode_arrays(arrays)), "tree": tree}
+        described["program"] = write_and_record(folder / _PROGRAM, [content])
+        described["state"] = {**write_and_record(folder / _STATE, encode_arrays(arrays)), "tree": tree}
         write_json_atomically(folder / _FILE, described)
     return None
 
@@ -102,13 +102,13 @@ def _to_json(agent: AgentCore, learning: Learner) -> dict[str, Any]:
 
 def _acting_program(learning: Learner) -> FrozenProgram | bytes | str:
     """PREDICT as a LiteRT program, converted once; or the reason why it cannot run there."""
-    from ....run_dir.programs import shared
+    from ....run_dir.programs import shared_content
     from ....runtimes.frozen import acting_program
 
     program = learning.program
     if program not in _MADE:
         try:
-            _MADE[program] = acting_program(program, shared)
+            _MADE[program] = acting_program(program, shared_content)
         except ValueError as error:
             _MADE[program] = str(error)
     return _MADE[program]

@@ -10,7 +10,7 @@ from ...common.exclusion import exclusive
 from ..spaces import readers
 from ..spaces.errors import TensorforceError
 from ..spaces.specs import Values, check_together, read_values
-from ..specs.arguments import bind, checked
+from ..specs.arguments import bind, check_arguments
 from . import interaction, saver, state, summary_labels
 from .companions import AgentCore
 from .components import build
@@ -77,7 +77,7 @@ class Agent(AgentCore):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         where = type(self).__name__
         self.arguments = bind(self.kind, args, kwargs)
-        given = checked(self.kind, self.arguments)
+        given = check_arguments(self.kind, self.arguments)
         self.states_values: Values = read_values(where, given["states"], "states")
         self.actions_values: Values = read_values(where, given["actions"], "actions")
         check_together(where, self.states_values, self.actions_values)

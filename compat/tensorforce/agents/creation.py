@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...common.specs.files import read_file
-from ...common.specs.module_specs import opened, unfolded
+from ...common.specs.module_specs import opened, unfold
 from ..spaces.errors import TensorforceError, integer, mapping, refuse, translate_errors
 from ..spaces.specs import read_values
 from ..specs.arguments import AGENTS
@@ -47,7 +47,7 @@ def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dic
     """
     place = f"{_WHERE}: agent"
     with translate_errors():
-        agent, given = unfolded(place, agent, "agent", kwargs)
+        agent, given = unfold(place, agent, "agent", kwargs)
         agent = "default" if agent is None else agent
         if isinstance(agent, str):
             kind = _TABLE.of_class(agent)

@@ -126,7 +126,7 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
     return Saved(found[-1][1], _FORMATS[found[-1][1].suffix], asked)
 
 
-def numbered(folder: Path, name: str) -> list[Path]:
+def numbered_files(folder: Path, name: str) -> list[Path]:
     """The files ``<name>-<number>`` of the format ``tensorflow``, the last one written at the end."""
     found = _matches(folder, name, SUFFIXES[TENSORFLOW]) if folder.is_dir() else []
     return [path for number, path in found if number < math.inf]

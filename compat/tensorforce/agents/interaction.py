@@ -48,10 +48,10 @@ def act(
         busy = next((index for index in chosen if agent.lanes[index].pending is not None), None)
         if busy is not None:
             refuse(f"{where}: parallel", f"{busy} has acted already, and observe has not been called for it", busy)
-        held = readers.stacked([agent.lanes[index].internals for index in chosen]) if agent.internals else None
+        held = readers.stack_rows([agent.lanes[index].internals for index in chosen]) if agent.internals else None
     histories = agent.independent_preprocessing if independent else agent.preprocessing
     seen = rows if agent.sees_states else list(map(seen_by(agent, histories.apply), chosen, rows))
-    found, following = agent.acting(readers.stacked(seen), held, agent.counts, settings, independent, greedy)
+    found, following = agent.acting(readers.stack_rows(seen), held, agent.counts, settings, independent, greedy)
     taken, after = (
         [{name: array[k] for name, array in arrays.items()} for k in range(len(chosen))]
         for arrays in (found, following or {})

@@ -15,11 +15,11 @@ from ....core.protocols import Array, RunConfig
 from ....hooks.events import UpdateFacts
 from ....policies.behaviour import zero_state
 from ....run_dir.generators import generators
-from ....run_dir.programs import shared
+from ....run_dir.programs import shared_content
 from ..processing.parameters import Counts, Parameter, make_parameter
 from ..spaces.specs import MASK, Values
 from ..specs.modules import internal_lengths
-from ..specs.normal_form import at, fed, first_update, least_capacity
+from ..specs.normal_form import at, bounds_of_fed, first_update, least_capacity
 from .parallel import Parallel, Timestep
 from .trajectories import ABORTED, CUT, TERMINATED, Trajectories
 
@@ -76,7 +76,7 @@ class Learner:
         self.by_episodes: bool = form["update"]["unit"] == "episodes"
         self.bootstraps = form["reward_estimation"]["estimate_horizon"] is not False
         self.rng = np.random.default_rng([seed, _INDEX_OF_PARAMETERS])
-        self._hyper = fed(form)
+        self._hyper = bounds_of_fed(form)
         self.parameters: dict[str, Parameter] = {}
         for path, bounds in {**_BOUNDS, **self._hyper}.items():
             spec = at(form, path)
@@ -139,7 +139,7 @@ class Learner:
 
         train = program.trace_train(self.memory.specs())
         self.metrics = tuple(train.metrics)
-        executor, _ = choose(program, train, "auto", None, shared)
+        executor, _ = choose(program, train, "auto", None, shared_content)
         sampled: Any = self.memory  # the stepper only samples: timesteps are stored here
         # A learning rate of 0 is the user's business: the first update may change nothing.
         return Stepper(program.predict, train, executor, sampled, 1, self._rngs, UpdateSchedule(1, 1))

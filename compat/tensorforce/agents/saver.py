@@ -22,7 +22,7 @@ from .files import (
     TENSORFLOW,
     Saved,
     find,
-    numbered,
+    numbered_files,
     read_content,
     read_path,
     saved_names,
@@ -116,7 +116,7 @@ class Saver(Companion):
         found = find(self._place, self._given[0], self._load, TENSORFLOW) if isinstance(self._load, str) else None
         if self._load is True:
             exact = self._named.with_name(self._named.name + SUFFIXES[TENSORFLOW][0])
-            written = numbered(self._named.parent, self._named.name) or [exact] * exact.is_file()
+            written = numbered_files(self._named.parent, self._named.name) or [exact] * exact.is_file()
             found = Saved(written[-1], TENSORFLOW, self._named.name) if written else None
         if found is not None:
             load_state(self._place, agent, read_content(self._place, found))
@@ -135,7 +135,7 @@ class Saver(Companion):
         """Write a file, and remove those written first where there are too many."""
         save(agent, *self._given, TENSORFLOW, "timesteps")
         self._last = time.monotonic()
-        for old in numbered(self._named.parent, self._named.name)[: -self._most]:
+        for old in numbered_files(self._named.parent, self._named.name)[: -self._most]:
             for path in (old, old.with_suffix(SUFFIXES[ACT_ONLY][0])):
                 if path.exists():
                     remove(path)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
-from ...common.specs.module_specs import opened, unfolded
+from ...common.specs.module_specs import opened, unfold
 from ...common.specs.tables import Entry, SpecTable
 from ..spaces.errors import choice, flag, integer, refuse, translate_errors
 from .environment import Environment, opens
@@ -43,7 +43,7 @@ _TABLE: Final = SpecTable(
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     """See :meth:`Environment.create`; ``given`` are all its keyword arguments but those that are None."""
     with translate_errors():
-        environment, found = unfolded(_SPEC, environment, "environment", given)
+        environment, found = unfold(_SPEC, environment, "environment", given)
     arguments = {name: value for name, value in found.items() if value is not None}
     limit, remote = arguments.pop("max_episode_timesteps", None), arguments.pop("remote", None)
     blocking = flag(f"{WHERE}: blocking", arguments.pop("blocking", False))

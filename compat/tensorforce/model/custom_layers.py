@@ -253,7 +253,7 @@ _JOINS: Final[dict[str, Callable[[list[Tensor], int], Tensor]]] = {
 }
 
 
-def joined(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tuple[Join, ValueSpec]:
+def make_join(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tuple[Join, ValueSpec]:
     """The function that joins tensors of some specs, and the spec of what it returns.
 
     Args:

@@ -13,7 +13,7 @@ from ...common.layers.layer import Layer, Step, Tensor
 from ...common.layers.scopes import scope, scopes
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import choice, refuse, translate_errors
-from .custom_layers import LAYERS, Keras, joined
+from .custom_layers import LAYERS, Keras, make_join
 
 LayerSpec: TypeAlias = Mapping[str, Any]
 """A layer in normal form: ``type``, perhaps ``name``, and arguments."""
@@ -257,7 +257,7 @@ class Network:
         known = self._tensors if spec is None else {**self._tensors, CURRENT: spec}
         specs = [known[choice(f"{place}: tensors", name, known)] for name in names]
         kind = layer.get("aggregation", "concat")
-        aggregate, output = joined(place, specs, kind, layer.get("axis", 0))
+        aggregate, output = make_join(place, specs, kind, layer.get("axis", 0))
 
         def node(flow: Flow) -> None:
             flow.x = aggregate([flow.x if name == CURRENT else flow.tensors[name] for name in names])

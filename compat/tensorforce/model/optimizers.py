@@ -16,7 +16,7 @@ import tensorflow as tf
 from .... import noise
 from ....models.blocks import trust_region
 from ....models.blocks.optimizers import clip_by_global_norm, optimizer_class
-from ....models.blocks.rollouts import repeated
+from ....models.blocks.rollouts import repeat
 from ...common.layers.scopes import scopes
 from .objectives import Hyper, Rows
 
@@ -165,7 +165,7 @@ def _multi_step(step: Step, count: int, problem: Problem) -> Step:
     names = list(problem.names)
     if count == 1:
         return step
-    return lambda rows, number: repeated(lambda i: step(rows, number * count + i), names, count)[0]
+    return lambda rows, number: repeat(lambda i: step(rows, number * count + i), names, count)[0]
 
 
 def _subsampling(step: Step, fraction: float, count: int, drawn: int, repeats: int, valid: Tensor | None) -> Step:

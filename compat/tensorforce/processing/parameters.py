@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ....core.protocols import State
-from ...common.specs.argument_checks import flag, integer, one_of, real, several, unboxed
+from ...common.specs.argument_checks import flag, integer, one_of, real, several, unbox
 from ...common.specs.modules import read_arguments
 from ...common.specs.tables import Argument
 from ..spaces.errors import choice, number, refuse, translate_errors
@@ -221,7 +221,7 @@ def make_parameter(
         arguments = (*arguments, Argument(which), *own)
     values = read_arguments(where, kind, arguments, given)
     if kind == "constant":
-        value = unboxed(values["value"])
+        value = unbox(values["value"])
         end = number(where if value is spec else f"{where}['value']", value, **bounds)
         return Parameter(where, value if isinstance(value, int) else end, bounds, Rule(lambda *_: end, end))
     return Parameter(where, {"type": kind, **values}, bounds, rule(where, values))

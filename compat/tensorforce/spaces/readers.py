@@ -186,7 +186,7 @@ def read_batch_of_internals(
     """Internal states [K, ...] by name of K parallel indices, of which one is ``single``; None for a model without."""
     each = [given] * number if single or _is_nothing(given) else each_of(where, "internals", given, number)
     rows = [read_internals(where, one, specs) for one in each]
-    return stacked(rows) if specs else None
+    return stack_rows(rows) if specs else None
 
 
 def _is_nothing(given: Any) -> bool:
@@ -281,7 +281,7 @@ def action_out(actions: Values) -> Converter:
     return convert
 
 
-def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+def stack_rows(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Arrays by name [K, ...] from those of K rows."""
     if len(rows) == 1:
         return {name: array[None] for name, array in rows[0].items()}

@@ -10,7 +10,7 @@ from ...common.specs.tables import Argument, Entry
 from ..spaces.errors import refuse
 from .layer_tables import LAYERS
 from .optimizer_tables import BASELINE_OPTIMIZERS, OPTIMIZERS
-from .table_checks import EPISODE, IGNORED, SpecTable, fed, frequency, integer, parameter
+from .table_checks import EPISODE, IGNORED, SpecTable, fed_argument, frequency, integer, parameter
 
 
 def _of_user_network(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
@@ -92,14 +92,14 @@ OBJECTIVES: Final = SpecTable(
         "policy_gradient": Entry(
             (
                 Argument("ratio_based", False, flag),
-                fed("clipping_value", 0.0, parameter(at_least=0)),
+                fed_argument("clipping_value", 0.0, parameter(at_least=0)),
                 _EARLY_REDUCE,
             )
         ),
         "value": Entry(
             (
                 Argument("value", "state", one_of("state", "action")),
-                fed("huber_loss", 0.0, parameter(at_least=0)),
+                fed_argument("huber_loss", 0.0, parameter(at_least=0)),
                 _EARLY_REDUCE,
             )
         ),

@@ -179,7 +179,7 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
     return values
 
 
-def checked(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Bound arguments in their final types; modules, states and actions stay as given.
 
     Raises:

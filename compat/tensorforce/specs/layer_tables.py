@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...common.processing.steps import ACTIVATIONS
 from ...common.specs.argument_checks import flag, one_of, one_or_several, or_none, several, text
-from ...common.specs.files import imported
+from ...common.specs.files import import_object
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import refuse
 from .table_checks import IGNORED, SpecTable, integer, real
@@ -19,7 +19,7 @@ def activation(where: str, value: Any) -> Any:
 
 def _function(where: str, value: Any) -> Any:
     """A function, or the dotted name of one."""
-    function = imported(where, value) if isinstance(value, str) and "." in value else value
+    function = import_object(where, value) if isinstance(value, str) and "." in value else value
     if not callable(function):
         refuse(where, f"must be a function of a tensor, or the dotted name of one, got {value!r}", value)
     return function
@@ -27,7 +27,7 @@ def _function(where: str, value: Any) -> Any:
 
 def _keras_layer(where: str, value: Any) -> Any:
     """A Keras layer: its class, its dotted name, or its name in ``keras.layers``."""
-    layer = imported(where, value) if isinstance(value, str) and "." in value else value
+    layer = import_object(where, value) if isinstance(value, str) and "." in value else value
     if not callable(layer) and not (isinstance(layer, str) and layer):
         refuse(where, f"must be a Keras layer or its name, got {value!r}", value)
     return layer

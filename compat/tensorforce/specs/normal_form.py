@@ -12,7 +12,7 @@ from ..spaces.errors import refuse, refuse_unknown, translate_errors
 from ..spaces.specs import Values
 from .agent_forms import parts_of
 from .agent_tables import TABLES
-from .arguments import WHERE, checked
+from .arguments import WHERE, check_arguments
 from .modules import kinds
 from .table_checks import EPISODE, ParameterCheck
 
@@ -42,7 +42,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
     Raises:
         TensorforceError: an argument is invalid, or does not go together with another one.
     """
-    values, ignored = checked(kind, arguments), list[str]()
+    values, ignored = check_arguments(kind, arguments), list[str]()
     with translate_errors():
         parts = parts_of(kind, values, ignored)
     form: dict[str, Any] = {
@@ -67,7 +67,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
     return form
 
 
-def fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def bounds_of_fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Bounds of the numbers that an update is fed with, by their sorted paths: ``"optimizer/learning_rate"``."""
     found = [
         *_fed_bounds(form["optimizer"], "optimizer", "optimizer"),

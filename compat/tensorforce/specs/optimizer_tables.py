@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.specs.argument_checks import flag, keyword_arguments, one_of, or_none
-from ...common.specs.module_specs import merged, opened
+from ...common.specs.module_specs import merge, opened
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import refuse, refuse_unknown
-from .table_checks import IGNORED, SpecTable, fed, integer, parameter, real
+from .table_checks import IGNORED, SpecTable, fed_argument, integer, parameter, real
 
 _MOMENTS: Final = ("beta_1", "beta_2", "epsilon")
 _REGULARIZATION: Final = (
@@ -39,8 +39,8 @@ _CHECKS: Final[Mapping[str, Check]] = {
 
 def _keras_optimizer(names: Sequence[str]) -> Entry:
     own = keyword_arguments({name: _CHECKS.get(name, real(at_least=0)) for name in names})
-    clipping = fed("gradient_norm_clipping", 1.0, parameter(above=0))
-    return Entry((fed("learning_rate", 3e-4, parameter(at_least=0)), clipping, *own))
+    clipping = fed_argument("gradient_norm_clipping", 1.0, parameter(above=0))
+    return Entry((fed_argument("learning_rate", 3e-4, parameter(at_least=0)), clipping, *own))
 
 
 def _rewrite(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -60,7 +60,7 @@ def _wrapper_arguments(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     extra = {key: value for key, value in given.items() if key not in own}
     if not entry.open:
         refuse_unknown(where, extra, [*own, *entry.names, *OPTIMIZERS.ignored])
-    inner = {"type": name, **merged(where, arguments, extra)}
+    inner = {"type": name, **merge(where, arguments, extra)}
     return {**{key: value for key, value in given.items() if key in own}, "optimizer": inner}
 
 
@@ -106,16 +106,16 @@ OPTIMIZERS: Final = SpecTable(
             (
                 _INNER,
                 Argument("ls_max_iterations", 10, integer(1)),
-                fed("ls_accept_ratio", 0.9, parameter(at_least=0)),
+                fed_argument("ls_accept_ratio", 0.9, parameter(at_least=0)),
                 Argument("ls_mode", "exponential", one_of("exponential", "linear")),
-                fed("ls_parameter", 0.5, parameter(above=0)),
+                fed_argument("ls_parameter", 0.5, parameter(above=0)),
             )
         ),
         "natural_gradient": Entry(
             (
                 Argument("learning_rate", check=parameter(at_least=0), fed=True),
                 Argument("cg_max_iterations", 10, integer(1)),
-                fed("cg_damping", 1e-3, parameter(at_least=0)),
+                fed_argument("cg_damping", 1e-3, parameter(at_least=0)),
             )
         ),
         "evolutionary": Entry(
@@ -160,8 +160,8 @@ OPTIMIZERS: Final = SpecTable(
 
 _SYNCHRONIZATION: Final = Entry(
     (
-        fed("sync_frequency", 1, parameter(at_least=1, is_whole=True)),
-        fed("update_weight", 1.0, parameter(at_least=0, at_most=1)),
+        fed_argument("sync_frequency", 1, parameter(at_least=1, is_whole=True)),
+        fed_argument("update_weight", 1.0, parameter(at_least=0, at_most=1)),
     )
 )
 BASELINE_OPTIMIZERS: Final = SpecTable(

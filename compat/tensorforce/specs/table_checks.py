@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.specs import argument_checks, tables
-from ...common.specs.argument_checks import as_json, or_none, unboxed
+from ...common.specs.argument_checks import as_json, or_none, unbox
 from ...common.specs.module_specs import opened
 from ...common.specs.tables import Argument, Check, Entry
 from ..spaces import errors
@@ -85,7 +85,7 @@ class ParameterCheck:
             if "value" not in arguments:
                 refuse(f"{where}['value']", "is missing: a constant needs its value", None)
             where, value = f"{where}['value']", arguments["value"]
-        value = unboxed(value)
+        value = unbox(value)
         if self.is_whole:
             return errors.integer(where, value, at_least=int(self.at_least))
         errors.number(where, value, **self.bounds)
@@ -112,7 +112,7 @@ def frequency(where: str, value: Any) -> Any:
     return or_none(parameter(at_least=1, is_whole=True, words=(NEVER,)))(where, value)
 
 
-def fed(name: str, default: Any, check: Check) -> Argument:
+def fed_argument(name: str, default: Any, check: Check) -> Argument:
     """An argument that may change from update to update."""
     return Argument(name, default, check, fed=True)
 

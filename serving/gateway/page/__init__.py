@@ -12,7 +12,7 @@ from ..cookies import cookie_of, is_own, set_cookie
 from ..declaration import Route, Routes
 from ..http_messages import FORM_TYPE, JSON_TYPE, Headers, Reply, Request
 from ..models import LoginForm
-from ..users import FORM, logged_in, revoked
+from ..users import FORM, logged_in, revoke
 
 routes: Final = Routes(prefix="")
 _FILES: Final = {
@@ -60,7 +60,7 @@ async def log_in(request: Request, body: LoginForm) -> Reply:
         raise RefusedError("invalid_request", "only the page of this service itself may log in here")
     text = await logged_in(request, body, request.gateway.accounts.web_login)
     if _is_logged_in(request):
-        await revoked(request)
+        await revoke(request)
     return Reply(204, headers=[set_cookie(request, text), *_HEADERS])
 
 
@@ -68,7 +68,7 @@ async def log_in(request: Request, body: LoginForm) -> Reply:
 async def log_out(request: Request) -> Reply:
     """End the login, and remove the cookie."""
     _log_in(request)
-    await revoked(request)
+    await revoke(request)
     return Reply(204, headers=[set_cookie(request, ""), *_HEADERS])
 
 

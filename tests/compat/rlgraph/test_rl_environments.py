@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from axonrl.compat.rlgraph import Environment, GridWorld, OpenAIGymEnv, RandomEnv, RLGraphError, RLGraphWarning
 from axonrl.compat.rlgraph.environments import SequentialVectorEnv
-from axonrl.compat.rlgraph.environments.environment import stepped
+from axonrl.compat.rlgraph.environments.environment import step_environment
 from axonrl.compat.rlgraph.spaces import Dict, FloatBox, IntBox, Tuple
 
 from .agents import refused
@@ -310,19 +310,19 @@ class Own(Environment):
 
 def test_a_step_is_told_alike_by_all_environments() -> None:
     env: Any = OpenAIGymEnv(Counting(length=1))
-    assert "before reset" in str(refused(stepped, env, 2))
+    assert "before reset" in str(refused(step_environment, env, 2))
     env.reset()
-    told: Any = stepped(env, 2)
+    told: Any = step_environment(env, 2)
     assert (told.state["count"], told.reward, told.terminal, told.truncated) == (1, 1.0, True, True)
-    own: Any = stepped(Own((0.5, 2, np.array(True), None)), 0)
+    own: Any = step_environment(Own((0.5, 2, np.array(True), None)), 0)
     assert own == (0.5, 2.0, True, False, 1)
     assert (type(own.reward), type(own.terminal)) == (float, bool)
-    assert stepped(Own((0.5, 2, False, {})), 0, frames=3) == (0.5, 6.0, False, False, 3)
-    assert stepped(Own((0.5, 2, True, {"truncated": True})), 0, frames=3) == (0.5, 2.0, True, True, 1)
-    assert stepped(Own((0.5, 2, False, {"truncated": True})), 0).truncated is False  # it goes on
-    assert stepped(Own((0.5, 2, [False], {})), 0).terminal is False  # a list of one is not empty
+    assert step_environment(Own((0.5, 2, False, {})), 0, frames=3) == (0.5, 6.0, False, False, 3)
+    assert step_environment(Own((0.5, 2, True, {"truncated": True})), 0, frames=3) == (0.5, 2.0, True, True, 1)
+    assert step_environment(Own((0.5, 2, False, {"truncated": True})), 0).truncated is False  # it goes on
+    assert step_environment(Own((0.5, 2, [False], {})), 0).terminal is False  # a list of one is not empty
     wrongs: list[Any] = [(0.5, 2, True), (0.5, np.nan, True, {}), (0.5, np.float32(np.inf), True, {}), None]
     wrongs += [(0.5, 2, [True, False], {}), (0.5, 2, None, {})]
     for wrong in wrongs:
-        refused(stepped, Own(wrong), 0)
+        refused(step_environment, Own(wrong), 0)
     assert "must define it" in str(refused(Environment(float, float).step, 1))

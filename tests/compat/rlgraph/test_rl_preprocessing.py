@@ -10,7 +10,7 @@ import pytest
 
 from axonrl.compat.rlgraph.processing.preprocessors import Preprocessor
 from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
-from axonrl.compat.rlgraph.spaces.space_specs import rebuilt
+from axonrl.compat.rlgraph.spaces.space_specs import with_boxes
 
 from .agents import box, refused
 
@@ -96,7 +96,7 @@ def test_bounds_follow() -> None:
     halved_flags = [{"type": "convert_type", "to_dtype": "bool"}, {"type": "divide", "divisor": 2}]
     assert bounds(halved_flags, box((2,), **BYTES)) == (0, 0.5)
     integers = Preprocessor("x", [{"type": "convert_type", "to_dtype": "int"}], FloatBox(1, np.inf, (2,)).flat())
-    assert rebuilt(FloatBox(1, np.inf, shape=(2,)), integers.outputs) == IntBox(1, 2**31 - 1, (2,))
+    assert with_boxes(FloatBox(1, np.inf, shape=(2,)), integers.outputs) == IntBox(1, 2**31 - 1, (2,))
     assert bounds(["grayscale"], box((2, 2, 3))) == (-math.inf, math.inf)
     assert bounds([{"type": "grayscale", "weights": [1, -1]}], box((2,), low=0.0, high=2.0)) == (-2.0, 2.0)
     assert bounds(["transpose"], box((2, 2), **{**BYTES, "low": 3, "num_categories": 253})) == (3, 256)

@@ -9,11 +9,11 @@ from axonrl.models.blocks import rollouts
 
 
 def test_normalized() -> None:
-    np.testing.assert_allclose(rollouts.normalized(tf.constant([3.0, 1.0, 1.0, 3.0])), [1, -1, -1, 1], rtol=1e-6)
+    np.testing.assert_allclose(rollouts.normalize(tf.constant([3.0, 1.0, 1.0, 3.0])), [1, -1, -1, 1], rtol=1e-6)
     for equal in ([5.0, 5.0], [1e6, np.nextafter(np.float32(1e6), np.float32(2e6)), 1e6]):  # but for rounding
-        assert rollouts.normalized(tf.constant(equal)).numpy().tolist() == [0.0] * len(equal)
+        assert rollouts.normalize(tf.constant(equal)).numpy().tolist() == [0.0] * len(equal)
     with pytest.raises(ArgumentError, match="leaves nothing to learn from minibatches of 1 timestep") as error:
-        rollouts.normalized(tf.constant([5.0]))
+        rollouts.normalize(tf.constant([5.0]))
     assert error.value.argument == "minibatch_size"
 
 
