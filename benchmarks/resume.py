@@ -138,7 +138,7 @@ class Trial:
         found: dict[str, Any] = {} if fatal else json.loads(done.stdout.splitlines()[-1])
         return found
 
-    def killed(self, kind: str, number: int, undisturbed: Path) -> Killed:
+    def kill_and_resume(self, kind: str, number: int, undisturbed: Path) -> Killed:
         """Kill a run, resume it, and compare."""
         folder = self.folder / f"{kind}-{number}"
         self.child(folder, kind, number)
@@ -175,7 +175,7 @@ def measure(library: str, python: str, number: int, pool: ThreadPoolExecutor) ->
         first, _ = pool.map(trial.child, (undisturbed, again))
         repeated = differing(read(undisturbed / "end.npz"), read(again / "end.npz"))
         when = points(number, first["writes"])
-        killed = list(pool.map(lambda one: trial.killed(one[0], one[1], undisturbed), when))
+        killed = list(pool.map(lambda one: trial.kill_and_resume(one[0], one[1], undisturbed), when))
     return Found(said.stdout.strip(), repeated, killed)
 
 

@@ -122,7 +122,7 @@ class Runner:
         pythons = {"axonrl's": sys.executable, **{venv: str(python_in(self.peers, venv)) for venv in there}}
         return {name: last_line([python, "-c", VERSIONS], 1) for name, python in pythons.items()}
 
-    def installed(self) -> dict[str, dict[str, float]]:
+    def install_costs(self) -> dict[str, dict[str, float]]:
         """Seconds to install the peers' environments, and their megabytes."""
         found = {}
         for venv in ENVIRONMENTS:
@@ -161,7 +161,7 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
         executors={},
         repeats=repeats,
         complete=not runner.quick and set(topics) == set(TOPICS),
-        installed=runner.installed(),
+        installed=runner.install_costs(),
     )
     missing = runner.missing()
     for contender, venv in missing.items():

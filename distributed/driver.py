@@ -271,7 +271,7 @@ class Driver:
     def _learn(self) -> None:
         for work in self.learning.due():
             before = self._stepper.counters.global_step
-            self._session.guarded(work)
+            self._session.run_guarded(work)
             step = self._stepper.counters.global_step
             if step > before:
                 self.planner.moved(time.monotonic())

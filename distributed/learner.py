@@ -176,7 +176,7 @@ class Episodes:
                 self._index[number],
             )
             self._index[number] += 1
-            loop.counted(stats)
+            loop.count_episode(stats)
 
 
 def _report_timestep(session: MonitoredSession, facts: TimestepFacts | None) -> None:

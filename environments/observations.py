@@ -65,7 +65,7 @@ class ArrayObservations:
         """A copy of a vector environment's observations; ``MismatchError`` if they do not fit the space."""
         return np.array(self._convert(observations, self._batch_shape))
 
-    def trusted(self, observations: Any) -> Array:
+    def batch_unchecked(self, observations: Any) -> Array:
         """:meth:`batch` without checks and copies, for arrays known to fit the space and to have no other owner."""
         array: Array = observations.astype(self._dtype, copy=False)
         return array
@@ -125,7 +125,7 @@ class CompositeObservations:
         """A copy of a vector environment's observations; ``MismatchError`` if they do not fit the space."""
         return {name: leaf.batch(value) for (name, leaf), value in self._flat(observations, "observations")}
 
-    trusted = batch
+    batch_unchecked = batch
 
     def _flat(self, value: Any, what: str) -> Iterable[tuple[tuple[str, ArrayObservations], Any]]:
         return zip(self._leaves.items(), _flat(self._space, value, what), strict=True)

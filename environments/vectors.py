@@ -211,7 +211,7 @@ class PooledVector(NextStepVector):
             observations, rewards, terminated, truncated = self._pool.step(taken)
         except Exception as error:
             raise self._failure_of("step", error) from error
-        observation = self._observations.trusted(observations)
+        observation = self._observations.batch_unchecked(observations)
         self._check_rewards(rewards)
         self._check_finite("step", observation)
         self._last = observation

@@ -74,7 +74,7 @@ def compile_program(
     from ..runtimes.frozen import acting_program
 
     function = _Function(run, *spaces.both_of(run.config))
-    program, train = function.traced(seed, memory, lanes) if traced is None else traced
+    program, train = function.trace(seed, memory, lanes) if traced is None else traced
     exploration = _exploration(program, train, function.action, lanes)
     content, why = _convert_program(program, train, run)
     acting = acting_program(program, shared_content)
@@ -114,7 +114,7 @@ class _Function:
         bound = BoundModelFn(self.run.model_fn, params, config, self.run.model_dir)
         return Program(bound, spaces.observation_spec(self.observation), model_seed(seed))
 
-    def traced(self, seed: int, memory: Memory, lanes: int) -> tuple[Program, Train]:
+    def trace(self, seed: int, memory: Memory, lanes: int) -> tuple[Program, Train]:
         """PREDICT and TRAIN for a memory's batches."""
         program = self.program(seed, self.run.params)
         batch = shapes_of(program.predict, self.observation, self.action, memory, lanes, None).batch

@@ -238,7 +238,7 @@ class Estimator:
             ValueError: there is no such policy or checkpoint.
         """
         self._run.refresh()
-        return self._evaluator.recorded(policy)
+        return self._evaluator.recorded_evaluation(policy)
 
     def record(
         self,

@@ -128,7 +128,7 @@ class Evaluator:
         with self._model.acting(policy) as act:
             return act(features)[0]
 
-    def recorded(self, policy: str | int) -> Evaluation | None:
+    def recorded_evaluation(self, policy: str | int) -> Evaluation | None:
         """Return the training's own evaluation of a policy; None if there was none. Errors as for :meth:`policy`."""
         if self._run.record is None:
             return None
@@ -169,7 +169,7 @@ class Evaluator:
     ) -> _EpisodeChoice:
         """Choose the episodes: the caller's, or those of the training's own evaluation."""
         by_number = not isinstance(policy, str) and episodes is None and seed is None
-        then = self.recorded(policy) if by_number or episodes == REPEAT else None
+        then = self.recorded_evaluation(policy) if by_number or episodes == REPEAT else None
         if episodes == REPEAT and (then is None or seed is not None):
             if then is None:
                 message = f"the training in {self._run.model_dir} did not evaluate the policy {policy!r}: give a number"

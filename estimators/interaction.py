@@ -84,7 +84,7 @@ class Interaction:
                     message = f"lane {one} has a pending action: call observe(..., lane={one}) before the next act"
                     raise ArgumentError(message, "lane", one)
             batch = self._copy_observations(observation, len(chosen), lanes is not None, "act")
-            return self.session.guarded(lambda: self._act(batch, chosen, lanes is not None))
+            return self.session.run_guarded(lambda: self._act(batch, chosen, lanes is not None))
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
         if self._stepper.pending_updates:
@@ -152,7 +152,7 @@ class Interaction:
             if len(keep):
                 kept = [chosen[k] for k in keep]
                 results = rewards[keep], ends[0][keep], ends[1][keep]
-                self.session.guarded(lambda: self._observe(kept, results, _rows(following, keep), stepped))
+                self.session.run_guarded(lambda: self._observe(kept, results, _rows(following, keep), stepped))
 
     def _observe(
         self, lanes: list[int], results: tuple[Array, Array, Array], following: ArrayTree, stepped: float

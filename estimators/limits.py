@@ -31,7 +31,7 @@ class Limits:
     episodes: int | None = None
     timesteps: int | None = None
 
-    def reached(self, counts: Counters) -> str | None:
+    def reached_limit(self, counts: Counters) -> str | None:
         """Describe the limit that is reached; None if none is."""
         if self.steps is not None and counts.global_step >= self.steps:
             return f"global_step reached {self.steps}"

@@ -79,7 +79,7 @@ class Loop:
             self.begin(~state.episodes.running if waiting is None else ~(state.episodes.running | waiting))
         observation = state.observation
         began = time.perf_counter()
-        drawn = stepper.behaviour.drawn() if self._in_processes else None
+        drawn = stepper.behaviour.capture() if self._in_processes else None
         action, recorded = stepper.act(observation)
         acted = time.perf_counter()
         try:
@@ -221,11 +221,11 @@ class Loop:
         finished = []
         for i, terminal, cut in zip(lanes, terminated, truncated, strict=True):
             stats = self._state.episodes.finish(i, terminal, cut, self._session.exploration)
-            if self.counted(stats):
+            if self.count_episode(stats):
                 finished.append(stats)
         return finished
 
-    def counted(self, stats: EpisodeStats) -> bool:
+    def count_episode(self, stats: EpisodeStats) -> bool:
         """Count a finished episode and report it; False for a surplus one, which is discarded."""
         counters = self._stepper.counters
         if counters.global_episode == self._stepper.limits.episodes:

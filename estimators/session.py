@@ -102,7 +102,7 @@ class MonitoredSession:
     @property
     def stop_reason(self) -> str | None:
         """Why the run will stop, a request or a reached limit; None if it will not."""
-        return self._stop_reason or self._stepper.limits.reached(self._stepper.counters)
+        return self._stop_reason or self._stepper.limits.reached_limit(self._stepper.counters)
 
     def request_stop(self, reason: str) -> None:
         """Stop after this timestep. The first reason is kept."""
@@ -184,7 +184,7 @@ class MonitoredSession:
         Updates may be pending at a limit, from a run killed at an evaluation's checkpoint.
         """
         limits = goal.limits(self._stepper.counters)
-        reason = limits.reached(self._stepper.counters)
+        reason = limits.reached_limit(self._stepper.counters)
         if reason is None or (not self._offline and self._stepper.has_pending_updates(limits)):
             return limits
         logger.info("nothing to %s: %s", "learn" if self._offline else "train", reason)
@@ -244,9 +244,9 @@ class MonitoredSession:
         timestep = self.loop.learn_offline if self._offline else self._timesteps()
         stepper, counters, limits = self._stepper, self._stepper.counters, self._stepper.limits
         while self._stop_reason is None and (
-            limits.reached(counters) is None or (not self._offline and stepper.has_pending_updates(limits))
+            limits.reached_limit(counters) is None or (not self._offline and stepper.has_pending_updates(limits))
         ):
-            self.guarded(timestep)
+            self.run_guarded(timestep)
 
     def reach(self, goal: Goal) -> None:
         """Run until the goal is reached, unless it already is."""
@@ -266,7 +266,7 @@ class MonitoredSession:
         timestep = self._timesteps()
         finished: Sequence[EpisodeStats] = ()
         while not finished:
-            finished = self.guarded(timestep)
+            finished = self.run_guarded(timestep)
         return finished[0]
 
     def _timesteps(self) -> Callable[[], Sequence[EpisodeStats]]:
@@ -274,7 +274,7 @@ class MonitoredSession:
             raise ValueError("this session has no environment: its caller owns the loop")
         return self.loop.timestep
 
-    def guarded(self, timestep: Callable[[], _T]) -> _T:
+    def run_guarded(self, timestep: Callable[[], _T]) -> _T:
         """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result."""
         interrupts = self._interrupts
         if interrupts.phase != IDLE:

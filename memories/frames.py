@@ -87,7 +87,7 @@ class Frames:
         """The row after the newest one in each lane [N]."""
         return self._start + self.stack.size
 
-    def arranged(self, observations: Any) -> Array:
+    def arrange(self, observations: Any) -> Array:
         """Observations [N, ...], or [...] of the only lane, as stacks [N, k, *frame] of the dtype stored."""
         spec = self.stack.spec
         stacks = np.asarray(observations, spec.dtype).reshape(self._num_envs, *spec.shape)
@@ -222,7 +222,7 @@ class FrameRing(Ring):
 
     def _put(self, values: Mapping[str, Any], lanes: Array | None) -> dict[str, Array]:
         """Store the stacks of some lanes (None: all); return the places of the newest stacks of all lanes, by key."""
-        given = {key: self._frames.arranged(values[key]) for key in OBSERVATIONS}
+        given = {key: self._frames.arrange(values[key]) for key in OBSERVATIONS}
         places = {}
         for key, stacks in given.items():
             missing = self._frames.missing(stacks)

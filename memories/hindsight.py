@@ -169,7 +169,7 @@ class HindsightMemory(ReplayMemory):
         batch["discount"][rows] = self._powers[steps] * (1 - terminated[at_last])
         if self.n_step > 1 and self._terminated is not None:  # the return may be of fewer timesteps
             for part, values in following.items():
-                values[rows] = self._ring.reached(last, part)
+                values[rows] = self._ring.reached_goals(last, part)
         observation[DESIRED][rows] = following[DESIRED][rows] = goals
         return batch
 
@@ -183,7 +183,7 @@ class HindsightMemory(ReplayMemory):
             begin = timestep if self.strategy == "future" else begin
             source = begin + (self.rng.random(len(first)) * (last - begin + 1)).astype(np.intp)
         places = source % self._ring.timesteps * self.num_envs + first % self.num_envs
-        return self._ring.reached(places, ACHIEVED), chosen
+        return self._ring.reached_goals(places, ACHIEVED), chosen
 
     def _outcomes(self, places: Array, goals: Array) -> tuple[Array, Array, Array]:
         """Rewards, terminated and truncated [n, R] at ``places`` [n, R] with the goals [R, ...]."""
@@ -193,7 +193,7 @@ class HindsightMemory(ReplayMemory):
                 f" HindsightMemory(..., {_REWARD}=...)"
             )
         terminated, truncated = (take(self._ring.columns[key], places) for key in FLAGS)
-        achieved = self._ring.reached(places, ACHIEVED)
+        achieved = self._ring.reached_goals(places, ACHIEVED)
         if not self._checked:
             self._check(self._reward, places[0], achieved[0])
         flat = achieved.reshape(-1, *goals.shape[1:])
@@ -208,7 +208,7 @@ class HindsightMemory(ReplayMemory):
     def _check(self, reward: _OfGoals, places: Array, achieved: Array) -> None:
         """Refuse a function that does not reproduce the stored rewards."""
         stored = take(self._ring.columns["reward"], places)
-        computed = reward(achieved, self._ring.reached(places, DESIRED))
+        computed = reward(achieved, self._ring.reached_goals(places, DESIRED))
         if not np.allclose(stored, computed, rtol=1e-3, atol=1e-5):
             row = int(np.argmax(np.abs(stored - computed)))
             raise ArgumentError(

@@ -170,7 +170,7 @@ class Ring(Saving):
         """Places of timesteps by the numbers of :meth:`numbers` [...]."""
         return numbers % self.capacity
 
-    def reached(self, places: Array, part: str) -> Array:
+    def reached_goals(self, places: Array, part: str) -> Array:
         """Copy one part of the next Dict observations of the timesteps at these places [...]."""
         rows: Any = self._flat_rows
         reached: Array = take(rows[part], take(self._flat_start, places) + self._num_envs)

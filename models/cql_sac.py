@@ -97,7 +97,7 @@ def soft_maxima(policy: SquashedPolicy, critics: TwinCritics, batch: Mapping[str
     seen = tf.reshape(tf.tile(batch["observation"][:, tf.newaxis], [1, count, 1]), [size * count, -1])  # [B * N, O]
     valued = partial(critics, seen)
     uniform = valued(tf.reshape(batch["uniform"], [-1, components]))
-    drawn, log_prob = policy.expected(seen, valued, tf.reshape(batch["samples"], [-1, components]), None)
+    drawn, log_prob = policy.expectations(seen, valued, tf.reshape(batch["samples"], [-1, components]), None)
     found = []
     for by_uniform, by_policy in zip(uniform, drawn, strict=True):
         weighted = [by_uniform - components * _LOG_UNIFORM, by_policy - log_prob]

@@ -81,7 +81,7 @@ def model_fn(
     next_action = best((q_values if params.double else target_q)[1:], next_mask)  # [L, B]
     next_value = target.values(action_values(target_q[1:], next_action))
     past = sequences["reward"], sequences["discount"], sequences["truncated"]
-    returns = online.scaled(n_step_returns(*past, next_value, params.n_step))  # section 2.3
+    returns = online.scale(n_step_returns(*past, next_value, params.n_step))  # section 2.3
     q_taken = action_values(q_values[:-1], actions.from_environment(sequences["action"]))
     td_error = returns - q_taken  # [L, B]
     loss = sequences.mean(losses.LOSSES[params.loss](td_error), labels.get("weight", 1.0))
@@ -120,10 +120,10 @@ class _QFunction:
             return outputs["q_values"]
         return losses.dueling(outputs["value"], outputs["advantage"], self._dueling)
 
-    def scaled(self, values: Tensor) -> Tensor:
+    def scale(self, values: Tensor) -> Tensor:
         """Apply h to values, if they are learned on its scale."""
         return values if self._epsilon is None else losses.rescaled(values, self._epsilon)
 
     def values(self, q_values: Tensor) -> Tensor:
-        """The inverse of :meth:`scaled`."""
+        """The inverse of :meth:`scale`."""
         return q_values if self._epsilon is None else losses.unrescaled(q_values, self._epsilon)

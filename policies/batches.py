@@ -44,10 +44,10 @@ class BatchBoundary:
                 return arrays
         except (AttributeError, IndexError, KeyError, TypeError):  # lists, scalars, missing keys
             pass
-        found: Sequence[Array] = self._pick(self.converted(batch))
+        found: Sequence[Array] = self._pick(self.convert(batch))
         return found
 
-    def converted(self, batch: Mapping[str, ArrayTree]) -> dict[str, ArrayTree]:
+    def convert(self, batch: Mapping[str, ArrayTree]) -> dict[str, ArrayTree]:
         """Check and convert all arrays of the batch.
 
         Raises:

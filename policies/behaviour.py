@@ -109,14 +109,14 @@ class Behaviour:
         if self._begin_exploration is not None:
             self._begin_exploration(mask)
 
-    def drawn(self) -> tuple[Any, ...]:
+    def capture(self) -> tuple[Any, ...]:
         """Capture what acting changes; :meth:`put_back` restores it."""
         exploration = self.exploration
         carried = copy.deepcopy(exploration.state_dict()) if hasattr(exploration, "state_dict") else None
         return self.recurrent, carried, self._rng.bit_generator.state
 
     def put_back(self, drawn: tuple[Any, ...]) -> None:
-        """Restore the state returned by :meth:`drawn`."""
+        """Restore the state returned by :meth:`capture`."""
         self.recurrent, carried, self._rng.bit_generator.state = drawn
         if carried is not None and hasattr(self.exploration, "load_state_dict"):
             self.exploration.load_state_dict(carried)

@@ -90,7 +90,7 @@ class LiteRTExecutor:
         try:
             scalars, *td_error = train(arrays)
         except ValueError:
-            self._batch.converted(batch)  # names the array with a wrong shape
+            self._batch.convert(batch)  # names the array with a wrong shape
             if len(draws) != self._num_draws:
                 raise ValueError(
                     f"an update of {self._name} takes {self._num_draws} draws of noise, got {len(draws)}"

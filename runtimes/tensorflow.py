@@ -79,7 +79,7 @@ class TensorFlowExecutor:
         if self._train is None or self._batch is None:
             raise ValueError(f"this executor of {self._name} only acts")
         numbers = {name: np.asarray(counters[name], dtype) for name, dtype in COUNTERS.items()}
-        scalars, *td_error = self._train(self._batch.converted(batch), numbers, draws)
+        scalars, *td_error = self._train(self._batch.convert(batch), numbers, draws)
         return TrainResult(scalars, td_error[0] if td_error else None)
 
     def get_weights(self) -> dict[str, Array]:
@@ -129,7 +129,7 @@ class TensorFlowEval:
     def __call__(self, batch: Mapping[str, ArrayTree], counters: Mapping[str, float], draws: Sequence[Array]) -> Array:
         """Return the loss, then the eval metrics in the order of ``Eval.metrics``, float32 [1 + M]."""
         numbers = {name: np.asarray(counters[name], dtype) for name, dtype in COUNTERS.items()}
-        (scalars,) = self._run(self._batch.converted(batch), numbers, draws)
+        (scalars,) = self._run(self._batch.convert(batch), numbers, draws)
         return scalars
 
 

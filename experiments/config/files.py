@@ -54,7 +54,7 @@ class Document:
         close = meant or (nearest(name[:_MAX_COMPARED], choices) if not hint else None)
         return ExperimentError(place.source, message + hint, line=place.line, key=dotted_key(path), nearest=close)
 
-    def unknown(
+    def unknown_key_errors(
         self, at: Keys, names: Iterable[str], known: Iterable[str], message: str = "unknown key"
     ) -> list[ExperimentError]:
         """The errors about those of the names, in the section at these keys, that are not known."""

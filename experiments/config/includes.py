@@ -31,7 +31,7 @@ def with_includes(own: Document, findings: Findings | None = None) -> Document:
         ExperimentError: one of the files is not usable (see :func:`.files.read`) or includes itself,
             or there are too many values.
     """
-    return _Reader(findings).merged(own, Path(own.file), ())
+    return _Reader(findings).merge(own, Path(own.file), ())
 
 
 class _Reader:
@@ -42,7 +42,7 @@ class _Reader:
         self._finished: dict[Path, Document] = {}
         self._values = 0
 
-    def merged(self, own: Document, path: Path, chain: tuple[Path, ...]) -> Document:
+    def merge(self, own: Document, path: Path, chain: tuple[Path, ...]) -> Document:
         """The file with its includes; ``chain`` are the files that lead to it."""
         self._values += len(own.places)
         if self._values > MAX_VALUES:
@@ -70,7 +70,7 @@ class _Reader:
             raise own.error(at, f"the file includes itself: {names}")
         if real not in self._finished:
             try:
-                self._finished[real] = self.merged(read(path, self._findings), path, chain)
+                self._finished[real] = self.merge(read(path, self._findings), path, chain)
             except ExperimentError as error:
                 if error.line is None:  # about the whole file: the line of the include helps more
                     raise own.error(at, f"{path}: {error.message} ({names})") from error

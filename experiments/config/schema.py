@@ -291,7 +291,7 @@ def attempt(
         names: the names of the arguments that there are; None where they have been checked.
     """
     known, made = arguments if names is None else names, None
-    findings = Findings(document.unknown(at, arguments, known))
+    findings = Findings(document.unknown_key_errors(at, arguments, known))
     left = {name: value for name, value in arguments.items() if name in known}
     while True:
         try:

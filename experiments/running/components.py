@@ -178,7 +178,7 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
                 with environment_of(part, 1, document):
                     pass
         case "agent" if part.model_fn in registry.BUILT_IN["model_fn"]:
-            Findings(document.unknown(_PARAMS, part.params, parameters_of(part.model_fn))).raise_all()
+            Findings(document.unknown_key_errors(_PARAMS, part.params, parameters_of(part.model_fn))).raise_all()
         case "agent":
             model_fn = _find("model_fn", part.model_fn, ("agent", "model_fn"), document)
             _check_params(model_fn, part.params, document, sound)
@@ -254,7 +254,7 @@ def _factory(kind: str, named: Named, at: Keys, document: Document) -> Any:
     takes = {parameter.name: parameter for parameter in signature if parameter.kind in (_KEYWORD, _EITHER)}
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature)
     given = () if takes_any else named.kwargs
-    unknown = document.unknown(at, given, takes, f"{named.kind} has no such argument")
+    unknown = document.unknown_key_errors(at, given, takes, f"{named.kind} has no such argument")
     findings, misspelt = Findings(unknown), [error.nearest for error in unknown]
     for name, parameter in takes.items():
         if parameter.default is inspect.Parameter.empty and name not in [*named.kwargs, *misspelt]:
@@ -279,5 +279,5 @@ def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Docume
             if sound:
                 attempt(kind, _PARAMS, params, document, known)
             else:
-                Findings(document.unknown(_PARAMS, params, known)).raise_all()
+                Findings(document.unknown_key_errors(_PARAMS, params, known)).raise_all()
             return

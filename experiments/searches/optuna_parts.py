@@ -93,9 +93,9 @@ def make_part(what: Literal["sampler", "pruner"], space: Space, number: int = 0)
     made_by = getattr(room, names[given.kind])
     known = [name for name in inspect.signature(made_by).parameters if name != "seed"]
     message = f"unknown argument of {names[given.kind]}; the seed is the matrix's: {', '.join(known)}"
-    Findings(space.document.unknown((*AT, what), given.kwargs, known, message)).raise_all()
+    Findings(space.document.unknown_key_errors((*AT, what), given.kwargs, known, message)).raise_all()
     # One sequence: its numbers are counted, and their seed is the same for all.
-    own = {} if what == "pruner" else {"seed": space.salted(0 if given.kind == "qmc" else number)}
+    own = {} if what == "pruner" else {"seed": space.salted_seed(0 if given.kind == "qmc" else number)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some are experimental
         try:
@@ -109,7 +109,7 @@ def distributions(space: Space) -> dict[str, Any]:
     """Optuna's distribution of each param; ``ExperimentError`` where no number is within its bounds."""
     import optuna.distributions as kinds
 
-    found, listed = dict[str, Any](), space.listed()
+    found, listed = dict[str, Any](), space.listed_values()
     unit: Any
     for name, param in space.config.params.items():
         if param.kind == "choice":
@@ -145,6 +145,6 @@ def random_point(space: Space) -> dict[str, Any]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.RandomSampler(seed=space.salted(0))
+    sampler = optuna.samplers.RandomSampler(seed=space.salted_seed(0))
     params: dict[str, Any] = optuna.create_study(sampler=sampler).ask(distributions(space)).params
     return params

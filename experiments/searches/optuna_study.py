@@ -71,7 +71,7 @@ class Study:
         last = min(first + (1 if self._space.optuna is None else self._space.optuna.batchSize), config.num_runs)
         for number in range(len(self.trials()), last):  # after a kill, some may be there
             self._storage.create_new_trial(self._id, self._ask_trial(number))
-        points = self._space.typed([trial.params for trial in self.trials()[first:last]])
+        points = self._space.convert([trial.params for trial in self.trials()[first:last]])
         return Next(points, iteration=len(self._search.batches)) if points else None
 
     def record(self) -> None:

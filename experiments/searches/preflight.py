@@ -70,15 +70,15 @@ def _locate_points(space: Space, points: Sequence[Point]) -> list[tuple[Point, d
 def _covering_points(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     """Points with all values that the matrix lists."""
     if space.kind == MAPPING:
-        return _locate_points(space, space.typed(space.config.values[:MOST]))
-    values_of = space.listed()
+        return _locate_points(space, space.convert(space.config.values[:MOST]))
+    values_of = space.listed_values()
     number = min(MOST, max((len(values) for values in values_of.values()), default=1))
     drawn: Point = {}
     if space.kind == OPTUNA:
-        drawn = space.typed([optuna_parts.random_point(space)])[0]
+        drawn = space.convert([optuna_parts.random_point(space)])[0]
     elif space.kind != GRID:
         with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
-            (drawn,) = space.drawn(1)
+            (drawn,) = space.draw(1)
     lengths = resources(space.config) if space.kind == HYPERBAND else [{}]
     found = []
     for index in range(number):

@@ -171,7 +171,7 @@ def best_trial(search: Search, minimize: bool) -> int | None:
     order = rank_points(search, minimize)
     if not order or search.metric(order[0]) is None:
         return None
-    known = search.reached(order[0])
+    known = search.metrics_of(order[0])
     return min(known, key=lambda trial: known[trial] if minimize else -known[trial])
 
 
@@ -182,7 +182,7 @@ def search_json(search: Search, metric: str, minimize: bool, front: Front | None
             "point": point,
             "params": search.points[point],
             "metric": search.metric(point),
-            "seeds": len(search.reached(point)),
+            "seeds": len(search.metrics_of(point)),
             "trials": [
                 {"trial": trial, "seed": search.seed_of(trial), "folder": search.run_folder(trial)}
                 | vars(search.outcomes[trial])
@@ -210,7 +210,7 @@ def search_table(search: Search, metric: str, minimize: bool, front: Front | Non
     names = list(dict.fromkeys(name for point in search.points for name in point))
     rows = {point: [search.outcomes[trial] for trial in search.trials([point])] for point in order}
     params = [Column(name, [_cell(search.points[point].get(name)) for point in order], right=True) for name in names]
-    reached = [(search.metric(point), len(search.reached(point))) for point in order]
+    reached = [(search.metric(point), len(search.metrics_of(point))) for point in order]
     some = [f" (of {count} of {len(search.seeds)} seeds)" * (count < len(search.seeds)) for _, count in reached]
     shown = ["-" if one[0] is None else f"{one[0]:,.4g}{part}" for one, part in zip(reached, some, strict=True)]
     results = [Column(metric, shown, right=True, whole=True)]

@@ -91,7 +91,7 @@ class Search(Runs):
         seed = [f"seed {self.seed_of(number)}"] if len(self.seeds) > 1 else []
         return ", ".join([*parts, *seed])
 
-    def reached(self, point: int) -> dict[int, float]:
+    def metrics_of(self, point: int) -> dict[int, float]:
         """The metric of each of its trials that counts and has one."""
         outcomes = {trial: self.outcomes[trial] for trial in self.trials([point])}
         found = {trial: one.metric for trial, one in outcomes.items() if one.status in COUNT}
@@ -99,7 +99,7 @@ class Search(Runs):
 
     def metric(self, point: int) -> float | None:
         """The mean of what its trials reached; None where none has reached anything."""
-        known = self.reached(point).values()
+        known = self.metrics_of(point).values()
         return math.fsum(known) / len(known) if known else None
 
     def metrics(self) -> dict[int, float]:

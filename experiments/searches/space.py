@@ -125,9 +125,9 @@ class Space:
         """Every combination, or those that a mapping lists."""
         if self.kind == GRID:
             self._check_size()
-        return self.typed(self._manager().get_suggestions())
+        return self.convert(self._manager().get_suggestions())
 
-    def listed(self) -> dict[str, list[tuple[Keys, Any]]]:
+    def listed_values(self) -> dict[str, list[tuple[Keys, Any]]]:
         """The params whose values the matrix lists: each value, and where it is in the file."""
         found: dict[str, list[tuple[Keys, Any]]] = {}
         for name, param in (getattr(self.config, "params", None) or {}).items():
@@ -148,34 +148,34 @@ class Space:
         """The number of points; None if params are drawn."""
         if self.kind == MAPPING:
             return len(self.config.values)
-        listed = self.listed()
+        listed = self.listed_values()
         if listed.keys() != self.config.params.keys():
             return None
         values = ([value for _, value in one] for one in listed.values())
         return math.prod(len(one) if self.kind == GRID else len(set(one)) for one in values)
 
-    def drawn(self, number: int, salt: int = 0) -> list[Point]:
+    def draw(self, number: int, salt: int = 0) -> list[Point]:
         """Different points, drawn as hypertune's RandomSearchManager does; fewer where there are no more of them."""
         sample: Any = _hypertune("matrix.utils").sample
-        generator, found, attempts = np.random.RandomState(self.salted(salt)), list[Point](), 0
+        generator, found, attempts = np.random.RandomState(self.salted_seed(salt)), list[Point](), 0
         while len(found) < number and attempts < MOST_ATTEMPTS:
             values = {name: sample(one, rand_generator=generator) for name, one in self.config.params.items()}
-            (point,) = self.typed([values])
+            (point,) = self.convert([values])
             attempts += 1
             if point not in found:
                 found.append(point)
                 attempts = 0
         return found
 
-    def suggested(self, points: Sequence[Point], metrics: Sequence[float], salt: int) -> list[Point]:
+    def suggest(self, points: Sequence[Point], metrics: Sequence[float], salt: int) -> list[Point]:
         """Points that follow from results, for bayes and tpe."""
-        self.config.seed = self.salted(salt)
+        self.config.seed = self.salted_seed(salt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that did not converge is a suggestion like others
             found = self._manager().get_suggestions(configs=[dict(one) for one in points], metrics=list(metrics))
-        return self.typed(found or [])
+        return self.convert(found or [])
 
-    def typed(self, points: Sequence[Mapping[str, Any]]) -> list[Point]:
+    def convert(self, points: Sequence[Mapping[str, Any]]) -> list[Point]:
         """Convert values to the declared types, as JSON has them."""
         return [{name: self._convert(name, value) for name, value in point.items()} for point in points]
 
@@ -200,7 +200,7 @@ class Space:
         """Is a declared param an integer?"""
         return self._declared[name].type == "int"
 
-    def salted(self, salt: int) -> int:
+    def salted_seed(self, salt: int) -> int:
         """The seed of some draws."""
         return ((self.seed or 0) + salt) % (2**32 - 1) or 2**32 - 1  # hypertune takes 0 for no seed
 

@@ -62,7 +62,7 @@ def following(
         return _next_guided(space, batches, points, metrics)
     if batches:
         return None
-    return Next(space.grid() if space.kind in (GRID, MAPPING) else space.drawn(space.config.num_runs))
+    return Next(space.grid() if space.kind in (GRID, MAPPING) else space.draw(space.config.num_runs))
 
 
 def _next_guided(
@@ -71,19 +71,19 @@ def _next_guided(
     config = space.config
     if not batches:
         if space.kind == BAYES:
-            return Next(space.drawn(config.num_initial_runs))
-        return Next(space.suggested([], [], 0))
+            return Next(space.draw(config.num_initial_runs))
+        return Next(space.suggest([], [], 0))
     iteration = batches[-1].iteration
     if not config.should_reschedule(iteration):
         return None
     if metrics:
-        found = space.suggested([points[one] for one in metrics], [*metrics.values()], iteration + 1)
+        found = space.suggest([points[one] for one in metrics], [*metrics.values()], iteration + 1)
     else:  # nothing to learn from
-        found = space.drawn(1 if space.kind == BAYES else config.num_runs, iteration + 1)
+        found = space.draw(1 if space.kind == BAYES else config.num_runs, iteration + 1)
     if new := [point for point in found if point not in points]:
         return Next(new, iteration=iteration + 1)
     # A point that has run would give nothing new: bayes suggests one again where it is sure of it.
-    drawn = [point for point in space.drawn(len(points) + 1, iteration + 1) if point not in points]
+    drawn = [point for point in space.draw(len(points) + 1, iteration + 1) if point not in points]
     return Next(drawn[:1], iteration=iteration + 1) if drawn else None
 
 
@@ -111,7 +111,7 @@ def _hyperband(
 def _bracket(space: Space, iteration: int) -> Next:
     number = space.config.get_num_runs(bracket=space.config.get_bracket(iteration=iteration))
     values = _resource(space.config, iteration, 0)
-    return Next(space.typed([{**one, **values} for one in space.drawn(number, iteration)]), (), iteration, 0)
+    return Next(space.convert([{**one, **values} for one in space.draw(number, iteration)]), (), iteration, 0)
 
 
 def resources(config: Any) -> list[Point]:

@@ -134,7 +134,7 @@ class SoftActorCritic:
     def critic_loss(self, batch: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """The loss of all critics (equation 5), their mean TD error [B], and scalars: ``q_mean``."""
         (seen, next_seen), (_, target_seen) = self.sight.of(batch), self.target_sight.of(batch)
-        next_value, next_log_prob = self.policy.expected(
+        next_value, next_log_prob = self.policy.expectations(
             next_seen,
             lambda action: self.target_value(self.targets(target_seen, action), batch),
             batch.get("next_noise"),
@@ -179,7 +179,7 @@ class SoftActorCritic:
         """
         temperature, max_norm, mask = self.temperature(), self.params.max_gradient_norm, batch.get("mask")
         seen, _ = self.sight.of(batch)
-        value, log_prob = self.policy.expected(
+        value, log_prob = self.policy.expectations(
             seen,
             lambda action: self.policy_value(self.critics(seen, action), batch),
             batch.get("noise"),

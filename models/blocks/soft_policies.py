@@ -50,7 +50,7 @@ class SoftPolicy(Protocol):
     def batch(self, action: Tensor) -> dict[str, Tensor]:
         """``action`` in the critics' form, from the environment's [B, ...], and the noise that expectations need."""
 
-    def expected(
+    def expectations(
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Expectations of values and of the log-probability over the policy's actions, float32 [B] each.
@@ -103,7 +103,7 @@ class SquashedPolicy:
         action = self._actions.from_environment(action)
         return {"action": action, "noise": noise.normal(action.shape), "next_noise": noise.normal(action.shape)}
 
-    def expected(
+    def expectations(
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Value and log-probability of one action, both differentiable in the policy."""
@@ -197,7 +197,7 @@ class SoftmaxPolicy:
         """``action`` one-hot, float32 [B, A]; there is no noise."""
         return {"action": tf.one_hot(self._actions.from_environment(action), self._actions.num_outputs)}
 
-    def expected(
+    def expectations(
         self, seen: Tensor, values: Values, noise: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Sums over all actions (the paper's equations 10 and 12)."""

@@ -53,7 +53,7 @@ class AskedInputs:
         with supply_noise(noise), supply_numbers(number):
             yield
 
-    def appended(self, function: Any) -> Any:
+    def append_draws(self, function: Any) -> Any:
         """Append to a traced function's arguments a list of the draws, and a dictionary of the numbers if it reads any.
 
         Numbers that it does not read stay out of its conversion and its fingerprint.

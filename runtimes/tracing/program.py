@@ -243,7 +243,7 @@ class Program:
             return outputs
 
         function = tf.function(call, autograph=False).get_concrete_function(features)
-        return asked.appended(function) if asked.noise else function, specs[-1], asked.noise
+        return asked.append_draws(function) if asked.noise else function, specs[-1], asked.noise
 
     def _refuse_noisy_action(self, function: Any, number: int) -> None:
         """Raise if the greedy action depends on noise, as evaluations and exports have none."""
@@ -279,6 +279,6 @@ class Program:
             {key: tensor_specs(value) for key, value in batch.items()},
             {name: tf.TensorSpec((), dtype) for name, dtype in COUNTERS.items()},
         )
-        function = asked.appended(function)
+        function = asked.append_draws(function)
         self.store.check_used(mode, function)
         return function, specs[-1], asked

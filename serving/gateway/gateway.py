@@ -266,7 +266,7 @@ class Gateway:
 
     # -- background ------------------------------------------------------------------------------------------
 
-    def checked(self) -> dict[str, str]:
+    def health(self) -> dict[str, str]:
         """Checks of ``/readyz``: name to ``ok``, or to what is wrong."""
         checks = {
             "server": "stopping" if self.stopping else "ok",

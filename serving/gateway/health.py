@@ -24,7 +24,7 @@ async def get_life(request: Request) -> dict[str, Any]:
 @routes("GET", "/readyz", Route(""))
 async def get_readiness(request: Request) -> Reply:
     """Whether requests can be served, and what is wrong."""
-    checks = request.gateway.checked()
+    checks = request.gateway.health()
     ready = all(check == "ok" for check in checks.values())
     body = {"status": "ready" if ready else "not ready", "checks": checks}
     return Reply(200 if ready else 503, to_json(body), JSON_TYPE)

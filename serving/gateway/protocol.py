@@ -62,7 +62,7 @@ class Guard:
         self.by_address[where] += 1
         return True
 
-    def left(self, address: str) -> None:
+    def uncount(self, address: str) -> None:
         """Uncount a closed connection."""
         where = network(address)
         self.connections -= 1
@@ -146,7 +146,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_deadline()
         self._stop_answer_deadline()
         if self._counted:
-            self.config.guard.left(self._counted)
+            self.config.guard.uncount(self._counted)
             self._counted = ""
         super().connection_lost(exc)
 

@@ -152,7 +152,7 @@ async def _run(servers: Sequence[_Server], gateway: Gateway, bound: socket.socke
 
 async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket) -> None:
     """Print the address once the service is ready."""
-    while not all(server.started for server in servers) or any(check != "ok" for check in gateway.checked().values()):
+    while not all(server.started for server in servers) or any(check != "ok" for check in gateway.health().values()):
         await asyncio.sleep(0.01)
     host, port = bound.getsockname()[:2]
     scheme = "https" if gateway.settings.listen.tls_cert is not None else "http"

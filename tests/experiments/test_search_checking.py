@@ -122,8 +122,8 @@ def test_drawn_values_that_are_refused_leave_no_folder(read: Read, tmp_path: Pat
     matrix = "kind: random, seed: 1, numRuns: {}, params: {{wait: {{kind: quniform, value: [0, 29, 10]}}}}"
     experiment, document = read(matrix.format(3))
     space = Space(experiment, document, {})
-    assert sorted(point["wait"] for point in space.drawn(3)) == [0, 10, 20]
-    assert space.drawn(1) != [{"wait": 0}]
+    assert sorted(point["wait"] for point in space.draw(3)) == [0, 10, 20]
+    assert space.draw(1) != [{"wait": 0}]
     assert main(["run", str(tmp_path / "search.yml"), "--model-dir", str(tmp_path / "drawn")]) == 2
     expected = f"search.yml:{LINE}: matrix.params.wait: 0 cannot be used: train.first_update: must be an integer of at"
     assert expected in capsys.readouterr().err

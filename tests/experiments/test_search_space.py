@@ -79,13 +79,13 @@ def test_kinds_that_are_drawn(param: str, belongs: Callable[[float], bool], spac
     points, _ = played(made, len)
     assert points
     assert all(belongs(point["rate"]) for point in points)
-    assert points == made.drawn(4)  # seed 0 is a seed
-    assert points != made.drawn(4, salt=1) or "choice" in param or "q" in param
+    assert points == made.draw(4)  # seed 0 is a seed
+    assert points != made.draw(4, salt=1) or "choice" in param or "q" in param
 
 
 def test_random_points_differ_and_a_mapping_lists_its_points(space: Callable[[str], Space]) -> None:
     made = space("kind: random, numRuns: 50, params: {wait: {kind: quniform, value: [10, 30, 10]}}")
-    assert sorted(point["wait"] for point in made.drawn(50)) == [10, 20]  # it rounds down
+    assert sorted(point["wait"] for point in made.draw(50)) == [10, 20]  # it rounds down
     points, _ = played(space("kind: mapping, values: [{wait: 1, loss: mse}, {rate: 1}]"), len)
     assert points == [{"wait": 1, "loss": "mse"}, {"rate": 1.0}]
 

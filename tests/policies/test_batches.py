@@ -103,4 +103,4 @@ def test_a_missing_key_is_named() -> None:
 
 def test_shapes_are_checked_where_everything_is() -> None:
     with pytest.raises(ValueError, match=r"^batch\['reward'\] must be float32\[2\], got float32\[3\]$"):
-        BatchBoundary(SPECS).converted(batch(reward=np.zeros(3, np.float32)))
+        BatchBoundary(SPECS).convert(batch(reward=np.zeros(3, np.float32)))

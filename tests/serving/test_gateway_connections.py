@@ -141,5 +141,5 @@ def test_an_address_of_ipv6_is_its_customer_s_network() -> None:
     guard = Guard(load(None, {"http.connections_per_address": "2"}), [], Meters())
     assert [guard.admits(f"2001:db8::{k}") for k in range(3)] == [True, True, False]
     assert guard.admits("2001:db8:0:1::1")
-    guard.left("2001:db8::1")
+    guard.uncount("2001:db8::1")
     assert [guard.admits("2001:db8::7"), guard.admits("2001:db8::7")] == [True, False]

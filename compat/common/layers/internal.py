@@ -45,11 +45,11 @@ class Cell:
         """Shape of a row of packed state."""
         return (self.units,) if self._kind == "gru" else (2, self.units)
 
-    def unpacked(self, state: Tensor) -> State:
+    def unpack(self, state: Tensor) -> State:
         """Unpack a state [B, *shape]."""
         return (state,) if self._kind == "gru" else tuple(tf.unstack(state, axis=1))
 
-    def packed(self, state: State) -> Tensor:
+    def pack(self, state: State) -> Tensor:
         """Pack a state as [B, *shape]."""
         return state[0] if self._kind == "gru" else tf.stack(state, axis=1)
 
@@ -80,7 +80,7 @@ class Cell:
         cell = tf.sigmoid(f) * state[1] + tf.sigmoid(i) * tf.tanh(g)
         return tf.sigmoid(o) * tf.tanh(cell), cell
 
-    def unrolled(
+    def unroll(
         self, x: Tensor, length: int, valid: Tensor | None = None, state: Tensor | None = None
     ) -> tuple[list[Tensor], Tensor]:
         """Outputs, [B, units] for each timestep, and the last state [B, *shape].
@@ -92,7 +92,7 @@ class Cell:
             state: float32 [B, *shape]; None: zeros.
         """
         parts, outputs = self.steps(x, length), []
-        now = self.zeros(parts[0]) if state is None else self.unpacked(state)
+        now = self.zeros(parts[0]) if state is None else self.unpack(state)
         for t, part in enumerate(parts):
             following = self(part, now)
             outputs.append(following[0])
@@ -100,7 +100,7 @@ class Cell:
                 count = valid[:, t : t + 1]
                 following = tuple(count * new + (1.0 - count) * old for new, old in zip(following, now, strict=True))
             now = following
-        return outputs, self.packed(now)
+        return outputs, self.pack(now)
 
 
 class Recurrent(Transform):
@@ -122,7 +122,7 @@ class Recurrent(Transform):
         self.ends(*([] if return_final_state else [self._length]), bias="output_bias")
 
     def _call(self, x: Tensor, step: Step) -> Tensor:
-        outputs, state = self._cell.unrolled(tf.reshape(x, [-1, self.inputs.shape[-1]]), self._length)
+        outputs, state = self._cell.unroll(tf.reshape(x, [-1, self.inputs.shape[-1]]), self._length)
         return self.finish(tf.reshape(state, [-1, self.units]) if self._final else tf.stack(outputs, axis=1), step)
 
 

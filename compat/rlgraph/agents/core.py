@@ -98,11 +98,11 @@ class Core:
                 name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
                 for name, part in drawn.items()
             }
-        actions, explored = self.explored(within, asked)
+        actions, explored = self.explore(within, asked)
         self.note(asked, predictions, drawn if self.exploration is None else actions, actions)
         return Acted(actions, explored, following)
 
-    def explored(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
+    def explore(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
         """Actions after ``exploration_spec``, and bool [B]: where something random was done."""
         if self.exploration is None:
             return actions, np.zeros(len(asked.ids), np.bool_)

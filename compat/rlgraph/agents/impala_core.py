@@ -135,7 +135,7 @@ class ImpalaCore(Core):
         if asked.explore:
             logits = predictions["logits"].reshape(rows, -1)
             drawn, _ = self.policy({"logits": logits}, asked.timestep, self.exploration_rng)
-            actions, explored = self.explored({ONLY: drawn}, asked)
+            actions, explored = self.explore({ONLY: drawn}, asked)
             epsilon = 0.0 if self.exploration is None else self.exploration.level(asked.timestep)
         index = actions[ONLY].astype(np.int32) - self._low
         probs = ACTIVATIONS["softmax"](predictions["logits"].astype(np.float64))  # [N, ..., A]

@@ -41,6 +41,6 @@ class BoolBox(BoxSpace):
             return ""
         return f"must be True or False, got {array.dtype}"
 
-    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """See :meth:`BoxSpace.drawn`."""
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """See :meth:`BoxSpace.draw`."""
         return np.asarray(rng.integers(0, 2, shape))

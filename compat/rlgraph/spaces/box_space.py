@@ -87,11 +87,11 @@ class BoxSpace(Space):
         """
 
     @abstractmethod
-    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Random numbers, not yet of the dtype."""
 
-    def listed(self, function: Callable[[Any], Any]) -> Any:
-        """See :meth:`Space.listed`."""
+    def map_boxes(self, function: Callable[[Any], Any]) -> Any:
+        """See :meth:`Space.map_boxes`."""
         return function(self)
 
     def _check_dtype(self, given: Any) -> str:

@@ -50,8 +50,8 @@ class _Container(Space):
     def __len__(self) -> int:
         return len(self._parts)
 
-    def listed(self, function: Callable[[Any], Any]) -> Any:
-        return tuple(part.listed(function) for part in self._parts.values())
+    def map_boxes(self, function: Callable[[Any], Any]) -> Any:
+        return tuple(part.map_boxes(function) for part in self._parts.values())
 
     def _set_parts(self, parts: Mapping[str, Any], *ranks: Any) -> None:
         self._set_ranks(*ranks)

@@ -69,8 +69,8 @@ class FloatBox(BoxSpace):
             return f"must be within {bounds_text(self.low)} .. {bounds_text(self.high)}"
         return ""
 
-    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """See :meth:`BoxSpace.drawn`."""
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """See :meth:`BoxSpace.draw`."""
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         if self.unbounded:
             return np.asarray(rng.standard_normal(shape))

@@ -74,6 +74,6 @@ class IntBox(BoxSpace):
             return f"must be in {bounds_text(self.low)} .. {bounds_text(self.high - 1)}"
         return ""
 
-    def drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """See :meth:`BoxSpace.drawn`."""
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """See :meth:`BoxSpace.draw`."""
         return np.asarray(rng.integers(self.low, self.high, shape))

@@ -52,7 +52,7 @@ class Space(ABC):
     @property
     def shape(self) -> Any:
         """Shape without batch and time; of a Dict or Tuple a tuple of shapes, keys sorted."""
-        return self.listed(lambda box: box.shape)
+        return self.map_boxes(lambda box: box.shape)
 
     def get_shape(
         self,
@@ -70,7 +70,7 @@ class Space(ABC):
             with_category_rank: add an axis for the values of integers.
         """
         ranks = (with_batch_rank, with_time_rank, time_major, with_category_rank)
-        shape: tuple[Any, ...] = self.listed(lambda box: box.get_shape(*ranks))
+        shape: tuple[Any, ...] = self.map_boxes(lambda box: box.get_shape(*ranks))
         return shape
 
     @property
@@ -81,7 +81,7 @@ class Space(ABC):
     @property
     def rank(self) -> Any:
         """The number of axes; of a Dict or Tuple a tuple of these."""
-        return self.listed(lambda box: len(box.shape))
+        return self.map_boxes(lambda box: len(box.shape))
 
     @property
     def flat_dim(self) -> int:
@@ -103,7 +103,7 @@ class Space(ABC):
             for place in np.ndindex(found.shape):
                 found[place] = self.sample(rng=rng)
             return found
-        return self._each(lambda box: box.drawn((*leading(size), *box.shape), rng).astype(box.dtype)[()])
+        return self._each(lambda box: box.draw((*leading(size), *box.shape), rng).astype(box.dtype)[()])
 
     def zeros(self, size: Size = None) -> Any:
         """Zeros of the space's shape and dtype; ``size`` as in :meth:`sample`."""
@@ -193,7 +193,7 @@ class Space(ABC):
         return self.unflatten({name: function(box) for name, box in self.flat().items()})
 
     @abstractmethod
-    def listed(self, function: Callable[[Any], Any]) -> Any:
+    def map_boxes(self, function: Callable[[Any], Any]) -> Any:
         """Results of a function of each box, in nested tuples."""
 
     def _set_ranks(self, add_batch_rank: Rank, add_time_rank: Rank, time_major: bool) -> None:

@@ -60,7 +60,7 @@ class TensorforceAgent(Agent):
             TensorforceError: an argument is wrong, or an episode is running.
         """
         self._check_idle("experience")
-        asked = self.queries.checked("experience", query)
+        asked = self.queries.check("experience", query)
         overrides = self.queries.overrides("Agent.experience", kwargs)
         self._feed(_read(self, states, actions, terminal, reward, internals))
         return None if asked is None else self.queries.observe(asked, self.counts, overrides)
@@ -80,7 +80,7 @@ class TensorforceAgent(Agent):
             TensorforceError: too little is stored; random parameters stay as they are.
         """
         self.check_open("update")
-        asked = self.queries.checked("update", query)
+        asked = self.queries.check("update", query)
         overrides = self.queries.overrides("Agent.update", kwargs)
         learning: Any = self.learning
         with contextlib.ExitStack() as refused:

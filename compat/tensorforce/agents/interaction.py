@@ -41,7 +41,7 @@ def act(
     each = [states] if single else readers.each_of(where, "states", states, len(chosen))
     rows = [agent.read_states(where, one) for one in each]
     settings = agent.acting.settings(where, given) if given else {}
-    asked = None if query is None else agent.queries.checked("act", query)
+    asked = None if query is None else agent.queries.check("act", query)
     if independent:
         held = readers.read_batch_of_internals(where, internals, agent.internals, len(chosen), single)
     else:
@@ -82,7 +82,7 @@ def actions_out(actions: Values) -> readers.Converter:
     types = {name: spec.dtype if util is None else util.np_dtype(spec.type) for name, spec in actions.flat.items()}
     if all(types[name] == spec.dtype for name, spec in actions.flat.items()):
         return readers.action_out(actions)
-    return lambda arrays: actions.nested({name: array.astype(types[name])[()] for name, array in arrays.items()})
+    return lambda arrays: actions.nest_values({name: array.astype(types[name])[()] for name, array in arrays.items()})
 
 
 def seen_by(
@@ -99,7 +99,7 @@ def observe(
     """See :meth:`.agent.Agent.observe`. All lanes are checked before anything changes."""
     where = "Agent.observe"
     chosen, single = readers.read_parallel(where, parallel, agent.parallel_interactions)
-    asked = agent.queries.checked("observe", query)
+    asked = agent.queries.check("observe", query)
     if asked is not None and not single:
         refuse(f"{where}: query", "is for one parallel index", query)
     overrides = agent.queries.overrides(where, given)

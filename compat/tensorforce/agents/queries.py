@@ -77,7 +77,7 @@ class Queries:
         }
         return found[choice("Agent.get_output_tensors: function", function, found)]
 
-    def checked(self, function: str, query: Any) -> Asked | None:
+    def check(self, function: str, query: Any) -> Asked | None:
         """The query of a call; None if there is none."""
         if query is None:
             return None

@@ -85,7 +85,7 @@ class _Update:
         if self._has_advantage and not self._is_through:
             rows["target"] = tf.stop_gradient(rows["return"] - model.state_value(inputs))
         self._add_to_statistics(inputs)
-        start = self._policy(inputs).fixed() if "policy_gradient" in self._target_kinds else None
+        start = self._policy(inputs).without_gradients() if "policy_gradient" in self._target_kinds else None
         if start is not None and any(
             term.get("ratio_based") for part in (model.objective, self._objective) for _, term in terms(part)
         ):
@@ -215,7 +215,7 @@ def _divergence(policy: Policy, found: set[str], rows: Rows) -> Callable[[], Ten
         return _half_square(lambda: view().state_value(), rows)
     if "action" in found:
         return _half_square(lambda: view().action_values(rows["action"]), rows)
-    before = view().fixed()
+    before = view().without_gradients()
     return lambda: valid_mean(before.kl(view()), rows["valid"])
 
 

@@ -57,7 +57,7 @@ class Flow:
     def run_internal(self, layer: Internal, name: str) -> None:
         """Run a layer over the timesteps of the window."""
         state = None if self._internals is None else self._internals[name]
-        outputs, self.following[name] = layer.cell.unrolled(self.x, self._length, self._valid, state)
+        outputs, self.following[name] = layer.cell.unroll(self.x, self._length, self._valid, state)
         self._remaining -= 1
         if self._remaining == 0:
             self._keep_last()

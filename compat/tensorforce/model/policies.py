@@ -144,7 +144,7 @@ class View:
         self._policy, self._heads = policy, policy.heads
         self.outputs = {name: head(features) for name, head in policy.heads.items()}
 
-    def fixed(self) -> View:
+    def without_gradients(self) -> View:
         """The same distributions, through which no gradients flow."""
         other = copy.copy(self)
         other.outputs = {name: {k: tf.stop_gradient(x) for k, x in o.items()} for name, o in self.outputs.items()}

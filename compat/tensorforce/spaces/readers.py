@@ -274,7 +274,7 @@ def action_out(actions: Values) -> Converter:
         return lambda arrays: scalar(arrays[name])
 
     def convert(arrays: Mapping[str, Array]) -> Any:
-        return actions.nested(
+        return actions.nest_values(
             {key: types[key](array) if key in types else array.copy() for key, array in arrays.items()}
         )
 

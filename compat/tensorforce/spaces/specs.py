@@ -49,9 +49,9 @@ class Values:
 
     def to_json(self) -> Any:
         """A user's specification of them."""
-        return self.nested({name: spec.to_json() for name, spec in self.flat.items()})
+        return self.nest_values({name: spec.to_json() for name, spec in self.flat.items()})
 
-    def nested(self, flat: Mapping[str, Any]) -> Any:
+    def nest_values(self, flat: Mapping[str, Any]) -> Any:
         """Values by flat name, nested as the user's are; the bare value of a single one."""
         return _fill_nest(self.nest, flat)
 
