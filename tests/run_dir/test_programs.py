@@ -114,18 +114,18 @@ def raising(error: Exception) -> Any:
 CRASHING = (
     DYING
     + """
-from axonrl.run_dir.programs import shared
+from axonrl.run_dir.programs import shared_content
 for k in range(1, 100):
     child = os.fork()
     if child == 0:
         die_before_call(k)
-        shared("actor", str(k), lambda: bytes([k]) * 1000)
+        shared_content("actor", str(k), lambda: bytes([k]) * 1000)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     def make():
         print("made", flush=True)
         return bytes([k]) * 1000
-    assert shared("actor", str(k), make) == bytes([k]) * 1000
+    assert shared_content("actor", str(k), make) == bytes([k]) * 1000
     print(status, flush=True)
     if status == 0:
         break
