@@ -24,7 +24,7 @@ import numpy as np
 
 from .report import fill_page, table
 from .resuming.child import EVERY, TIMESTEPS
-from .run import MeasurementError, ended, last_said
+from .run import MeasurementError, last_said, run_process
 from .settings import Array
 
 HERE: Final = Path(__file__).resolve().parent
@@ -132,7 +132,7 @@ class Trial:
         folder.mkdir(exist_ok=True)
         module = "axonrl.benchmarks.resuming.child"
         command = [self.python, "-m", module, self.library, str(folder), *map(str, fatal)]
-        done = ended(command, folder, 1, TIMEOUT_SECONDS)
+        done = run_process(command, folder, 1, TIMEOUT_SECONDS)
         if done.returncode not in ((-signal.SIGKILL, -signal.SIGXFSZ) if fatal else (0,)):
             raise MeasurementError(last_said(f"{self.library} {fatal}: status {done.returncode}", done.stderr))
         found: dict[str, Any] = {} if fatal else json.loads(done.stdout.splitlines()[-1])

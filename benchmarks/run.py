@@ -53,7 +53,7 @@ def environment(threads: int) -> dict[str, str]:
 def last_line(command: Sequence[str], threads: int) -> Any:
     """The last line of a process in an empty folder, parsed as JSON; MeasurementError if it fails or takes too long."""
     with tempfile.TemporaryDirectory() as folder:
-        done = ended(command, Path(folder), threads)
+        done = run_process(command, Path(folder), threads)
     if done.returncode:
         raise MeasurementError(last_said(f"status {done.returncode}", done.stderr))
     try:
@@ -62,7 +62,7 @@ def last_line(command: Sequence[str], threads: int) -> Any:
         raise MeasurementError(last_said("it printed no result", done.stderr)) from None
 
 
-def ended(
+def run_process(
     command: Sequence[str], folder: Path, threads: int, seconds: float = TIMEOUT_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     """A process in a folder, when it has ended, with whatever status; MeasurementError if it takes too long."""

@@ -59,7 +59,7 @@ def median(call: Callable[[], object], calls: int) -> float:
     return statistics.median(taken) * 1e6
 
 
-def measured(calls: int, repeats: int) -> dict[str, float]:
+def measure_calls(calls: int, repeats: int) -> dict[str, float]:
     """Microseconds of a call, by name: the least of the medians of several repeats."""
     ports: multiprocessing.SimpleQueue[int] = multiprocessing.SimpleQueue()
     server = multiprocessing.Process(target=answer_all, args=(ports,))
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    least = measured(arguments.calls, arguments.repeats)
+    least = measure_calls(arguments.calls, arguments.repeats)
     for name, taken in least.items():
         print(f"{name:16} {taken:6.0f} us")
     print(f"{'ratio':16} {least['RemoteAgent.act'] / least['http.client']:6.2f}")

@@ -218,7 +218,7 @@ class Run:
 
         Args:
             described: the environment; None if unknown.
-            code: see :func:`~axonrl.run_dir.sources.recorded`.
+            code: see :func:`~axonrl.run_dir.sources.source_digests`.
         """
         if self.record is None:
             return

@@ -23,7 +23,7 @@ from ..policies.executors import check_weights
 from ..run_dir import record
 from ..run_dir.arrays import split_state
 from ..run_dir.snapshot import Counters
-from ..run_dir.sources import recorded
+from ..run_dir.sources import source_digests
 from ..run_dir.starts import began_in, ensure_start
 from .batch_layout import introduce
 from .evaluator import Evaluator
@@ -153,7 +153,7 @@ class Trainer:
                     self._start(parts, lanes, None if schedule is None else state.stepper.schedule)
                 if not lanes.offline:
                     used = lanes.env or lanes.like
-                    code = recorded(self.run.model_fn, None if used is None else used.env)
+                    code = source_digests(self.run.model_fn, None if used is None else used.env)
                     self.run.take_environment(described, code)
                 ensure_start(self.run.model_dir, self.run.seed)
                 self._bring_back(state, lanes)

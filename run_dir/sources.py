@@ -27,7 +27,7 @@ _OURS: Final = __name__.partition(".")[0]
 _WITHOUT_EFFECT: Final = (types.ModuleType, types.BuiltinFunctionType, types.GenericAlias, logging.Logger)
 
 
-def recorded(model_fn: Any, env: Any) -> dict[str, Any]:
+def source_digests(model_fn: Any, env: Any) -> dict[str, Any]:
     """Digests of a run's ``model_fn`` and ``environment``, if these are the user's own.
 
     Args:

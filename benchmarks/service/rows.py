@@ -136,9 +136,9 @@ def act_batch(seconds: float) -> dict[str, float]:
 
 def client(calls: int) -> dict[str, float]:
     """Microseconds that an act costs the client, beside http.client."""
-    from ..serving_client import measured
+    from ..serving_client import measure_calls
 
-    found = measured(calls, 3)
+    found = measure_calls(calls, 3)
     return {"client, act, us": found["RemoteAgent.act"], "client, http.client, us": found["http.client"]}
 
 

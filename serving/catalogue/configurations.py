@@ -49,7 +49,7 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
     if acting["discrete"] and "box_policy" in hosted.hyperparameters(name):
         given.setdefault("box_policy", ("box_policy", "gaussian"))  # it has no meaning there
     found = _values(name, given)
-    documented = hosted.documented(name)
+    documented = hosted.documented_names(name)
     _check_together(found, documented)
     complete: dict[str, Any] = {
         **observed,
@@ -98,7 +98,7 @@ def model_descriptions() -> list[dict[str, Any]]:
 
 
 def _hyperparameter_rows(model: str) -> Iterator[dict[str, Any]]:
-    documented, spoken = hosted.documented(model), hosted.spoken(model)
+    documented, spoken = hosted.documented_names(model), hosted.spoken(model)
     for own, one in hosted.hyperparameters(model).items():
         synonyms = [name for name, meant in spoken.items() if meant == own and name != documented[own]]
         yield _row(documented[own], synonyms, one.default, parameters.allowed_values(one.form), one.meaning)
@@ -166,7 +166,7 @@ def _refuse_name(model: str, key: str, value: Any) -> None:
         raise ArgumentError(f"{key} is not supported: it {hosted.LEFT_OUT[key]}", key, value)
     shown = key if len(key) <= 40 else f"{key[:37]}..."
     spoken = hosted.spoken(model)
-    documented = hosted.documented(model)
+    documented = hosted.documented_names(model)
     if others := [other for other in hosted.MODELS if key in hosted.spoken(other)]:
         meant = {hosted.spoken(other)[key] for other in others} & set(documented)
         hint = f"; {model} has {' and '.join(documented[own] for own in sorted(meant))}" if meant else ""

@@ -220,7 +220,7 @@ def _hosted_parameter(one: Parameter, defaults: Mapping[str, Any]) -> Parameter:
     return dataclasses.replace(one, form=form, default=defaults.get(one.name, one.default))
 
 
-def documented(model: str) -> Mapping[str, str]:
+def documented_names(model: str) -> Mapping[str, str]:
     """Axonrl's name of each hyperparameter to its name in a configuration."""
     names = {own: name for name, own in reversed([*MODELS[model].documented.items()])}
     return {name: names.get(name, name) for name in hyperparameters(model)}

@@ -40,7 +40,7 @@ def config_of(record: RunRecord, first_update: int | None, update_frequency: int
     values = {**_params(model, record.params or {}), **_memory(model, record.memory)}
     if hosted.MODELS[model].memory == hosted.REPLAY:
         values |= {"first_update": first_update, "update_frequency": update_frequency}
-    documented, known = hosted.documented(model), hosted.hyperparameters(model)
+    documented, known = hosted.documented_names(model), hosted.hyperparameters(model)
     given = {documented[own]: value for own, value in values.items() if value != known[own].default}
     return {
         **_observation(record.observation_space),

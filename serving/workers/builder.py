@@ -79,7 +79,9 @@ def _respond(frame: Frame, programs: Path) -> bytes:
 def _refusal(recipe: Recipe | None, error: Exception) -> RefusedError:
     match error:
         case ValueError():
-            names = hosted.documented(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
+            names = (
+                hosted.documented_names(recipe.model) if recipe is not None and recipe.model in hosted.MODELS else {}
+            )
             argument = names.get(error.argument) if isinstance(error, ArgumentError) else None
             where = "config" if argument is None else f"config.{argument}"
             return RefusedError("invalid_value", str(error), [(where, str(error))])

@@ -117,7 +117,7 @@ async def start(name: str, module: str, arguments: Iterable[str], number: int | 
     return child
 
 
-async def watched(child: Child, seconds: float) -> int:
+async def watch_for_hang(child: Child, seconds: float) -> int:
     """Wait until a worker has ended, and kill it if it hangs: its process exists, but makes no progress.
 
     Between answers a worker sends a heartbeat once a second: from its only loop, and from long operations there

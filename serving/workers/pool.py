@@ -17,7 +17,7 @@ from typing import Any, Final
 from ...run_dir.programs import paths_in, program_folder
 from ..hosting.programs import PROGRAMS, remove_unused
 from ..refusals import RefusedError
-from .child import Child, start, wait_or_kill, watched
+from .child import Child, start, wait_or_kill, watch_for_hang
 from .messages import Head
 from .settings import WorkerSettings
 
@@ -232,7 +232,7 @@ class Pool:
         """Restart a worker that dies or hangs; with pauses if it ends repeatedly, as on a full disk."""
         short_lives, began = 0, time.monotonic()
         while True:
-            self._hung += await watched(child, self._hung_seconds)
+            self._hung += await watch_for_hang(child, self._hung_seconds)
             if self._stopping.is_set():
                 return
             logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})

@@ -201,7 +201,7 @@ class Worker:
             del self._out[:sent]
 
     def _beat(self) -> None:
-        """Send a heartbeat once a second; see :func:`.child.watched`."""
+        """Send a heartbeat once a second; see :func:`.child.watch_for_hang`."""
         now = time.monotonic()
         if now - self._beaten >= _BEAT_SECONDS:
             self._beaten = now

@@ -19,7 +19,7 @@ from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.run_dir import programs
 from axonrl.run_dir.programs import shared_content
-from axonrl.run_dir.sources import digest_of, recorded
+from axonrl.run_dir.sources import digest_of, source_digests
 from axonrl.runtimes import executor_choice
 from axonrl.runtimes.litert.conversion import convert
 from axonrl.tests.estimators.dying import DYING, run_dying
@@ -293,5 +293,10 @@ def test_what_cannot_be_seen_is_named(program: Any) -> None:
 
 
 def test_only_code_of_the_users_own_is_recorded(program: Any) -> None:
-    assert list(recorded(program().helped, None)) == ["model_fn"]
-    assert recorded(len, None) == recorded(importlib.import_module, None) == recorded(digest_of, None) == {}
+    assert list(source_digests(program().helped, None)) == ["model_fn"]
+    assert (
+        source_digests(len, None)
+        == source_digests(importlib.import_module, None)
+        == source_digests(digest_of, None)
+        == {}
+    )

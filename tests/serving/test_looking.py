@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 
-from axonrl.serving.workers.child import Child, watched
+from axonrl.serving.workers.child import Child, watch_for_hang
 from axonrl.serving.workers.messages import BEAT, encode, read
 
 SECONDS = 0.2
@@ -18,7 +18,7 @@ async def watch(process: subprocess.Popen[bytes]) -> int:
     child.process = process
     ours.setblocking(False)
     await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-    watching = asyncio.create_task(watched(child, SECONDS))
+    watching = asyncio.create_task(watch_for_hang(child, SECONDS))
     with theirs:
         asking = asyncio.create_task(child.ask({"do": "act"}, b"", 60.0))
         await asyncio.sleep(3 * SECONDS)

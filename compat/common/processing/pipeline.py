@@ -9,7 +9,7 @@ import numpy as np
 
 from ....core.protocols import Array
 from ..refusals import refuse
-from .steps import FLOAT, Numbers, Step, fitted_axes, fitted_axis, normalized
+from .steps import FLOAT, Numbers, Step, fitted_axes, fitted_axis, standardize
 
 Memory: TypeAlias = "Mapping[str, Array]"
 Arrays: TypeAlias = "dict[str, Array]"
@@ -78,7 +78,7 @@ def exponential_normalization(
             mean = memory["mean"] + delta / weight
             variance = before / weight * (memory["variance"] + delta**2 / weight) + variance / weight
         statistics = {"mean": mean, "variance": variance, "weight": weight}
-        return normalized(x, mean, variance), {name: np.asarray(one) for name, one in statistics.items()}
+        return standardize(x, mean, variance), {name: np.asarray(one) for name, one in statistics.items()}
 
     return Step(Numbers(value.shape), function, {"mean": shape, "variance": shape, "weight": ()}, is_shared=True)
 

@@ -137,7 +137,7 @@ def instance_normalization(where: str, value: Numbers, axes: Sequence[int] | Non
 
     def function(x: Array) -> Array:
         x = x.astype(np.float64)
-        return normalized(x, x.mean(over, keepdims=True), x.var(over, keepdims=True))
+        return standardize(x, x.mean(over, keepdims=True), x.var(over, keepdims=True))
 
     return Step(Numbers(value.shape), function)
 
@@ -260,7 +260,7 @@ def round_to(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
     return (np.rint(exact) if nearest else exact).astype(dtype)
 
 
-def normalized(x: Array, mean: Array, variance: Array) -> Array:
+def standardize(x: Array, mean: Array, variance: Array) -> Array:
     """Values in standard deviations from their mean, float32; 0 where they vary by rounding alone."""
     y = (x - mean) / np.sqrt(np.maximum(variance, _EPSILON)) * varies(variance, mean * mean)
     return np.asarray(y, FLOAT)

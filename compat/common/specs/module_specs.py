@@ -14,7 +14,7 @@ from .files import import_object, is_file_name, read_file
 from .tables import SpecTable
 
 
-def opened(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ()) -> tuple[str, dict[str, Any]]:
+def parse_spec(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ()) -> tuple[str, dict[str, Any]]:
     """The name of the entry that a specification means, and the arguments that it gives.
 
     Args:
@@ -78,7 +78,7 @@ def _from_mapping(
     if isinstance(type_, str):
         name, given = _from_string(place, type_, table, files) or _refuse_name(place, type_, table)
     elif callable(type_) or isinstance(type_, Mapping):
-        name, given = opened(place, type_, table, files)
+        name, given = parse_spec(place, type_, table, files)
     else:
         refuse(place, f"must be a name, a file or a class, got {shortened(type_)}", type_)
     return name, merge(where, given, arguments)
@@ -93,11 +93,11 @@ def _from_string(where: str, spec: str, table: SpecTable, files: tuple[str, ...]
     if is_file_name(spec, table.suffixes):
         if spec in files:
             refuse(where, f"names the file {spec}, which contains itself", spec)
-        return opened(where, read_file(where, spec, table.suffixes), table, (*files, spec))
+        return parse_spec(where, read_file(where, spec, table.suffixes), table, (*files, spec))
     if table.prefix and spec.startswith(table.prefix):
         return _of_class(where, spec, table)
     if table.dotted and "." in spec.strip("."):
-        return opened(where, import_object(where, spec), table, files)
+        return parse_spec(where, import_object(where, spec), table, files)
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ....core.checks import shortened
 from ..refusals import mapping, refuse, refuse_unknown
-from .module_specs import opened
+from .module_specs import parse_spec
 from .tables import ABSENT, REQUIRED, Argument, Entry, SpecTable
 
 Resolve: TypeAlias = Callable[[str, Any, str], dict[str, Any]]
@@ -37,7 +37,7 @@ def resolve(
     table = tables[kind]
     if spec is None:
         refuse(where, f"is None: it must be a specification of the {table.name}", spec)
-    name, given = opened(where, spec, table)
+    name, given = parse_spec(where, spec, table)
     for key, default in {**table.ignored, **table.entries[name].ignored}.items():
         if given.pop(key, default) != default and ignored is not None:
             ignored.append(f"{where.rpartition(' ')[2]}[{key!r}]")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.specs.files import JSON, YAML
-from ...common.specs.module_specs import opened
+from ...common.specs.module_specs import parse_spec
 from ...common.specs.tables import Entry, SpecTable, without_case
 from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown, translate_errors
 from .environment import Environment, opens
@@ -71,7 +71,7 @@ def _open(kind: type[Environment], spec: Any, given: Mapping[str, Any]) -> Envir
     if isinstance(spec, Mapping) and kind is not Environment:
         spec = {"type": kind, **spec}
     with translate_errors():
-        name, arguments = opened(_SPEC, spec, _TABLE)
+        name, arguments = parse_spec(_SPEC, spec, _TABLE)
     arguments |= {} if isinstance(spec, Mapping) else given
     made_by = arguments.pop(_MADE_BY) if name == _MADE_BY else _CLASSES[name]
     if isinstance(made_by, type) and issubclass(made_by, Environment) and not issubclass(made_by, kind):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...common.specs.files import read_file
-from ...common.specs.module_specs import opened, unfold
+from ...common.specs.module_specs import parse_spec, unfold
 from ..spaces.errors import TensorforceError, integer, mapping, refuse, translate_errors
 from ..spaces.specs import read_values
 from ..specs.arguments import AGENTS
@@ -51,7 +51,7 @@ def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dic
         agent = "default" if agent is None else agent
         if isinstance(agent, str):
             kind = _TABLE.of_class(agent)
-            kind, made = (kind, {}) if kind is not None else opened(place, agent, _TABLE)
+            kind, made = (kind, {}) if kind is not None else parse_spec(place, agent, _TABLE)
             classes = base.__subclasses__()  # the first one of the key; a user's own are below it
             for one in classes:
                 classes += one.__subclasses__()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ....core.checks import shortened
-from ...common.specs.module_specs import opened, unfold
+from ...common.specs.module_specs import parse_spec, unfold
 from ...common.specs.tables import Entry, SpecTable
 from ..spaces.errors import choice, flag, integer, refuse, translate_errors
 from .environment import Environment, opens
@@ -96,7 +96,7 @@ def _make(environment: Any, arguments: dict[str, Any]) -> Environment:
         return environment
     if isinstance(environment, str) and ("level" in arguments or not _is_level(environment)):
         with translate_errors():
-            environment = opened(_SPEC, environment, _TABLE)[1].get(_MADE_BY)
+            environment = parse_spec(_SPEC, environment, _TABLE)[1].get(_MADE_BY)
     kind: Any = environment
     if not isinstance(environment, type) or not issubclass(environment, Environment):
         from . import gymnasium_environment

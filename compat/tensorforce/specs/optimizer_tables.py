@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.specs.argument_checks import flag, keyword_arguments, one_of, or_none
-from ...common.specs.module_specs import merge, opened
+from ...common.specs.module_specs import merge, parse_spec
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
 from ..spaces.errors import refuse, refuse_unknown
 from .table_checks import IGNORED, SpecTable, fed_argument, integer, parameter, real
@@ -55,7 +55,7 @@ def _wrapper_arguments(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A wrapper's arguments; those that are not its own go to the optimizer in it."""
     if "optimizer" not in given:
         refuse(f"{where}['optimizer']", f"is missing: an optimizer without type needs it; got {shortened(given)}", None)
-    name, arguments = opened(f"{where}['optimizer']", given["optimizer"], OPTIMIZERS)
+    name, arguments = parse_spec(f"{where}['optimizer']", given["optimizer"], OPTIMIZERS)
     entry, own = OPTIMIZERS.entries[name], OPTIMIZERS.entries["wrapper"].names
     extra = {key: value for key, value in given.items() if key not in own}
     if not entry.open:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ....core.checks import shortened
 from ...common.specs import argument_checks, tables
 from ...common.specs.argument_checks import as_json, or_none, unbox
-from ...common.specs.module_specs import opened
+from ...common.specs.module_specs import parse_spec
 from ...common.specs.tables import Argument, Check, Entry
 from ..spaces import errors
 from ..spaces.errors import refuse
@@ -79,7 +79,7 @@ class ParameterCheck:
         if isinstance(value, str) and value in self.words:
             return value
         if isinstance(value, str | Mapping):
-            name, arguments = opened(where, value, PARAMETERS)
+            name, arguments = parse_spec(where, value, PARAMETERS)
             if name != "constant":
                 return {"type": name, **as_json(where, arguments)}
             if "value" not in arguments:
