@@ -65,12 +65,7 @@ def table(names: Sequence[str]) -> str:
 
 
 def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    one, seeds, kept, reference = (
-        found[policy],
-        found["seeds"],
-        found["kept"],
-        found["reference"],
-    )
+    one, seeds, kept = found[policy], found["seeds"], found["kept"]
     low, high = one["interval"]
     middle = f"{one['interquartile_mean']:,.1f} ({low:,.1f} to {high:,.1f})"
     return (
@@ -84,9 +79,7 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         else f"{kept['median']:.2f} ({kept['lowest']:.2f})",
         seed_ranges(seeds),
         f"{found['timesteps']:,}",
-        "-"
-        if reference is None
-        else f"{reference['return']:,g} ({reference['source']})",
+        reproduction.references_text(found),
     )
 
 
@@ -200,8 +193,7 @@ def _curve(axes: Any, name: str, colour: str, column: str) -> None:
         linewidth=0,
     )
     axes.plot(steps, returns.mean(0), color=colour, linewidth=1.8, label=name)
-    if reference := reproduction.REFERENCES.get(name):
-        value, source = reference
+    for value, source in reproduction.REFERENCES.get(name, ()):
         axes.axhline(
             value,
             color=colour,

@@ -44,22 +44,22 @@ from ..running.components import environment_of
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 _MINATAR: Final = "MinAtar's authors, better of two agents"
-REFERENCES: Final[Mapping[str, tuple[float, str]]] = {
-    "ppo_halfcheetah": (5783.9, _TIANSHOU),
-    "ppo_hopper": (2609.3, _TIANSHOU),
-    "ppo_walker2d": (3588.5, _TIANSHOU),
-    "ppo_ant": (3258.4, _TIANSHOU),
-    "ppo_humanoid": (787.1, _TIANSHOU),
-    "ppo_halfcheetah_3m": (7337.0, _TIANSHOU),
-    "ppo_hopper_3m": (3128.0, _TIANSHOU),
-    "ppo_walker2d_3m": (4896.0, _TIANSHOU),
-    "ppo_ant_3m": (4079.0, _TIANSHOU),
-    "ppo_humanoid_3m": (1360.0, _TIANSHOU),
-    "pqn_minatar_asterix": (20.5, _MINATAR),
-    "pqn_minatar_breakout": (17.5, _MINATAR),
-    "pqn_minatar_freeway": (50.0, _MINATAR),
-    "pqn_minatar_seaquest": (20.0, _MINATAR),
-    "pqn_minatar_space_invaders": (185.0, _MINATAR),
+REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
+    "ppo_halfcheetah": [(5783.9, _TIANSHOU)],
+    "ppo_hopper": [(2609.3, _TIANSHOU)],
+    "ppo_walker2d": [(3588.5, _TIANSHOU)],
+    "ppo_ant": [(3258.4, _TIANSHOU)],
+    "ppo_humanoid": [(787.1, _TIANSHOU)],
+    "ppo_halfcheetah_3m": [(7337, _TIANSHOU)],
+    "ppo_hopper_3m": [(3128, _TIANSHOU)],
+    "ppo_walker2d_3m": [(4896, _TIANSHOU)],
+    "ppo_ant_3m": [(4079, _TIANSHOU)],
+    "ppo_humanoid_3m": [(1360, _TIANSHOU)],
+    "pqn_minatar_asterix": [(20.5, _MINATAR)],
+    "pqn_minatar_breakout": [(17.5, _MINATAR)],
+    "pqn_minatar_freeway": [(50, _MINATAR)],
+    "pqn_minatar_seaquest": [(20, _MINATAR)],
+    "pqn_minatar_space_invaders": [(185, _MINATAR)],
 }
 """Published returns, with source, version of the environment and statistic.
 
@@ -269,23 +269,26 @@ def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
             "interquartile_mean": middle.value,
             "interval": [middle.low, middle.high],
         }
-    reference = REFERENCES.get(name)
     kept = sorted(one.kept for one in found if one.kept is not None)
     return {
         "experiment": name,
         "seeds": [one.seed for one in found],
         "timesteps": max(one.timesteps for one in found),
         "seconds": sum(one.seconds for one in found),
-        "reference": None if reference is None else {"return": reference[0], "source": reference[1]},
+        "references": [{"return": value, "source": source} for value, source in REFERENCES.get(name, ())],
         "kept": {"median": statistics.median(kept), "lowest": kept[0]} if kept else None,
         **policies,
     }
 
 
+def references_text(found: Mapping[str, Any]) -> str:
+    """The references of a :func:`summary`, such as ``"20.5 (its authors)"``; ``"-"`` if there is none."""
+    return "; ".join(f"{one['return']:,g} ({one['source']})" for one in found["references"]) or "-"
+
+
 def table(found: Mapping[str, Any]) -> Table:
     """A :func:`summary` for the terminal: a row for the best policy and one for the last."""
-    policies, reference = ("best", "last"), found["reference"]
-    said = "-" if reference is None else f"{reference['return']:,g} ({reference['source']})"
+    policies, references = ("best", "last"), references_text(found)
 
     def texts(name: str) -> list[str]:
         return [f"{found[policy][name]:,.1f}" for policy in policies]
@@ -298,7 +301,7 @@ def table(found: Mapping[str, Any]) -> Table:
             Column("mean", texts("mean"), right=True, whole=True),
             Column("interquartile mean", texts("interquartile_mean"), right=True, whole=True),
             Column("95 % interval", bounds, right=True, whole=True),
-            Column("reference", [said, said], right=True, whole=True),
+            Column("reference", [references] * 2, right=True, whole=True),
             Column("minutes", [f"{found['seconds'] / 60:,.0f}"] * 2, right=True, whole=True),
             Column("timesteps", [f"{found['timesteps']:,}"] * 2, right=True, whole=True),
             Column("of each seed", each),

@@ -83,7 +83,7 @@ def test_what_has_a_result_is_not_run_again(
     found = json.loads(capsys.readouterr().out)
     assert not asked
     assert found["best"] == {"returns": [30, 50, 40], "mean": 40, "interquartile_mean": 40, "interval": [30, 50]}
-    assert (found["last"]["mean"], found["seeds"], found["reference"]) == (20, [3, 4, 5], None)
+    assert (found["last"]["mean"], found["seeds"], found["references"]) == (20, [3, 4, 5], [])
     # Another seed, and all of them with other settings; both are stopped.
     assert main(["reproduce", "dqn_cartpole", "--seeds", "4,6", "--jobs", "2", *into]) == 143
     assert main(["reproduce", "dqn_cartpole", "--seeds", "3,4", "--timesteps", "1e4", *into]) == 143
@@ -130,6 +130,8 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
     ]
     result_tables.draw(tmp_path / "curve.svg", "CartPole-v1", [["dqn_cartpole"]], "return_mean")
     assert "<!-- dqn_cartpole -->" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    monkeypatch.setattr(reproduction, "REFERENCES", {"dqn_cartpole": [(45.5, "v0"), (1200, "a paper")]})
+    assert "| 3, 4, 6 | 60 | 45.5 (v0); 1,200 (a paper) |" in result_tables.table(["dqn_cartpole"])
     with pytest.raises(ValueError, match="ppo_cartpole has no result"):
         result_tables.table(["ppo_cartpole"])
 
