@@ -171,15 +171,20 @@ def draw(
             for name, colour in zip(names, _COLOURS, strict=False):
                 _curve(axes, name, colour, column)
             axes.legend(frameon=False, fontsize=8, loc="lower right")
-            axes.xaxis.set_major_formatter(
-                lambda value, _: f"{value / 1000:,.0f}k" if value else "0"
-            )
+            axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
         for axes in list(grid)[len(panels) :]:
             axes.set_visible(False)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(
             path, metadata={"Date": None} if path.suffix == ".svg" else None
         )
+
+
+def _thousands(value: float) -> str:
+    """A number of timesteps, such as 500k or 2.5M."""
+    if value >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if value else "0"
 
 
 def _curve(axes: Any, name: str, colour: str, column: str) -> None:
