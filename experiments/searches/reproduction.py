@@ -44,7 +44,9 @@ from ..running.components import environment_of
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 _MINATAR: Final = "MinAtar's authors, better of two agents"
+_YARDSTICK: Final = "Stable-Baselines3, mean of the last policies"
 REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
+    "dqn_cartpole": [(385.3, _YARDSTICK)],
     "ppo_halfcheetah": [(5783.9, _TIANSHOU)],
     "ppo_hopper": [(2609.3, _TIANSHOU)],
     "ppo_walker2d": [(3588.5, _TIANSHOU)],
@@ -67,6 +69,7 @@ Tianshou's (https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are 
 timesteps of the mean over 10 seeds of evaluations every 30,720 timesteps, 10 episodes each, in runs of 3M: more than
 the mean of the last policies, less than that of the best ones. MinAtar's are read from the curves of Young and Tian
 2019, https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training.
+Stable-Baselines3's are ``benchmarks/yardsticks.py``'s, on the same seeds.
 """
 _SIMULATORS: Final = ("mujoco", "box2d", "minatar", "ale-py")
 _NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "tracker", "submit", "matrix"}
