@@ -90,7 +90,7 @@ class RemoteEnvironment(Environment):
         return self.receive()  # type: ignore[no-any-return]
 
     def start_reset(self) -> None:
-        """Begin an episode without waiting; what was not received before is dropped."""
+        """Begin an episode; an answer that was not received is waited for, and dropped."""
         if self._waiting:
             self._waiting = False
             self._receive()
