@@ -56,7 +56,7 @@ _EPISODES: Final = 100
 
 
 def run(algorithm: str, task: str, seed: int, timesteps: int) -> dict[str, Any]:
-    """Train with a seed; returns the last policy's returns over 100 greedy episodes."""
+    """Train with a seed; returns what was run, and the last policy's mean return over 100 greedy episodes."""
     import stable_baselines3 as sb3
     import torch
     from stable_baselines3.common.env_util import make_vec_env
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Train Stable-Baselines3 with RL Baselines3 Zoo's settings.")
     parser.add_argument("algorithm", choices=SETTINGS)
     parser.add_argument("task")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(100, 110)))
     parser.add_argument("--timesteps", type=int, default=1_000_000)
     given = parser.parse_args(arguments)
     if given.task not in SETTINGS[given.algorithm]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.protocols import Array
+from ..experiments.comparison.charts import in_thousands
 from ..experiments.config.seeds import seed_ranges
 from ..experiments.config.shipped import shipped
 from ..experiments.searches import reproduction
@@ -171,20 +172,13 @@ def draw(
             for name, colour in zip(names, _COLOURS, strict=False):
                 _curve(axes, name, colour, column)
             axes.legend(frameon=False, fontsize=8, loc="lower right")
-            axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
+            axes.xaxis.set_major_formatter(lambda value, _: in_thousands(value))
         for axes in list(grid)[len(panels) :]:
             axes.set_visible(False)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(
             path, metadata={"Date": None} if path.suffix == ".svg" else None
         )
-
-
-def _thousands(value: float) -> str:
-    """A number of timesteps, such as 500k or 2.5M."""
-    if value >= 1e6:
-        return f"{value / 1e6:g}M"
-    return f"{value / 1e3:g}k" if value else "0"
 
 
 def _curve(axes: Any, name: str, colour: str, column: str) -> None:

@@ -25,6 +25,7 @@ from .. import settings
 from ..settings import NETWORKS, Network
 from ..solution import EPISODES, EVERY, TASKS, measure_process, rows
 from ..timing import microseconds, process, seconds_of, start_of
+from ..yardsticks import SETTINGS
 
 torch.set_num_threads(settings.threads())
 
@@ -283,7 +284,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 import torch
 torch.set_num_threads(1)
-task, seed, every, episodes, solved = json.loads(sys.argv[1])
+task, seed, every, episodes, solved, zoo_dqn = json.loads(sys.argv[1])
 class Solution(BaseCallback):
     next, seconds, reached = every, 0.0, False
     def _on_step(self):
@@ -300,10 +301,7 @@ if task == "ppo":
     schedules = {"learning_rate": lambda left: 1e-3 * left, "clip_range": lambda left: 0.2 * left}
     model, timesteps = PPO("MlpPolicy", make_vec_env("CartPole-v1", 8, seed=seed), **settings, **schedules), 100_000
 elif task == "dqn":
-    settings = {"learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1_000}
-    settings |= {"target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "exploration_fraction": 0.16}
-    settings |= {"exploration_final_eps": 0.04, "policy_kwargs": {"net_arch": [256, 256]}}
-    model, timesteps = DQN("MlpPolicy", "CartPole-v1", seed=seed, **settings), 50_000
+    model, timesteps = DQN("MlpPolicy", "CartPole-v1", seed=seed, **zoo_dqn), 50_000
 else:
     model, timesteps = SAC("MlpPolicy", "Pendulum-v1", seed=seed, learning_rate=1e-3), 20_000
 watch = Solution()
@@ -315,6 +313,7 @@ print(json.dumps([watch.seconds, bool(watch.reached), model.num_timesteps]), flu
 
 def solution(task: str, seeds: Sequence[int]) -> dict[str, float]:
     """Runs until a task is solved."""
-    given = [[task[:3].lower(), seed, EVERY, EPISODES, TASKS[task].solved] for seed in (0, *seeds)]
+    zoo_dqn = SETTINGS["dqn"]["CartPole-v1"]
+    given = [[task[:3].lower(), seed, EVERY, EPISODES, TASKS[task].solved, zoo_dqn] for seed in (0, *seeds)]
     commands = [[sys.executable, "-c", SOLVE, json.dumps(each)] for each in given]
     return rows([measure_process(command, dict(os.environ)) for command in commands[1:]])

@@ -49,8 +49,6 @@ DEFAULT_UNITS: dict[str, tuple[int, ...]] = {"mlp": (64, 64), "nature_cnn": (512
 """Networks by name, and the default sizes of their dense layers."""
 _CONVOLUTIONS = {"nature_cnn": ((32, 8, 4), (64, 4, 2), (64, 3, 1)), "minatar_cnn": ((16, 3, 1),)}
 """Filters, kernel and stride of each convolution."""
-_SMALLEST = {"nature_cnn": 36, "minatar_cnn": 3}
-"""Pixels along a side, of which the convolutions leave one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -226,7 +224,7 @@ def cnn(name: str, shape: Sequence[int], units: Sequence[int], style: Style = _U
     features and the other parts together.
 
     Sources: ``"nature_cnn"``, of three convolutions, is Mnih et al. 2015, https://doi.org/10.1038/nature14236, Methods,
-    "Model architecture"; ``"minatar_cnn"``, of one, Young and Tian 2019, https://arxiv.org/abs/1903.03176, section 3.
+    "Model architecture"; ``"minatar_cnn"``, of one, Young and Tian 2019, https://arxiv.org/abs/1903.03176.
 
     Args:
         name: one of the two.
@@ -241,7 +239,9 @@ def cnn(name: str, shape: Sequence[int], units: Sequence[int], style: Style = _U
     Raises:
         ArgumentError: the shape does not fit, or a name is unknown.
     """
-    smallest = _SMALLEST[name]
+    smallest = 1  # pixels along a side, of which the convolutions leave one
+    for _, size, stride in reversed(_CONVOLUTIONS[name]):
+        smallest = (smallest - 1) * stride + size
 
     def is_image(shape: Sequence[int]) -> bool:
         return len(shape) == 3 and min(shape[:2]) >= smallest

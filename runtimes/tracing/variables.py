@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def identity(self) -> VariableIdentity:
-        """What a later trace must match."""
+        """Identity that a later trace must match."""
         return VariableIdentity(self.name, self.variable.dtype, self.variable.shape)
 
     def __str__(self) -> str:

@@ -136,6 +136,13 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
         result_tables.table(["ppo_cartpole"])
 
 
+def test_a_peers_reference_is_the_mean_of_its_runs() -> None:
+    lines = (Path(axonrl.__file__).parent / "benchmarks" / "yardsticks.jsonl").read_text().splitlines()
+    last = [one["last"] for one in map(json.loads, lines) if (one["algorithm"], one["task"]) == ("dqn", "CartPole-v1")]
+    assert len(last) == 10
+    assert reproduction.REFERENCES["dqn_cartpole"][0][0] == round(sum(last) / 10, 1)
+
+
 @pytest.mark.learning
 @pytest.mark.parametrize("name", ["ppo_cartpole", "qr_dqn_cartpole"])
 def test_a_published_run_repeats_to_the_digest_on_the_processor_and_versions_that_made_it(
