@@ -66,7 +66,7 @@ def table(names: Sequence[str]) -> str:
 
 
 def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    one, seeds, kept = found[policy], found["seeds"], found["kept"]
+    one, seeds = found[policy], found["seeds"]
     low, high = one["interval"]
     middle = f"{one['interquartile_mean']:,.1f} ({low:,.1f} to {high:,.1f})"
     return (
@@ -75,9 +75,7 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         f"{one['mean']:,.1f}",
         "-" if are_few(len(seeds)) else middle,
         ", ".join(f"{value:,.1f}" for value in one["returns"]),
-        "-"
-        if kept is None or policy == "best"
-        else f"{kept['median']:.2f} ({kept['lowest']:.2f})",
+        "-" if policy == "best" else reproduction.kept_text(found),
         seed_ranges(seeds),
         f"{found['timesteps']:,}",
         reproduction.references_text(found),

@@ -34,8 +34,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     experiment = load(arguments)[0]
     number, first = experiment.seeds, SEEDS[0]
     if isinstance(number, int) and number >= first:
-        what = f"is a number of seeds here, {first} to {first + number - 1}; one seed is {number}-{number}"
-        raise ExperimentError(f"--seeds {number}", what)
+        what = f"{number} means as many seeds, {first} to {first + number - 1}; write {number}-{number} for one seed"
+        raise ExperimentError("seeds", what)
     wanted = SEEDS if number is None else seed_list(number, first)
     results, code = arguments.results, DONE
     if missing := _without_result(results, experiment, wanted):

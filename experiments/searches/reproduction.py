@@ -36,7 +36,7 @@ from ...run_dir.history import read_columns, read_evaluations
 from ...run_dir.initial_values import digests
 from ...run_dir.provenance import version_of
 from ...run_dir.starts import read_starts
-from ...run_dir.statistics import interquartile_mean, interval
+from ...run_dir.statistics import are_few, interquartile_mean, interval
 from ..config.schema import ExperimentFile
 from ..console import Table
 from ..errors import RunFolderError
@@ -290,14 +290,23 @@ def references_text(found: Mapping[str, Any]) -> str:
     return "; ".join(f"{one['return']:,g} ({one['source']})" for one in found["references"]) or "-"
 
 
+def kept_text(found: Mapping[str, Any]) -> str:
+    """What the last policies of a :func:`summary` kept, such as ``"1.00 (0.98)"``: the median, and the lowest."""
+    return "{median:.2f} ({lowest:.2f})".format(**found["kept"]) if found["kept"] else "-"
+
+
 def table(found: Mapping[str, Any]) -> Table:
-    """A :func:`summary` for the terminal: a row for the best policy and one for the last."""
+    """A :func:`summary` for the terminal: a row for the best policy and one for the last.
+
+    Of fewer than ten seeds there is no interval: a bootstrap's would be too narrow.
+    """
     policies, references = ("best", "last"), references_text(found)
 
     def texts(name: str) -> list[str]:
         return [f"{found[policy][name]:,.1f}" for policy in policies]
 
-    bounds = [" to ".join(f"{bound:,.1f}" for bound in found[policy]["interval"]) for policy in policies]
+    few = are_few(len(found["seeds"]))
+    bounds = ["-" if few else "{:,.1f} to {:,.1f}".format(*found[policy]["interval"]) for policy in policies]
     each = [", ".join(f"{value:,.0f}" for value in found[policy]["returns"]) for policy in policies]
     return Table(
         [
@@ -305,6 +314,7 @@ def table(found: Mapping[str, Any]) -> Table:
             Column("mean", texts("mean"), right=True, whole=True),
             Column("interquartile mean", texts("interquartile_mean"), right=True, whole=True),
             Column("95 % interval", bounds, right=True, whole=True),
+            Column("kept", ["-", kept_text(found)], right=True, whole=True),
             Column("reference", [references] * 2, right=True, whole=True),
             Column("minutes", [f"{found['seconds'] / 60:,.0f}"] * 2, right=True, whole=True),
             Column("timesteps", [f"{found['timesteps']:,}"] * 2, right=True, whole=True),

@@ -85,6 +85,8 @@ def test_what_has_a_result_is_not_run_again(
     assert found["best"] == {"returns": [30, 50, 40], "mean": 40, "interquartile_mean": 40, "interval": [30, 50]}
     assert (found["last"]["mean"], found["seeds"]) == (20, [3, 4, 5])
     assert found["references"] == [{"return": 385.3, "source": "Stable-Baselines3, mean of the last policies"}]
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "3-5", *into[:-1]]) == 0
+    assert capsys.readouterr().out.splitlines()[-2].split()[:4] == ["last", "20.0", "20.0", "-"]  # few: no interval
     # Another seed, and all of them with other settings; both are stopped.
     assert main(["reproduce", "dqn_cartpole", "--seeds", "4,6", "--jobs", "2", *into]) == 143
     assert main(["reproduce", "dqn_cartpole", "--seeds", "3,4", "--timesteps", "1e4", *into]) == 143
@@ -93,7 +95,7 @@ def test_what_has_a_result_is_not_run_again(
     assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None), ([100, 101], folder, True, None)]
     assert capsys.readouterr().out == ""
     assert main(["reproduce", "dqn_cartpole", "--seeds", "100", *into]) == 2
-    assert "--seeds 100: is a number of seeds here, 100 to 199; one seed is 100-100" in capsys.readouterr().err
+    assert "seeds: 100 means as many seeds, 100 to 199; write 100-100 for one seed" in capsys.readouterr().err
 
 
 def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:
@@ -103,12 +105,14 @@ def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:
         reproduction.Result("name", "id", seed, "", {}, 1, 1, 1.0, {"episode_return_mean": best}, last, -50.0, "")
         for seed, best, last in [
             (1, 150.0, {"episode_return_mean": 100.0}),
-            (2, 50.0, {"episode_return_mean": 40.0}),
+            (2, 50.0, {"episode_return_mean": 41.0}),
             (3, -60.0, {"episode_return_mean": -70.0}),
         ]
     ]
-    assert [one.kept for one in found] == [0.75, 0.9, None]
-    assert reproduction.summary("name", found)["kept"] == {"median": pytest.approx(0.825), "lowest": 0.75}
+    assert [one.kept for one in found] == [0.75, 0.91, None]
+    summary = reproduction.summary("name", found)
+    assert summary["kept"] == {"median": pytest.approx(0.83), "lowest": 0.75}
+    assert reproduction.kept_text(summary) == "0.83 (0.75)"
 
 
 def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
