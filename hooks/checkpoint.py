@@ -13,7 +13,7 @@ from .measures import Clock
 class CheckpointHook(Hook):
     """Writes a checkpoint at intervals of seconds, updates or episodes.
 
-    Seconds count from this hook's last checkpoint.
+    Seconds count from the last checkpoint written by this hook.
 
     Args:
         secs: seconds between checkpoints.

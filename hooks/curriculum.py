@@ -100,7 +100,7 @@ class CurriculumHook(Hook):
             session.set_difficulty(lane, self._levels[self._current])
 
     def state_dict(self) -> State:
-        """The current level, those of the environments, and the returns at the current one."""
+        """The current level, the levels of the environments, and the returns at the current level."""
         lanes = np.array(self._of_lanes, np.int64)
         return {"current": self._current, "of_lanes": lanes, **self._returns.state_dict()}
 

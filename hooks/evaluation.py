@@ -36,9 +36,9 @@ class EvaluationHook(Hook):
     Its evaluations do not go through ``Agent.evaluate``: an Agent whose class overrides that is refused.
 
     Args:
-        every_timesteps: timesteps between evaluations; or None, with ``every_steps``.
+        every_timesteps: timesteps between evaluations; None if ``every_steps`` is given.
         episodes: episodes per evaluation.
-        every_steps: updates between evaluations, instead of ``every_timesteps``: for ``Agent.learn``.
+        every_steps: updates between evaluations, instead of ``every_timesteps``; for ``Agent.learn``.
         env: an environment or id to evaluate in; None for a copy of the training environment.
         keep_best: whether to write the best policy.
         name: name of the best policy.
@@ -92,7 +92,7 @@ class EvaluationHook(Hook):
 
     @property
     def runs_eval(self) -> bool:
-        """Does it run the model_fn's EVAL, which needs TensorFlow?"""
+        """Whether it runs the model_fn's EVAL, which needs TensorFlow."""
         return "eval_batches" in self._asked
 
     @property

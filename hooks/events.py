@@ -38,7 +38,7 @@ class TimestepFacts(NamedTuple):
     """One (vector) step was taken; every array is [N, ...]. Read-only.
 
     ``action`` is an array, or for Dict and Tuple spaces a flat dictionary of arrays. ``acted`` bool [N] is False for
-    rows that are not transitions: they were reset, or their agent is not there. None: all acted.
+    rows that are not transitions: they were reset, or their agent is absent. None: all acted.
     """
 
     observation: ArrayTree
@@ -123,7 +123,7 @@ class EndFacts:
 
 @dataclasses.dataclass
 class Timings:
-    """Seconds of this session spent on each part of the loop."""
+    """Seconds that this session spent in each part of the loop."""
 
     environment: float = 0.0
     acting: float = 0.0
@@ -133,7 +133,7 @@ class Timings:
 
 
 class Session(Protocol):
-    """Interface for hooks, of trainings and evaluations."""
+    """Interface for hooks of trainings and evaluations."""
 
     @property
     def global_step(self) -> int:
@@ -186,7 +186,7 @@ class TrainingSession(Session, Protocol):
         """Number of environments, or of lanes if the caller owns the loop."""
 
     def set_difficulty(self, environment: int, level: Any) -> None:
-        """Call ``env.unwrapped.set_difficulty(level)`` of an environment, before an episode begins there."""
+        """Call ``env.unwrapped.set_difficulty(level)`` of one environment, before an episode begins in it."""
 
     def save_checkpoint(self) -> None:
         """Write a checkpoint: at once between timesteps; within an event, at the end of the timestep."""

@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 class FinalValuesHook(Hook):
-    """Provides chosen values at the end of a run, like an Estimator's FinalOpsHook.
+    """Provides selected values at the end of a run, like an Estimator's FinalOpsHook.
 
-    After the run, ``values`` and ``<model_dir>/final_values.json`` have them by name, and the log has the numbers.
-    Names are those of :class:`~axonrl.hooks.measures.Scalars` in the groups ``rollout``, ``train`` and ``eval``, such
-    as ``rollout/return_mean``, ``train/loss`` and ``eval/return_mean``; ``weights/<variable>``, for the array itself;
-    and the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A failed run has no values.
+    After the run, ``values`` and ``<model_dir>/final_values.json`` hold them by name, and the scalars are logged. Names
+    are those of :class:`~axonrl.hooks.measures.Scalars` in the groups ``rollout``, ``train`` and ``eval``, such as
+    ``rollout/return_mean``, ``train/loss`` and ``eval/return_mean``; ``weights/<variable>``, for the array itself; and
+    the counters, ``global_step``, ``global_timestep`` and ``global_episode``. A failed run has no values.
 
     Example::
 
@@ -37,7 +37,7 @@ class FinalValuesHook(Hook):
         final.values["train/loss"]
 
     Args:
-        names: the values to provide.
+        names: names of the values to provide.
 
     Raises:
         ValueError: there are no names, or one is invalid.

@@ -98,7 +98,7 @@ class Hooks:
             for call in hooks.after_timestep:
                 call(session, facts)
 
-    ``every_timestep`` has the ``after_timestep`` methods that are not :func:`by_the_clock`.
+    ``every_timestep`` holds the ``after_timestep`` methods that are not marked :func:`by_the_clock`.
 
     Args:
         hooks: a hook; a function ``f(session, episode)`` or another object to call so, called after every episode;

@@ -84,7 +84,7 @@ class StopAtReturn(Hook):
 
     Args:
         threshold: the mean return to reach.
-        episodes: number of episodes in the mean; the run does not stop before as many ended.
+        episodes: number of episodes in the mean; the run does not stop before this many have ended.
     """
 
     def __init__(self, threshold: float, episodes: int = 100) -> None:

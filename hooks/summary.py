@@ -30,9 +30,9 @@ QUEUE_SIZE = 100
 
 
 class SummaryHook(Hook):
-    """Writes TensorBoard events to ``<model_dir>/events``, one file per session; over ``global_timestep``.
+    """Writes TensorBoard events to ``<model_dir>/events``, one file per session, over ``global_timestep``.
 
-    With updates without timesteps (``Agent.learn``), over the session's ``position``.
+    If there are updates without timesteps (``Agent.learn``), the axis is the session's ``position``.
 
     ==============================  ========================================================================
     tags                            what and when

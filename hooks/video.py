@@ -19,9 +19,10 @@ class VideoHook(Hook):
     """Records a video of a greedy episode periodically: ``<model_dir>/videos/timestep-<n>.mp4``.
 
     It records at the first (vector) step that reaches a multiple of ``every_timesteps``, and once more at the end of a
-    run that reached its limit. The episode is the first of an EvaluationHook's evaluations, in a separate environment;
-    it is not an evaluation, and training is unaffected. If a video cannot be written (a full disk), a warning is
-    logged. TensorBoard's Images tab shows some frames. Needs the package ``moviepy``: ``axonrl[video]``.
+    run that reached its limit. The episode has the seed of the first episode of an EvaluationHook's evaluation, in a
+    separate environment; it does not count as an evaluation, and training is unaffected. If a video cannot be written
+    (a full disk), a warning is logged. TensorBoard's Images tab shows some frames. Needs the package ``moviepy``:
+    ``axonrl[video]``.
 
     Args:
         every_timesteps: timesteps between videos.
