@@ -22,12 +22,12 @@ class BatchMemory(Memory):
 
     A batch is the whole rollout in the order in which it was stored: [T, N, ...] with T = ``size`` / N timesteps of
     each of N lanes. Episodes may begin and end anywhere in it; see ``terminated`` and ``truncated``. Lanes may be
-    written at different rates; the rollout is full when all of them are. See :meth:`drop_surplus` and :meth:`pack`.
+    written at different rates; the rollout is full when every lane is full. See :meth:`drop_surplus` and :meth:`pack`.
 
     Args:
-        size: timesteps of a rollout, of all environments together; a multiple of their number.
-        batch_size: ``size`` or None; both mean the same.
-        discount: gamma, in 0 .. 1.
+        size: timesteps of a rollout, over all environments; a multiple of their number.
+        batch_size: ``size`` or None, which mean the same.
+        discount: discount factor gamma, in 0 .. 1.
 
     Raises:
         ArgumentError: an argument is out of range.

@@ -45,11 +45,11 @@ class HindsightMemory(ReplayMemory):
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch, B.
-        discount: gamma, in 0 .. 1.
-        n_step: timesteps of a return.
+        discount: discount factor gamma, in 0 .. 1.
+        n_step: timesteps over which rewards are summed.
         sampler: as for :class:`ReplayMemory`.
         path: as for :class:`ReplayMemory`; the bounds of episodes stay in RAM.
-        k: relabelled transitions for each original one; at least 0.
+        k: relabelled transitions per original one, on average; at least 0.
         strategy: choice of goals: ``"future"``, ``"final"`` or ``"episode"``.
         compute_reward: ``f(achieved_goal, desired_goal, info) -> rewards``; None uses the training environment's.
             Required for ``Agent.interact``, which has no environment.

@@ -57,9 +57,10 @@ class Memory(abc.ABC):
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch.
-        discount: gamma, in 0 .. 1.
-        frame_stack: frames in an observation, along its first or last axis: the one of this size. If both are, the last
-            of an image's three axes (channels), else the first. None: observations are stored whole.
+        discount: discount factor gamma, in 0 .. 1.
+        frame_stack: frames in an observation, along its first or last axis, whichever has this size. If both have it:
+            the last axis (channels) of an image with three axes, otherwise the first. None: observations are stored
+            whole.
         path: a folder for the arrays, in files mapped into the process, for memories larger than the RAM. A relative
             path is below the run folder of the Agent that trains with the memory, else below the current folder. None:
             the arrays are in RAM.

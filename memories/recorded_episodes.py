@@ -20,7 +20,7 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
 
     Args:
         memory: a built memory.
-        episodes: from :func:`axonrl.environments.read_episodes`, say; with every key that the memory stores.
+        episodes: for example from :func:`axonrl.environments.read_episodes`; with every key that the memory stores.
         lanes: number of lanes that the memory was built for; each gets whole episodes, in turn.
 
     Returns:

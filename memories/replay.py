@@ -33,13 +33,13 @@ class ReplayMemory(Memory):
     Args:
         size: transitions kept; a multiple of the number of environments.
         batch_size: transitions in a batch, B.
-        discount: gamma, in 0 .. 1.
-        n_step: timesteps of a return.
-        frame_stack: frames in an observation; each is then stored once (see :class:`Memory`). None: observations are
-            stored whole.
+        discount: discount factor gamma, in 0 .. 1.
+        n_step: timesteps over which rewards are summed.
+        frame_stack: frames in an observation; each frame is then stored once (see :class:`Memory`). None: observations
+            are stored whole.
         sampler: ``Uniform()`` (the default), ``Prioritized(...)``, its kind, or a mapping such as
             ``{"kind": "prioritized", "alpha": 0.6}``.
-        path: a folder for arrays larger than the RAM (see :class:`Memory`); None: they are in RAM.
+        path: a folder for arrays larger than the RAM (see :class:`Memory`); None: the arrays are in RAM.
 
     Raises:
         ArgumentError: an argument is out of range.

@@ -122,15 +122,15 @@ class Prioritized(Sampler):
 
     A transition's priority is p = abs(td_error) + ``epsilon``, or the maximum of all priorities so far (at first 1)
     until it has been drawn. It is drawn with probability P = p^alpha / sum p^alpha (equation 1); a batch takes one
-    transition from each of B equal parts of the sum (appendix B.2.1). Its weight is (N P)^-beta, divided by the largest
-    weight (section 3.4): the largest of the batch, so that weights are (p_min / p)^(alpha beta) and one of them is 1.
-    The paper leaves open over which weights the maximum is taken.
+    transition from each of B equal segments of the sum (appendix B.2.1). Its weight is (N P)^-beta, divided by the
+    largest weight (section 3.4): the largest of the batch, so that weights are (p_min / p)^(alpha beta) and one of them
+    is 1. The paper leaves open over which weights the maximum is taken.
 
     Args:
-        alpha: exponent of priorities, in 0 .. 1; 0 is uniform.
-        beta: exponent of the correcting weights, in 0 .. 1: a number, or a schedule (object or mapping) over the number
-            of batches drawn. The paper raises it linearly to 1.
-        epsilon: keeps every transition drawable; above 0.
+        alpha: exponent of priorities, in 0 .. 1; 0 samples uniformly.
+        beta: exponent of the importance-sampling weights, in 0 .. 1: a number, or a schedule (object or mapping) over
+            the number of batches drawn. The paper anneals it linearly to 1.
+        epsilon: added to absolute TD errors, so that every transition can be drawn; above 0.
 
     Raises:
         ArgumentError: an argument is out of range.

@@ -50,10 +50,10 @@ class SequenceMemory(ReplayMemory):
         batch_size: sequences in a batch, B.
         length: timesteps of a sequence, without burn-in.
         burn_in: timesteps before each sequence; above 0 only for models with recurrent state.
-        overlap: timesteps shared with the sequence before; None: half of ``length``.
+        overlap: timesteps shared with the previous sequence; None: half of ``length``.
         eta: a sequence's priority is ``eta`` times the largest of its absolute TD errors plus (1 - ``eta``) times their
             mean (section 2.3), in 0 .. 1; for a prioritized ``sampler``.
-        discount: gamma, in 0 .. 1.
+        discount: discount factor gamma, in 0 .. 1.
         frame_stack: as for :class:`ReplayMemory`.
         sampler: draws sequences; see :class:`ReplayMemory`.
         path: a folder for the arrays, as for :class:`ReplayMemory`; recurrent state stays in RAM.
