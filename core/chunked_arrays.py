@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
 
 class Stream:
-    """Stands for an array [n, ...] in a state: its pieces, one after the other. ``np.asarray`` makes that array.
+    """Stands for an array [n, ...] in a state, as a sequence of pieces. ``np.asarray`` returns the array.
 
     Args:
         spec: shape and dtype of an item.

@@ -173,7 +173,7 @@ class EstimatorSpec:
     """The result of a ``model_fn``.
 
     Args:
-        mode: the mode it was called with.
+        mode: the mode in which the function was called.
         predictions: name to tensor [B, ...]; required in PREDICT. ``predictions["action"]`` is the greedy action in
             the environment's units. For a Dict or a Tuple space it is a mapping: the keys of nested spaces are joined
             by ``/``, the items of a Tuple are called ``"0"``, ``"1"``, ...

@@ -119,8 +119,8 @@ def number(name: str, value: float) -> Any:
     """A number of ``params``, for arithmetic in the graph.
 
     Args:
-        name: its name among the ``params`` that the run was given.
-        value: its value there.
+        name: its name in the ``params`` given to the run.
+        value: its value in ``params``.
 
     Returns:
         In TRAIN, if ``params`` has this value under this name, an input of the program: a float32 scalar tensor.

@@ -33,7 +33,7 @@ logger = logging.getLogger("axonrl")
 
 
 class Agent(Estimator):
-    """Trains a ``model_fn`` in an environment, through monitored episodes.
+    """Trains a ``model_fn`` in an environment, evaluates it and exports it.
 
     Example::
 
@@ -96,7 +96,7 @@ class Agent(Estimator):
             config: settings of the run.
             params: needed if the run could not record them.
             into: a new or empty folder for the copy of a run on the Hub; None for a temporary one.
-            trust_code: whether a run on the Hub may name functions and classes, ``"module:name"``, to be imported.
+            trust_code: whether to import functions and classes that a run on the Hub names (``"module:name"``).
 
         Raises:
             ValueError: ``model_dir`` holds no run, or an argument contradicts its record; a run on the Hub names code.
@@ -250,7 +250,7 @@ class Agent(Estimator):
             directory: a new or empty one, or a compiled program to replace; replaced atomically. None for the cache,
                 where runs of built-in models look for their program: they then start without TensorFlow.
             env: the training environment, or the spaces (observation, action) of one environment.
-            memory: one with the settings of the training; None for the Agent's.
+            memory: a memory with the settings of the training; None for the Agent's.
             lanes: number of environments, if spaces are given.
             seeds: of runs to write initial weights for; None for this Agent's. Others can be added later
                 (:func:`axonrl.policies.add_seeds`).
@@ -315,7 +315,7 @@ class Agent(Estimator):
     ) -> EpisodeStats:
         """Run one episode of one environment to its end (after a resume, the one in progress).
 
-        For custom loops in a :meth:`session`, which has this ``env``; the other arguments are those of ``train``.
+        For custom loops in a :meth:`session` opened with this ``env``; the other arguments are those of ``train``.
         ``train`` does not call it, as a limit may end in the middle of an episode, and raises for a subclass that
         overrides it.
 

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class Estimator:
-    """A ``model_fn``, and the directory with what it learned.
+    """A ``model_fn``, and the directory with what it has learned.
 
     Args:
         model_fn: ``model_fn(features, labels, mode[, params[, config[, model_dir]]])`` returning an EstimatorSpec;
             or its name (``"dqn"``, ``"package.module:function"``); or None for the one recorded in ``model_dir``.
         model_dir: the run's directory; None for a fresh temporary folder, which is logged.
         config: settings of the run.
-        params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in one (``DQNParams(...)``);
-            None for those recorded in ``model_dir``, if any.
+        params: hyperparameters for ``model_fn``: a mapping, or the dataclass of a built-in algorithm
+            (``DQNParams(...)``); None for those recorded in ``model_dir``, if any.
         compiled: a directory written by ``Agent.compile``, instead of ``model_fn``; TensorFlow is not loaded.
 
     Raises:
@@ -176,7 +176,7 @@ class Estimator:
         """Draw the run's returns over its timesteps, from ``episodes.csv`` and ``evaluations.csv`` in its folder.
 
         Returns:
-            The image's path, ``learning_curve.png`` in ``model_dir``, which a notebook shows; the SVG is beside it.
+            The image's path, ``learning_curve.png`` in ``model_dir``, which a notebook shows; the SVG is next to it.
 
         Raises:
             ValueError: there is no run, or a file is damaged.
@@ -199,7 +199,7 @@ class Estimator:
         policy: str | int = "last",
         explore: bool = False,
     ) -> dict[str, float]:
-        """Run episodes with PREDICT, greedily, in an environment that normalises as in training.
+        """Run greedy episodes in an environment that normalises as in training.
 
         Args:
             env: environment, vector environment or id. It needs the training's wrappers that normalise observations,

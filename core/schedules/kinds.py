@@ -105,7 +105,7 @@ class Linear(_Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Polynomial(_Kind):
-    """A power of the time left: ``stop + (start - stop) * (1 - t / duration) ** power``.
+    """A power of the remaining time: ``stop + (start - stop) * (1 - t / duration) ** power``.
 
     ``power`` is above 0; above 1 the value changes fastest at the start, 1 is :class:`Linear`.
     """
@@ -131,7 +131,7 @@ class Polynomial(_Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Cosine(_Kind):
-    """Half a wave from ``start`` to ``stop``: ``stop + (start - stop) * (1 + cos(pi * t / duration)) / 2``.
+    """Half a cosine wave from ``start`` to ``stop``: ``stop + (start - stop) * (1 + cos(pi * t / duration)) / 2``.
 
     TensorFlow 1's ``cosine_decay``, whose alpha is ``stop / start``.
     """
