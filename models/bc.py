@@ -43,7 +43,7 @@ def model_fn(
         ArgumentError: the spaces do not fit, the memory does not yield single transitions, or a parameter is invalid.
     """
     params = from_params(BCParams, params)
-    # Without the bound it would fall without end for an expert that always does the same.
+    # Without a lower bound, log_std would fall without limit if the expert always acts the same.
     policy = ActorCritic(config, params, "BC", values=(), least_log_std=LOG_STD_BOUNDS[0])
     if mode == Modes.PREDICT:
         return policy.predict(features, record=())

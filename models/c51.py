@@ -30,9 +30,9 @@ class C51Params(QParams):
     algorithm: ClassVar = "C51"  # for error messages
     learning_rate: ScheduleLike = 2.5e-4  # from the paper, like atoms, v_min and v_max
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
-    atoms: int = param(51, "possible returns, evenly spaced from `v_min` to `v_max`", integer(at_least=2))
-    v_min: float = param(-10.0, "the lowest return; lower ones are clipped", real())
-    v_max: float = param(10.0, "the highest return; higher ones are clipped", real())
+    atoms: int = param(51, "number of possible returns, evenly spaced from `v_min` to `v_max`", integer(at_least=2))
+    v_min: float = param(-10.0, "lowest return; lower ones are clipped to it", real())
+    v_max: float = param(10.0, "highest return; higher ones are clipped to it", real())
     double: bool = param(False, "the online network selects the next action, not the target network", flag())
 
     def __post_init__(self) -> None:

@@ -26,11 +26,11 @@ class CQLParams(QParams):
     """The parameters of CQL."""
 
     max_gradient_norm: float | None = 10.0
-    epsilon: ScheduleLike = 0.05  # for training that follows the data
+    epsilon: ScheduleLike = 0.05  # for later training in an environment
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
-    loss: str = param("huber", "loss of a TD error", one_of(losses.LOSSES))
+    loss: str = param("huber", "loss function of TD errors", one_of(losses.LOSSES))
     conservative_weight: float = param(
-        1.0, "alpha, weight of the gap by which other actions are valued above those of the data", real(at_least=0)
+        1.0, "alpha, weight of the gap between the soft maximum of Q and the data's actions", real(at_least=0)
     )
 
 

@@ -34,11 +34,11 @@ class CQLSACParams(SoftParams):
     """The parameters of CQL over SAC. Actor, critics and temperature have an optimizer each."""
 
     conservative_weight: float = param(
-        5.0, "alpha, weight of the gap by which other actions are valued above those of the data", real(at_least=0)
+        5.0, "alpha, weight of the gap between the soft maximum of Q and the data's actions", real(at_least=0)
     )
     samples: int = param(
         10,
-        "N, other actions: N uniform ones, and N of the policy",
+        "N, actions sampled to estimate the soft maximum: N uniform ones, and N from the policy",
         integer(at_least=1),
     )
 

@@ -43,13 +43,13 @@ class CrossQParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
     learning_rate: ScheduleLike = 1e-3
     momentum: float | None = param(
         0.5,
-        "`beta_1` of optimizers that have it: the share of the gradients' average that a step keeps; `null`: Keras'",
+        "`beta_1`, the decay of the gradients' moving average, for optimizers that have it; `null`: Keras' default",
         optional(real(at_least=0, at_most=1)),
     )
-    policy_delay: int = param(3, "updates of the critics for each of the policy", integer(at_least=1))
+    policy_delay: int = param(3, "updates of the critics per update of the policy", integer(at_least=1))
     batch_norm_momentum: float = param(
         0.99,
-        "share of its running mean and variance that a normalisation keeps in an update",
+        "share of the running mean and variance that batch normalisation keeps in an update",
         real(at_least=0, at_most=1),
     )
 

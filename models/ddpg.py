@@ -22,7 +22,7 @@ from .blocks.params import from_params, param, sizes
 class DDPGParams(DeterministicParams):
     """The parameters of DDPG. Defaults are those of the paper, section 7."""
 
-    hidden: Sequence[int] = param((400, 300), "sizes of the dense layers, of the actor and of the critic", sizes())
+    hidden: Sequence[int] = param((400, 300), "sizes of the dense layers of the actor and of the critic", sizes())
     learning_rate: ScheduleLike = 1e-4
     critic_learning_rate: ScheduleLike | None = 1e-3
     sigma: ScheduleLike = 0.2

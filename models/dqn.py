@@ -29,20 +29,22 @@ class DQNParams(QParams):
 
     max_gradient_norm: float | None = 10.0  # Wang et al. 2016, section 4.2
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
-    loss: str = param("huber", "loss of a TD error", one_of(losses.LOSSES))
+    loss: str = param("huber", "loss function of TD errors", one_of(losses.LOSSES))
     munchausen: float = param(
-        0.0, "weight of the log-probability that is added to a reward; 0.9 in the paper; 0 is off", real(at_least=0)
+        0.0,
+        "Munchausen's weight of the scaled log-probability added to rewards; 0.9 in the paper; 0 is off",
+        real(at_least=0),
     )
     munchausen_temperature: float = param(
-        0.03, "temperature of the soft policy with that log-probability, in units of values", real(above=0)
+        0.03, "temperature of Munchausen's soft policy, in units of values", real(above=0)
     )
-    munchausen_floor: float = param(-1.0, "the lowest log-probability times temperature", real(at_most=0))
+    munchausen_floor: float = param(-1.0, "lower bound of Munchausen's scaled log-probability", real(at_most=0))
     margin_weight: float = param(
-        0.0, "weight of DQfD's large-margin loss of demonstrations; 1 in the paper; 0 is off", real(at_least=0)
+        0.0, "weight of DQfD's large-margin loss on demonstrations; 1 in the paper; 0 is off", real(at_least=0)
     )
-    margin: float = param(0.8, "margin by which an expert's action must be valued above others", real(at_least=0))
+    margin: float = param(0.8, "margin by which the expert's action must be valued above others", real(at_least=0))
     n_step_weight: float = param(
-        0.0, "weight of DQfD's n-step loss beside the 1-step one; 1 in the paper; 0 is off", real(at_least=0)
+        0.0, "weight of DQfD's n-step loss relative to the 1-step loss; 1 in the paper; 0 is off", real(at_least=0)
     )
     l2: float = param(
         0.0, "weight of half the sum of all squared weights and biases; 1e-5 in DQfD's paper", real(at_least=0)

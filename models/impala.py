@@ -33,20 +33,22 @@ class IMPALAParams(PolicyValueParams):
 
     learning_rate: ScheduleLike = 6e-4
     entropy_coefficient: ScheduleLike = 0.01
-    epochs: int = param(1, "steps of the optimizer on a rollout, each with its own V-trace", integer(at_least=1))
+    epochs: int = param(1, "optimizer steps on a rollout, each with V-trace computed anew", integer(at_least=1))
     rho_clip: float | None = param(
-        1.0, "highest ratio of probabilities in a TD error; `null` does not clip", optional(real(above=0))
+        1.0, "largest probability ratio that weights a TD error; `null` does not clip", optional(real(above=0))
     )
     c_clip: float | None = param(
-        1.0, "highest ratio by which later TD errors count; `null` does not clip", optional(real(above=0))
+        1.0, "largest probability ratio that weights later TD errors; `null` does not clip", optional(real(above=0))
     )
     policy_rho_clip: float | None = param(
-        1.0, "highest ratio of an advantage; `null` does not clip", optional(real(above=0))
+        1.0, "largest probability ratio that weights an advantage; `null` does not clip", optional(real(above=0))
     )
-    trace_lambda: float = param(1.0, "between one-step TD errors (0) and returns (1)", real(at_least=0, at_most=1))
+    trace_lambda: float = param(
+        1.0, "lambda of V-trace: from one-step TD errors (0) to returns (1)", real(at_least=0, at_most=1)
+    )
     reduction: str = param(
         "mean",
-        "of the losses over timesteps; the paper takes the sum, which needs lower learning rates",
+        "reduction of the losses over timesteps; the paper sums, which needs lower learning rates",
         one_of(("mean", "sum")),
     )
 

@@ -49,13 +49,17 @@ class IQLParams(ImitationParams):
     activation: str = "relu"
     learning_rate: ScheduleLike = 3e-4
     expectile: float = param(
-        0.7, "tau: 0.5 values the data's mean action, towards 1 its best one", real(at_least=0, at_most=1)
+        0.7,
+        "tau: at 0.5, V is the mean value of the data's actions; near 1, that of the best",
+        real(at_least=0, at_most=1),
     )
     inverse_temperature: float = param(
-        3.0, "beta: 0 imitates all actions alike, more of it the better ones", real(at_least=0)
+        3.0, "beta: 0 imitates all actions equally; higher values favour better ones", real(at_least=0)
     )
     target_update_rate: float = param(
-        0.005, "share of the way that target critics go in each update", real(above=0, at_most=1)
+        0.005,
+        "tau of soft target updates: share of the way to the critics that targets move in each update",
+        real(above=0, at_most=1),
     )
 
 

@@ -28,10 +28,10 @@ Tensor: TypeAlias = Any
 class IQNParams(quantiles.QuantileParams):
     """The parameters of IQN; the numbers are the paper's."""
 
-    quantiles: int = param(64, "random fractions of the prediction in each update, N", integer(at_least=1))
-    target_quantiles: int = param(64, "random fractions of the target, N'", integer(at_least=1))
-    policy_quantiles: int = param(32, "fractions over which an action's value is averaged, K", integer(at_least=1))
-    cosines: int = param(64, "cosines by which the network sees a fraction, n", integer(at_least=1))
+    quantiles: int = param(64, "N, random fractions of the prediction in each update", integer(at_least=1))
+    target_quantiles: int = param(64, "N', random fractions of the target in each update", integer(at_least=1))
+    policy_quantiles: int = param(32, "K, fractions over which an action's value is averaged", integer(at_least=1))
+    cosines: int = param(64, "n, cosines that embed a fraction", integer(at_least=1))
 
 
 def model_fn(

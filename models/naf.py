@@ -35,7 +35,9 @@ class NAFParams(NoiseParams, OptimizerParams, DenseParams):
 
     max_gradient_norm: float | None = 10.0
     target_update_rate: float = param(
-        0.005, "share of the way that the target network moves in each update", real(above=0, at_most=1)
+        0.005,
+        "tau of soft target updates: share of the way to the online network in each update",
+        real(above=0, at_most=1),
     )
 
 

@@ -37,21 +37,23 @@ class PPOParams(ActorCriticParams):
     learning_rate: ScheduleLike = 3e-4
     epochs: int = param(10, "passes over a rollout", integer(at_least=1))
     minibatch_size: int | None = param(
-        64, "timesteps in a step of the optimizer, which divide the rollout; `null`: all", optional(integer(at_least=1))
+        64, "timesteps per optimizer step; must divide the rollout; `null`: all", optional(integer(at_least=1))
     )
     clip: ScheduleLike = param(
-        0.2, "how far the ratio of probabilities may leave 1 before its gradient is cut", schedule(at_least=0)
+        0.2,
+        "clip range: how far the probability ratio may move from 1 before its gradient is cut",
+        schedule(at_least=0),
     )
     value_clip: float | None = param(
-        None, "how far the value may leave the recorded one; `null` does not clip", optional(real(above=0))
+        None, "clip range of values around the recorded ones; `null` does not clip", optional(real(above=0))
     )
     max_kl: float | None = param(
         None,
-        "approximate KL divergence from the policy that acted, in nats, above which the rollout ends after the step",
+        "approximate KL divergence from the policy that acted, in nats; the first step above it ends the update",
         optional(real(above=0)),
     )
     recompute_advantages: bool = param(
-        False, "compute values, advantages and returns anew before every pass, by the value as it then is", flag()
+        False, "recompute values, advantages and returns with the current value network before every pass", flag()
     )
 
 

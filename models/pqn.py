@@ -38,12 +38,12 @@ class PQNParams(BehaviourParams, MaskParams, OptimizerParams, NormalizedNetworkP
     max_gradient_norm: float | None = 10.0
     layer_norm: bool = True
     return_lambda: float = param(
-        0.65, "lambda: between one-step targets (0) and discounted returns (1)", real(at_least=0, at_most=1)
+        0.65, "lambda: from one-step targets (0) to discounted returns (1)", real(at_least=0, at_most=1)
     )
     epochs: int = param(2, "passes over a rollout", integer(at_least=1))
     minibatch_size: int | None = param(
         256,
-        "timesteps in a step of the optimizer, which divide the rollout; `null`: all",
+        "timesteps per optimizer step; must divide the rollout; `null`: all",
         optional(integer(at_least=1)),
     )
 

@@ -21,7 +21,7 @@ from .blocks.q_networks import QNetwork, QTask
 class QRDQNParams(quantiles.QuantileParams):
     """The parameters of QR-DQN."""
 
-    quantiles: int = param(200, "equally likely returns that are predicted for each action", integer(at_least=1))
+    quantiles: int = param(200, "number of quantiles predicted for each action", integer(at_least=1))
 
 
 def model_fn(

@@ -39,13 +39,13 @@ class R2D2Params(BehaviourParams, MaskParams, TargetParams, OptimizerParams, Rec
     double: bool = param(True, "the online network selects the next action, the target network values it", flag())
     dueling: str | None = param(
         "mean",
-        "split Q into a value and advantages, minus their mean or maximum",
+        "dueling network: split Q into V and advantages, minus their `mean`, their `max` or nothing (`naive`)",
         optional(one_of(losses.DUELING)),
     )
-    loss: str = param("squared", "loss of a TD error", one_of(losses.LOSSES))
-    n_step: int = param(5, "timesteps that a return is summed over, within its sequence", integer(at_least=1))
+    loss: str = param("squared", "loss function of TD errors", one_of(losses.LOSSES))
+    n_step: int = param(5, "n of n-step returns, which end with their sequence", integer(at_least=1))
     rescaling: float | None = param(
-        1e-3, "epsilon of h, the scale on which values are learned; `null`: unscaled", optional(real(above=0))
+        1e-3, "epsilon of the value rescaling function h; `null`: no rescaling", optional(real(above=0))
     )
 
 

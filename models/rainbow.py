@@ -28,7 +28,9 @@ class RainbowParams(c51.C51Params):
     noisy: bool = True
     dueling: str | None = "mean"
     double: bool = True
-    distributional: bool = param(True, "predict the distribution of returns, as C51; else their mean, as DQN", flag())
+    distributional: bool = param(
+        True, "predict the distribution of returns, as C51 does; else their mean, as DQN does", flag()
+    )
 
 
 def model_fn(

@@ -29,8 +29,10 @@ class REDQParams(SoftParams):
     """The parameters of REDQ. Actor, critics and temperature have an optimizer each."""
 
     updates: int = 20  # G, the update-to-data ratio
-    critics: int = param(10, "Q functions, N", integer(at_least=1))
-    subset: int = param(2, "critics whose minimum makes targets, redrawn in each gradient step, M", integer(at_least=1))
+    critics: int = param(10, "N, number of critics", integer(at_least=1))
+    subset: int = param(
+        2, "M, critics whose minimum is used in targets, drawn anew in each gradient step", integer(at_least=1)
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,13 +33,11 @@ class SACParams(StateDependentParams, SoftParams):
 
     lstm: int | None = param(
         None,
-        "units of an LSTM for tasks that need memory, of the actor and of the critics; the hidden layers are before it"
-        " and, once more, after it; `null`: none",
+        "units of an LSTM, shared by actor and critics, for tasks that need memory; the hidden layers come before it"
+        " and again after it; `null`: none",
         optional(integer(at_least=1)),
     )
-    n_step: int = param(
-        1, "timesteps that a return is summed over, within its sequence, with `lstm`", integer(at_least=1)
-    )
+    n_step: int = param(1, "n of n-step returns with `lstm`, which end with their sequence", integer(at_least=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,17 +23,19 @@ from .blocks.params import from_params, integer, param, real, sizes
 class TD3Params(DeterministicParams):
     """The parameters of TD3. Defaults are those of the authors' later code."""
 
-    hidden: Sequence[int] = param((256, 256), "sizes of the dense layers, of the actor and of each critic", sizes())
+    hidden: Sequence[int] = param((256, 256), "sizes of the dense layers of the actor and of each critic", sizes())
     learning_rate: ScheduleLike = 3e-4
     exploration: str = "gaussian"
     smoothing: float = param(
         0.2,
-        "standard deviation of noise on the target policy's actions, in halves of an action's range; 0 is off",
+        "standard deviation of noise on the target policy's actions, in units of half an action's range; 0 is off",
         real(at_least=0),
     )
-    smoothing_clip: float = param(0.5, "largest absolute value of that noise, in the same units", real(at_least=0))
+    smoothing_clip: float = param(
+        0.5, "largest absolute value of the noise of `smoothing`, in the same units", real(at_least=0)
+    )
     policy_delay: int = param(
-        2, "gradient steps of the critics for each of the actor and of the targets", integer(at_least=1)
+        2, "gradient steps of the critics per step of the actor and of the targets", integer(at_least=1)
     )
 
 

@@ -22,7 +22,7 @@ class TD3BCParams(TD3Params):
     """The parameters of TD3+BC. Defaults are those of the paper, table 3."""
 
     value_weight: float = param(
-        2.5, "alpha, weight of the value of the actor's actions beside imitation; 0 only imitates", real(at_least=0)
+        2.5, "alpha, weight of the critic's value relative to imitation; 0 only imitates", real(at_least=0)
     )
 
 

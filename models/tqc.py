@@ -32,15 +32,15 @@ Tensor: TypeAlias = Any
 class TQCParams(StateDependentParams, SoftParams):
     """The parameters of TQC. Actor, critics and temperature have an optimizer each."""
 
-    critics: int = param(5, "critics, N", integer(at_least=1))
-    quantiles: int = param(25, "equally likely returns that each critic predicts, M", integer(at_least=1))
+    critics: int = param(5, "N, number of critics", integer(at_least=1))
+    quantiles: int = param(25, "M, number of quantiles that each critic predicts", integer(at_least=1))
     dropped: int = param(
         2,
-        "largest quantiles left out of targets, for each critic, d; more of them value actions lower",
+        "d, largest quantiles left out of targets, per critic; more of them lower the values",
         integer(at_least=0),
     )
     kappa: float = param(
-        1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)
+        1.0, "error above which the Huber loss is linear, in units of returns; 0: linear everywhere", real(at_least=0)
     )
 
     def __post_init__(self) -> None:

@@ -29,11 +29,13 @@ class TRPOParams(ValueFittingParams):
     """The parameters of TRPO. The optimizer is the value's: the policy needs none."""
 
     max_gradient_norm: float | None = None
-    max_kl: float = param(0.01, "mean KL divergence, in nats, by which a step may change the policy", real(above=0))
-    cg_iterations: int = param(10, "most iterations of conjugate gradients", integer(at_least=1))
-    damping: float = param(0.1, "added to the diagonal of the Fisher information", real(at_least=0))
-    line_search_steps: int = param(10, "step sizes to try", integer(at_least=1))
-    line_search_shrink: float = param(0.8, "ratio of a step size to the one before", real(above=0, at_most=1))
+    max_kl: float = param(
+        0.01, "largest mean KL divergence of the new policy from the one that acted, in nats", real(above=0)
+    )
+    cg_iterations: int = param(10, "maximum number of conjugate gradient iterations", integer(at_least=1))
+    damping: float = param(0.1, "added to the diagonal of the Fisher information matrix", real(at_least=0))
+    line_search_steps: int = param(10, "maximum number of step sizes to try", integer(at_least=1))
+    line_search_shrink: float = param(0.8, "ratio of a step size to the previous one", real(above=0, at_most=1))
 
     def __post_init__(self) -> None:
         super().__post_init__()

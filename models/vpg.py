@@ -35,7 +35,7 @@ class VPGParams(ValueFittingParams):
     value_learning_rate: ScheduleLike = param(
         1e-3, "learning rate of the value's optimizer; `learning_rate` is the policy's", schedule(at_least=0)
     )
-    entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy", schedule(at_least=0))
+    entropy_coefficient: ScheduleLike = param(0.0, "weight of the entropy bonus", schedule(at_least=0))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Behaviour policies of algorithms with action values, and of algorithms with continuous greedy actions."""
+"""Behaviour policies of algorithms with action values, and of deterministic continuous policies."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class BehaviourParams(Params):
 
     exploration: str = param(
         "epsilon_greedy",
-        "`constant`, `decay`: epsilon-greedy by a number or a schedule; `random_decay`: with an end for each"
-        " environment; `boltzmann` draws from the softmax of values over the temperature",
+        "`constant`, `decay`: epsilon-greedy with a number or a schedule; `random_decay`: epsilon-greedy with a random"
+        " final epsilon for each environment; `boltzmann`: softmax of values divided by the temperature",
         one_of(_BEHAVIOURS),
     )
     epsilon: ScheduleLike = param(
@@ -33,7 +33,7 @@ class BehaviourParams(Params):
     )
     temperature: ScheduleLike = param(
         1.0,
-        "of `boltzmann`, in units of values; follows `global_timestep`; 0 is greedy",
+        "temperature of `boltzmann`, in units of values; follows `global_timestep`; 0 is greedy",
         schedule(at_least=0),
     )
 
@@ -62,19 +62,22 @@ class NoiseParams(Params):
     """The parameters of exploration by noise that is added to actions."""
 
     exploration: str = param(
-        "ornstein_uhlenbeck", "noise that is correlated in time, or `gaussian`, which is not", one_of(_NOISES)
+        "ornstein_uhlenbeck",
+        "noise added to actions: correlated in time, or independent (`gaussian`); `greedy` adds none, `random` ignores"
+        " the policy",
+        one_of(_NOISES),
     )
     sigma: ScheduleLike = param(
         0.3,
-        "standard deviation of the noise that a timestep adds, in the environment's units; follows `global_timestep`",
+        "standard deviation of the noise drawn at each timestep, in the environment's units; follows `global_timestep`",
         schedule(at_least=0),
     )
     theta: float = param(
-        0.15, "share of `ornstein_uhlenbeck` noise that each timestep takes away", real(above=0, at_most=1)
+        0.15, "mean reversion of `ornstein_uhlenbeck` noise: share removed at each timestep", real(above=0, at_most=1)
     )
 
     def behaviour(self, space: spaces.Box, *, relative: bool = False) -> Exploration:
-        """The behaviour policy with these parameters; ``relative``: sigma is in units of half the actions' range."""
+        """The behaviour policy with these parameters; ``relative``: sigma is in units of half an action's range."""
         match self.exploration:
             case "gaussian":
                 return explorations.GaussianNoise(self.sigma, space, relative)

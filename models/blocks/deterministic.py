@@ -44,11 +44,15 @@ class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
     )
     sigma: ScheduleLike = param(
         0.1,
-        "standard deviation of the noise that a timestep adds, in halves of an action's range; follows"
+        "standard deviation of the noise drawn at each timestep, in units of half an action's range; follows"
         " `global_timestep`",
         schedule(at_least=0),
     )
-    target_update_rate: float = param(0.005, "share of the way that target networks move", real(above=0, at_most=1))
+    target_update_rate: float = param(
+        0.005,
+        "tau of soft target updates: share of the way to the online networks that targets move",
+        real(above=0, at_most=1),
+    )
     updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", integer(at_least=1))
 
     def behaviour(self, space: spaces.Box, *, relative: bool = True) -> Exploration:

@@ -15,7 +15,7 @@ from .params import flag, param
 class NormalizedNetworkParams(NetworkParams):
     """The parameters of a network whose hidden dense layers may be normalised."""
 
-    layer_norm: bool = param(False, "normalise the outputs of each hidden dense layer before its activation", flag())
+    layer_norm: bool = param(False, "layer normalisation of each hidden dense layer, before its activation", flag())
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
         """The hidden layers for inputs of a shape."""

@@ -56,8 +56,12 @@ class DenseParams(Params):
     """The parameters of dense layers."""
 
     hidden: Sequence[int] | None = param((64, 64), "sizes of the dense layers", sizes())
-    activation: str = param("relu", "of every hidden layer", one_of(ACTIVATIONS, "an activation of Keras"))
-    initializer: str = param("glorot_uniform", "of every kernel", one_of(INITIALIZERS, "an initializer of Keras"))
+    activation: str = param(
+        "relu", "activation function of every hidden layer", one_of(ACTIVATIONS, "an activation of Keras")
+    )
+    initializer: str = param(
+        "glorot_uniform", "initializer of every kernel", one_of(INITIALIZERS, "an initializer of Keras")
+    )
 
     def layer(self, units: int, name: str, activation: str, initializer: str, scale: float) -> Any:
         """One dense layer, of the body or a head."""
@@ -79,8 +83,8 @@ class NetworkParams(DenseParams):
     )
     network: str = param(
         "mlp",
-        "`nature_cnn` is for frames [height, width, channels] of at least 36 x 36, `minatar_cnn` for small ones; the"
-        " other parts of a Dict join their features",
+        "`nature_cnn` is for frames [height, width, channels] of at least 36 x 36, `minatar_cnn` for smaller ones; the"
+        " other parts of a Dict are concatenated with their features",
         one_of(DEFAULT_UNITS),
     )
 

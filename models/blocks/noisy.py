@@ -14,9 +14,13 @@ from .params import flag, param, real
 class NoisyNetworkParams(NetworkParams):
     """The parameters of a network whose dense layers may be noisy."""
 
-    noisy: bool = param(False, "noise in the weights of all dense layers explores, in place of `exploration`", flag())
+    noisy: bool = param(
+        False, "explore by learned noise in the weights of all dense layers, instead of by `exploration`", flag()
+    )
     noisy_sigma: float = param(
-        0.5, "initial size of that noise, before division by the square root of a layer's inputs", real(above=0)
+        0.5,
+        "initial scale of the noise of `noisy`, before division by the square root of a layer's number of inputs",
+        real(above=0),
     )
 
     def __post_init__(self) -> None:

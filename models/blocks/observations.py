@@ -22,7 +22,7 @@ class MaskParams(Params):
     """The parameter of algorithms with masks."""
 
     action_mask: str = param(
-        ACTION_MASK, "entry of a Dict observation that says which actions are legal; masks where it exists", text()
+        ACTION_MASK, "name of the entry of a Dict observation that masks legal actions, if there is one", text()
     )
 
 

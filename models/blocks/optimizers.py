@@ -87,17 +87,19 @@ def _adam() -> Any:
 class OptimizerParams(Params):
     """The parameters of an optimizer."""
 
-    optimizer: str = param("adam", "its name in lower case", one_of(OPTIMIZERS, "an optimizer of Keras"))
+    optimizer: str = param("adam", "name of the optimizer in lower case", one_of(OPTIMIZERS, "an optimizer of Keras"))
     learning_rate: ScheduleLike = param(
-        1e-3, "follows `global_step`; in Python also one of Keras' schedules", schedule(at_least=0)
+        1e-3,
+        "learning rate of the optimizer; schedules follow `global_step`; in Python, Keras' schedules work too",
+        schedule(at_least=0),
     )
     optimizer_epsilon: float | None = param(
         None,
-        "added to the divisor of a step, for optimizers that have it; `null`: Keras' 1e-7",
+        "epsilon, added to the denominator of a step, for optimizers that have one; `null`: Keras' 1e-7",
         optional(real(above=0)),
     )
     max_gradient_norm: float | None = param(
-        None, "global norm to which gradients are scaled down; `null` does not clip", optional(real(above=0))
+        None, "global norm above which gradients are scaled down to it; `null` does not clip", optional(real(above=0))
     )
 
 

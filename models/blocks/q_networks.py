@@ -29,7 +29,7 @@ class QParams(BehaviourParams, MaskParams, TargetParams, OptimizerParams, NoisyN
 
     dueling: str | None = param(
         None,
-        "split values into the state's and advantages, from which their mean, their maximum or nothing is subtracted",
+        "dueling network: split Q into V and advantages, minus their `mean`, their `max` or nothing (`naive`)",
         optional(one_of(losses.DUELING)),
     )
 

@@ -34,7 +34,7 @@ class QuantileParams(QParams):
     optimizer_epsilon: float | None = 0.01 / 32
     epsilon: ScheduleLike = Linear(1.0, 0.01, 10_000)
     kappa: float = param(
-        1.0, "where the loss becomes linear, in units of returns; 0 is linear everywhere", real(at_least=0)
+        1.0, "error above which the Huber loss is linear, in units of returns; 0: linear everywhere", real(at_least=0)
     )
     double: bool = param(False, "the online network selects the next action, not the target network", flag())
 

@@ -19,7 +19,7 @@ Tensor: TypeAlias = Any
 class RecurrentParams(NetworkParams):
     """The parameters of a network with an LSTM."""
 
-    lstm: int = param(64, "units of the LSTM, which follows the hidden layers", integer(at_least=1))
+    lstm: int = param(64, "units of the LSTM after the hidden layers", integer(at_least=1))
 
 
 class RecurrentNetwork:

@@ -42,10 +42,12 @@ class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
 
     paper_update_frequency: ClassVar[int | None] = 1
 
-    hidden: Sequence[int] = param((256, 256), "sizes of the dense layers, of the actor and of each critic", sizes())
+    hidden: Sequence[int] = param((256, 256), "sizes of the dense layers of the actor and of each critic", sizes())
     learning_rate: ScheduleLike = 3e-4  # table 1; so are the other defaults
     target_update_rate: float = param(
-        0.005, "share of the way that target critics move in each gradient step", real(above=0, at_most=1)
+        0.005,
+        "tau of soft target updates: share of the way to the critics that targets move in each gradient step",
+        real(above=0, at_most=1),
     )
     updates: int = param(1, "gradient steps in one update, each on an equal part of the batch", integer(at_least=1))
 

@@ -28,15 +28,15 @@ class StateDependentParams(Params):
     """The parameters of state-dependent exploration."""
 
     state_dependent_exploration: bool = param(
-        False, "gSDE, for Box actions: the noise is a function of the state that is drawn for many timesteps", flag()
+        False, "gSDE, for Box actions: noise is a random function of the state, kept for many timesteps", flag()
     )
     sde_resample_every: int | None = param(
         None,
-        "timesteps after which that function is redrawn; `null`: once per episode",
+        "timesteps after which gSDE redraws its noise function; `null`: once per episode",
         optional(integer(at_least=1)),
     )
     sde_log_std: float = param(
-        -3.0, "initial log standard deviation by which features are scaled", real(at_least=-20, at_most=2)
+        -3.0, "initial log standard deviation of gSDE's noise, per feature", real(at_least=-20, at_most=2)
     )
 
 

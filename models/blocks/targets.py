@@ -23,12 +23,12 @@ class TargetParams(Params):
 
     target_update_period: int | None = param(
         None,
-        f"updates between two copies; {DEFAULT_PERIOD} without `target_update_rate`",
+        f"updates between copies to the target network; {DEFAULT_PERIOD} if `target_update_rate` is `null` too",
         optional(integer(at_least=1)),
     )
     target_update_rate: float | None = param(
         None,
-        "soft updates instead: share of the way towards the online network in each update",
+        "tau of soft target updates, instead of copies: share of the way to the online network in each update",
         optional(real(above=0, at_most=1)),
     )
 

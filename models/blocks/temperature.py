@@ -25,11 +25,11 @@ class TemperatureParams(Params):
     temperature: float | str = param(
         AUTO, "weight of the entropy; `auto` adapts it to keep the target entropy", or_word(real(at_least=0), AUTO)
     )
-    initial_temperature: float = param(1.0, "first temperature of `auto`", real(above=0))
+    initial_temperature: float = param(1.0, "initial temperature with `auto`", real(above=0))
     target_entropy: float | str = param(
         AUTO,
-        "in nats, of Box actions in -1 .. 1; `auto` is minus their number of components; of n Discrete actions"
-        f" {ENTROPY_SHARE:g} log n",
+        "target entropy in nats, where Box actions are in -1 .. 1; `auto`: minus the number of components of a Box,"
+        f" {ENTROPY_SHARE:g} log n for n Discrete actions",
         or_word(real(), AUTO),
     )
 

@@ -24,7 +24,7 @@ class ValueFittingParams(AdvantageParams, PolicyParams):
     epochs: int = param(10, "passes over a rollout in which the value is fitted to the returns", integer(at_least=1))
     minibatch_size: int | None = param(
         64,
-        "timesteps in a step of the value's optimizer, which divide the rollout; `null`: all",
+        "timesteps per step of the value's optimizer; must divide the rollout; `null`: all",
         optional(integer(at_least=1)),
     )
 
