@@ -1,7 +1,7 @@
 """A2C: advantage actor-critic, as PPO with one step of the optimizer per rollout.
 
-In that step the policy is still the one that acted: all ratios of probabilities are 1, none is clipped, and the
-gradient of PPO's objective is the policy gradient.
+In that step the policy is still the one that acted: all probability ratios are 1, none is clipped, and the gradient of
+PPO's objective is the policy gradient.
 
 Sources: Mnih et al. 2016 (https://arxiv.org/abs/1602.01783); for the equivalence Huang et al. 2022
 (https://arxiv.org/abs/2205.09123). Differences from the papers: docs/algorithms/a2c.md.
@@ -25,7 +25,7 @@ _CONSTANT = ("clip_fraction", "kl", "optimizer_steps")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A2CParams(ActorCriticParams):
-    """The parameters of A2C. Schedules follow ``global_step``, which counts rollouts."""
+    """The parameters of A2C. Schedules follow ``global_step``, which counts rollouts, or the run."""
 
     optimizer: str = "rmsprop"
     learning_rate: ScheduleLike = 7e-4

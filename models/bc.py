@@ -35,8 +35,8 @@ def model_fn(
     Predictions are those of PPO's policy: ``action`` (the likeliest), and ``logits`` float32 [B, A] for Discrete and
     MultiDiscrete actions, [B, ...] for MultiBinary ones, ``mean`` and ``log_std`` float32 [B, ...] for Boxes, and for a
     Dict or a Tuple one set per leaf, such as ``logits/left/arm``; ``action_mask`` bool [B, A] where observations have a
-    mask. ``td_error`` is the negative log-probability. Metrics, also of EVAL: ``entropy``; ``accuracy``, the share of
-    choices (bits, for MultiBinary actions) that are the policy's likeliest; for Boxes ``squared_error`` of the
+    mask. ``td_error`` is the negative log-probability. Metrics of TRAIN and EVAL: ``entropy``; ``accuracy``, the share
+    of choices (bits, for MultiBinary actions) that equal the policy's likeliest; for Boxes ``squared_error`` of the
     likeliest action, the mean over components in the environment's units, or in -1 .. 1 if squashed.
 
     Raises:
@@ -60,7 +60,7 @@ def model_fn(
 
 
 def _agreement(mode: Any, action: Any) -> dict[str, Tensor]:
-    """Agreement of the policy's likeliest actions with others: share of equal choices and bits, error of numbers."""
+    """Agreement of likeliest actions with those taken: share of equal choices or bits, squared error of numbers."""
     leaves = [(mode[name], action[name]) for name in mode] if isinstance(mode, Mapping) else [(mode, action)]
     errors: dict[str, list[Tensor]] = {}
     for likeliest, taken in leaves:

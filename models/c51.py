@@ -1,4 +1,4 @@
-"""C51: Q-learning with a categorical distribution over returns in place of its mean.
+"""C51: Q-learning with a categorical distribution over returns instead of their mean.
 
 Sources: Bellemare et al. 2017 (https://arxiv.org/abs/1707.06887), whose equations are cited below; double selection and
 priorities as in Hessel et al. 2018 (https://arxiv.org/abs/1710.02298). Differences from the papers:
@@ -76,7 +76,7 @@ def model_fn(
 
     target = task.target(network, online, labels)
     next_observation = labels["next_observation"]
-    log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    log_p = branches.rows(log_probs(online, features))  # [B * K, n, N]; K = 1 except for MultiDiscrete actions
     next_log_p = branches.rows(log_probs(target, next_observation))
     selector = branches.rows(log_probs(online, next_observation)) if params.double else next_log_p
     next_action = task.best(values(selector), next_observation)  # [B * K]
@@ -85,6 +85,6 @@ def model_fn(
     m, action = branches.spread(m), branches.from_environment(labels["action"])
     taken = distributional.of_action(log_p, action)  # [B * K, N]
     loss = mean_error(branches.mean(distributional.cross_entropy(m, taken)), labels)  # algorithm 1
-    td_error = branches.priority(distributional.divergence(m, taken))  # what Hessel et al. prioritize by
+    td_error = branches.priority(distributional.divergence(m, taken))  # the priority of Hessel et al.
     metrics = {"q_mean": tf.reduce_mean(action_values(values(log_p), action))}
     return learning_spec(mode, loss, online.variables, labels, params, td_error=td_error, metrics=metrics)

@@ -42,8 +42,8 @@ def model_fn(
     Predictions are those of DQN: ``action`` int32 [B] (MultiDiscrete: [B, ...]), ``q_values`` float32 [B, A], A being
     the sum of a MultiDiscrete space's choices, ``noisy_action`` like ``action`` where layers are noisy, and
     ``action_mask`` bool [B, A] where observations have a mask. Metrics: ``q_mean`` (of the actions in the data),
-    ``td_error_mean`` (of absolute values), ``conservative_error`` (of equation 4, without alpha), ``gradient_norm``
-    (before clipping), ``learning_rate``.
+    ``td_error_mean`` (of absolute values), ``conservative_error`` (the gap in equation 4, without alpha),
+    ``gradient_norm`` (before clipping), ``learning_rate``.
 
     Raises:
         ArgumentError: the action space is not supported, the observations do not fit, the memory does not yield single

@@ -31,7 +31,7 @@ _LOG_UNIFORM = -math.log(2.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CQLSACParams(SoftParams):
-    """The parameters of CQL over SAC. Actor, critics and temperature have an optimizer each."""
+    """The parameters of CQL over SAC. Actor, critics and temperature each have an optimizer."""
 
     conservative_weight: float = param(
         5.0, "alpha, weight of the gap between the soft maximum of Q and the data's actions", real(at_least=0)
@@ -50,12 +50,12 @@ def model_fn(
 
     Predictions are those of SAC: ``action`` float32 [B, ...] (the squashed mean), ``mean`` and ``log_std`` float32 [B,
     ...] (before squashing). ``loss`` is the critics' loss, ``td_error`` their mean TD error. Metrics are those of SAC
-    and ``conservative_error`` (of equation 4, without alpha, the mean of both critics), all means over the gradient
-    steps.
+    and ``conservative_error`` (the gap in equation 4, without alpha; the mean of both critics), all means over the
+    gradient steps.
 
     Raises:
-        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the batch is not
-            one of a replay memory or cannot be split, or a parameter is invalid.
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
+            yield single transitions or its batches cannot be split, or a parameter is invalid.
     """
     params = from_params(CQLSACParams, params)
     actions = SquashedBox(config.action_space, "CQL over SAC")
@@ -87,7 +87,7 @@ def soft_maxima(policy: SquashedPolicy, critics: TwinCritics, batch: Mapping[str
 
     Args:
         policy: draws half of the samples.
-        critics: their values are integrated.
+        critics: Q functions to integrate.
         batch: with ``observation`` [B, O], ``uniform`` [B, N, A] in -1 .. 1, and standard normal ``samples`` [B, N, A].
 
     Returns:

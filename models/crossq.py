@@ -34,7 +34,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CrossQParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
-    """The parameters of CrossQ. Actor, critics and temperature have an optimizer each."""
+    """The parameters of CrossQ. Actor, critics and temperature each have an optimizer."""
 
     paper_update_frequency: ClassVar[int | None] = 1
 
@@ -54,7 +54,7 @@ class CrossQParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
     )
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
-        """The hidden layers for inputs of a shape: inputs, and outputs of each layer, are normalised over the batch."""
+        """The hidden layers for inputs of this shape; inputs and the outputs of each layer are batch-normalised."""
         layers = [keras.Input(tuple(shape)), self._normalization("normalization0")]
         for index, units in enumerate(self.hidden, start=1):
             layers.append(self.layer(units, f"dense{index}", self.activation, initializer, scale))
@@ -77,8 +77,8 @@ def model_fn(
     ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping).
 
     Raises:
-        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the batch is not
-            one of a replay memory, or a parameter is invalid.
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
+            yield single transitions, or a parameter is invalid.
     """
     params = from_params(CrossQParams, params)
     actions = SquashedBox(config.action_space, "CrossQ")
@@ -109,7 +109,7 @@ class Learner:
     def critic_loss(self, batch: Mapping[str, Any], *, training: bool) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of both critics, their mean TD error [B], and the mean of their values.
 
-        In training, both sides of the transitions are normalised together, by the statistics of their mixture.
+        In training, both sides of the transitions are normalised together, with the statistics of their joint batch.
         """
         following = self.policy.distribution_parameters(batch["next_observation"])
         next_action, next_log_prob = self.actions.sample(following, batch["next_noise"])
@@ -121,7 +121,7 @@ class Learner:
         return loss, td_error, tf.reduce_mean(tf.add_n(q_values)) / 2
 
     def train(self, batch: Mapping[str, Any], labels: Mapping[str, Any]) -> EstimatorSpec:
-        """One step of the critics, and one of policy and temperature where it is due."""
+        """One step of the critics and, in every ``policy_delay``-th update, one of policy and temperature."""
         params, clips = self.params, self.params.max_gradient_norm is not None
         learning_rate = learning_rate_at(params.learning_rate, labels)
         kind, epsilon = params.optimizer, params.optimizer_epsilon
@@ -145,7 +145,11 @@ class Learner:
         return EstimatorSpec(Modes.TRAIN, loss=loss, td_error=td_error, metrics=metrics)
 
     def _policy_step(self, batch: Mapping[str, Any], optimizer: Any, temperature_optimizer: Any) -> Tensor:
-        """Loss, temperature (before the step), entropy and gradient norm of a step on the current critics, [4]."""
+        """One step of policy and temperature on the current critics.
+
+        Returns:
+            The loss, the temperature (before the step), the entropy and the gradient norm, [4].
+        """
         seen, temperature, target = batch["observation"], self.temperature(), self.params.target_entropy
         action, log_prob = self.actions.sample(self.policy.distribution_parameters(seen, training=True), batch["noise"])
         loss = tf.reduce_mean(temperature * log_prob - lowest(self.critics(seen, action), batch))

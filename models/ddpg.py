@@ -35,9 +35,9 @@ def model_fn(
     """DDPG, for a ReplayMemory.
 
     Predictions: ``action`` float32 [B, ...]. ``loss`` is the critic's loss. Metrics: ``actor_loss``, ``q_mean`` (of the
-    actions taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` if it differs;
+    actions taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` if it is given;
     with gradient clipping also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). With several
-    gradient steps they are means, except the actor's, which are those of its last step.
+    gradient steps they are means over them.
 
     Raises:
         ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not

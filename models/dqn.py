@@ -101,7 +101,7 @@ def model_fn(
 def _munchausen(
     params: DQNParams, batch: QBatch, features: Any, next_q_values: Any, selector: Any, next_mask: Any
 ) -> tuple[Any, Any]:
-    """The soft values of next observations, and what is added to rewards, [B * K] each (Vieillard et al. 2020)."""
+    """The soft values of next observations, and the bonus added to rewards, [B * K] each (Vieillard et al. 2020)."""
     temperature, floor = params.munchausen_temperature, params.munchausen_floor
     own = batch.q_values if params.double else batch.rows(batch.target, features)
     bonus = params.munchausen * losses.munchausen_bonus(own, batch.action, temperature, floor, batch.mask)
@@ -110,7 +110,7 @@ def _munchausen(
 
 
 def _labels_for(labels: Mapping[str, Any], names: Sequence[str], param: str) -> list[Any]:
-    """Labels that a DemonstrationMemory adds; ArgumentError that names the parameter if they are missing."""
+    """Labels that a DemonstrationMemory adds; ArgumentError naming the parameter if they are missing."""
     if missing := [name for name in names if name not in labels]:
         message = f"{param} needs batches with {', '.join(missing)}: use a DemonstrationMemory"
         raise ArgumentError(message + (", with n_step > 1" if len(names) > 1 else ""), param)

@@ -1,4 +1,4 @@
-"""IQL: implicit Q-learning from recorded episodes, which never values an action that they lack.
+"""IQL: implicit Q-learning from recorded episodes, without evaluating actions that are not in them.
 
 Source: Kostrikov, Nair and Levine 2021 (https://arxiv.org/abs/2110.06169), section 4, whose equations are cited below.
 Differences from the paper: docs/algorithms/iql.md.
@@ -43,7 +43,7 @@ LARGEST_WEIGHT = 100.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IQLParams(ImitationParams):
-    """The parameters of IQL. Policy, value and critics have an optimizer each. Defaults are those for MuJoCo."""
+    """The parameters of IQL. Policy, value and critics each have an optimizer. Defaults are the paper's for MuJoCo."""
 
     hidden: Sequence[int] | None = param((256, 256), "sizes of the dense layers of each network", sizes())
     activation: str = "relu"
@@ -154,14 +154,14 @@ def _critic_action(space: spaces.Space[Any], action: Tensor) -> Tensor:
 
 
 class _Training:
-    """The steps of an update, with an optimizer each, and their metrics."""
+    """The steps of an update, each with its own optimizer, and their metrics."""
 
     def __init__(self, labels: Mapping[str, Any], params: IQLParams) -> None:
         self._params = params
         self.metrics = {"learning_rate": learning_rate_at(params.learning_rate, labels)}
 
     def step(self, name: str, loss: Tensor, variables: Sequence[Any]) -> Tensor:
-        """Minimise a loss, which is returned."""
+        """One step of an optimizer on a loss; returns the loss."""
         params = self._params
         optimizer = make_optimizer(params.optimizer, self.metrics["learning_rate"], params.optimizer_epsilon)
         norm = minimize(loss, variables, optimizer, params.max_gradient_norm)

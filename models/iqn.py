@@ -1,4 +1,4 @@
-"""IQN: Q-learning with a network that gives the quantile of the return at any fraction.
+"""IQN: Q-learning with a network that predicts the quantile of the return at any fraction.
 
 Source: Dabney, Ostrovski, Silver and Munos 2018 (https://arxiv.org/abs/1806.06923). Differences from the paper:
 docs/algorithms/iqn.md.
@@ -66,7 +66,7 @@ def model_fn(
         return noise.uniform([labels["reward"].shape[0], count])
 
     fractions = drawn(params.quantiles)
-    z = rows(online(features, fractions, noisy=task.noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    z = rows(online(features, fractions, noisy=task.noisy))  # [B * K, n, N]; K = 1 except for MultiDiscrete actions
     next_z = rows(target(next_observation, drawn(params.target_quantiles), noisy=task.noisy))
     selecting = online if params.double else target
     selector = rows(selecting(next_observation, drawn(params.policy_quantiles), noisy=task.noisy))

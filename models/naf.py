@@ -69,7 +69,7 @@ def model_fn(
     if mode == Modes.TRAIN:
         rate = params.target_update_rate
         update_target(online.variables, target.variables, labels["global_step"], period=None, rate=rate)
-    # The action that the environment got: noise may exceed the bounds.
+    # The action that the environment took: noise may exceed the bounds.
     action = tf.clip_by_value(actions.from_environment(labels["action"]), -1.0, 1.0)  # [B, D]
     q_value = outputs["value"] + advantage(action - outputs["mu"], outputs["diagonal"], outputs.get("below"))
     next_value = target(labels["next_observation"])["value"]  # [B]
@@ -101,7 +101,7 @@ def advantage(distance: Tensor, diagonal: Tensor, below: Tensor | None) -> Tenso
     if below is not None:
         rows, columns = np.tril_indices(int(distance.shape[-1]), -1)
         identity = np.eye(int(distance.shape[-1]), dtype=np.float32)
-        # Entry L[i, j] takes the distance's component i to the product's j; constant matrices choose the components.
+        # Entry L[i, j] maps component i of the distance to j of the product; constant matrices select the components.
         product += tf.matmul(below * tf.matmul(distance, identity[:, rows]), identity[columns])
     return -0.5 * tf.reduce_sum(tf.square(product), axis=-1)
 

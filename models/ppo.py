@@ -27,7 +27,7 @@ Tensor: TypeAlias = Any
 
 _SCALARS = ("loss", "policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "gradient_norm")
 _RETURNS = {VALUE: "return", INTRINSIC_VALUE: "intrinsic_return"}
-"""Head of the value to the rows that it learns."""
+"""Rows that each head of the value network learns."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,9 +106,9 @@ def _training(
     bonus: RND | None,
     refresh: Callable[[], Mapping[str, Tensor]] | None,
 ) -> EstimatorSpec:
-    """The spec of TRAIN: a step of the optimizer for each minibatch, on the loss that ``terms`` gives of its rows.
+    """The spec of TRAIN: a step of the optimizer for each minibatch, on the loss that ``terms`` computes from its rows.
 
-    Before every pass, ``refresh`` computes advantages anew; None keeps those of the rollout.
+    Before every pass, ``refresh`` recomputes advantages; None keeps those of the rollout.
     """
     variables, names = network.variables, [*_SCALARS]
     metrics = {"explained_variance": rollouts.explained_variance(rollout["value"], rollout["return"])}

@@ -1,4 +1,4 @@
-"""PQN: Q-learning without replay memory and target network, from many environments at once.
+"""PQN: Q-learning without a replay memory or a target network, from many environments at once.
 
 Source: Gallici et al. 2024 (https://arxiv.org/abs/2407.04811), algorithm 1. Differences from the paper:
 docs/algorithms/pqn.md.

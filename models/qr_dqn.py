@@ -1,4 +1,4 @@
-"""QR-DQN: Q-learning with quantiles of the distribution of returns in place of its mean.
+"""QR-DQN: Q-learning with quantiles of the distribution of returns instead of its mean.
 
 Source: Dabney, Rowland, Bellemare and Munos 2018 (https://arxiv.org/abs/1710.10044). Differences from the paper:
 docs/algorithms/qr_dqn.md.
@@ -49,7 +49,7 @@ def model_fn(
 
     target = task.target(network, online, labels)
     rows, next_observation = task.branches.rows, labels["next_observation"]
-    theta = rows(online(features, noisy=task.noisy))  # [B * K, n, N]; K = 1 but for MultiDiscrete actions
+    theta = rows(online(features, noisy=task.noisy))  # [B * K, n, N]; K = 1 except for MultiDiscrete actions
     next_theta = rows(target(next_observation, noisy=task.noisy))
     selector = rows(online(next_observation, noisy=task.noisy)) if params.double else next_theta
     prediction = theta, quantiles.midpoints(params.quantiles)

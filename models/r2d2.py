@@ -91,7 +91,7 @@ def model_fn(
 
 
 class _QFunction:
-    """Network from sequences of observations to the values of all actions, on the scale of h; dueling or not."""
+    """Network from sequences of observations to the values of all actions, rescaled by h; dueling or not."""
 
     def __init__(
         self, name: str, actions: Discrete, params: R2D2Params, observations: Observations, *, zeros: bool = False
@@ -121,7 +121,7 @@ class _QFunction:
         return losses.dueling(outputs["value"], outputs["advantage"], self._dueling)
 
     def scale(self, values: Tensor) -> Tensor:
-        """Apply h to values, if they are learned on its scale."""
+        """Apply h to values, if the network learns rescaled ones."""
         return values if self._epsilon is None else losses.rescaled(values, self._epsilon)
 
     def values(self, q_values: Tensor) -> Tensor:

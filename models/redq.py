@@ -1,4 +1,4 @@
-"""REDQ: SAC with an ensemble of critics, targets from a random few of them, and many gradient steps per timestep.
+"""REDQ: SAC with an ensemble of critics, targets from a random subset, and many gradient steps per timestep.
 
 Source: Chen, Wang, Zhou and Ross 2021, https://arxiv.org/abs/2101.05982, algorithm 1. Differences from the paper:
 docs/algorithms/redq.md.
@@ -26,7 +26,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class REDQParams(SoftParams):
-    """The parameters of REDQ. Actor, critics and temperature have an optimizer each."""
+    """The parameters of REDQ. Actor, critics and temperature each have an optimizer."""
 
     updates: int = 20  # G, the update-to-data ratio
     critics: int = param(10, "N, number of critics", integer(at_least=1))
@@ -47,11 +47,11 @@ def model_fn(
     """REDQ, for a ReplayMemory.
 
     Predictions and metrics are those of SAC. The critics' metrics are means over the gradient steps; the policy's are
-    of its single step, after the critics' last.
+    those of its single step, after the critics' last one.
 
     Raises:
         ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
-            the batch is not one of a replay memory or cannot be split, or a parameter is invalid.
+            the memory does not yield single transitions or its batches cannot be split, or a parameter is invalid.
     """
     params = from_params(REDQParams, params)
     task = SoftTask(config, params, "REDQ")

@@ -29,7 +29,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SACParams(StateDependentParams, SoftParams):
-    """The parameters of SAC. Actor, critics and temperature have an optimizer each."""
+    """The parameters of SAC. Actor, critics and temperature each have an optimizer."""
 
     lstm: int | None = param(
         None,
@@ -45,7 +45,7 @@ class SACParams(StateDependentParams, SoftParams):
             message = f"an LSTM learns from whole sequences: updates must be 1 with lstm, got {self.updates}"
             raise ArgumentError(message, "updates", self.updates)
         if self.lstm is None and self.n_step > 1:
-            message = f"n_step is for sequences, with lstm: give n_step={self.n_step} to the ReplayMemory"
+            message = f"n_step needs lstm: without it, give n_step={self.n_step} to the ReplayMemory instead"
             raise ArgumentError(message, "n_step", self.n_step)
 
 
@@ -64,7 +64,8 @@ def model_fn(
 
     Raises:
         ArgumentError: the action space is neither a bounded Box of floats nor Discrete, the observations do not fit,
-            the batch does not fit the memory's kind or cannot be split, or a parameter is invalid or does not fit.
+            the memory is of the wrong kind or its batches cannot be split, or a parameter is invalid or does not fit
+            the action space.
     """
     params = from_params(SACParams, params)
     task = SoftTask(config, params, "SAC")

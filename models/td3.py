@@ -46,9 +46,9 @@ def model_fn(
 
     Predictions: ``action`` float32 [B, ...]. ``loss`` is the critics' loss, ``td_error`` their mean TD error. Metrics:
     ``actor_loss`` (of the actor's last step, in this update or before), ``q_mean`` (of both critics, of the actions
-    taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` if it differs; with
+    taken), ``td_error_mean`` (of absolute values), ``learning_rate``, ``critic_learning_rate`` if it is given; with
     gradient clipping also ``critic_gradient_norm`` and ``actor_gradient_norm`` (before clipping). With several gradient
-    steps they are means, except the actor's.
+    steps they are means over them; a step in which the actor does not learn counts its last step's again.
 
     Raises:
         ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
@@ -66,7 +66,7 @@ def twin_delayed(
     algorithm: str,
     actor_loss: Callable[[Batch, Any, Any], Any] = ascent,
 ) -> EstimatorSpec:
-    """TD3 with another loss of the actor: see :class:`.blocks.deterministic.DeterministicActorCritic`."""
+    """TD3 with the given loss of the actor: see :class:`.blocks.deterministic.DeterministicActorCritic`."""
     task = BoxTask(config, algorithm)
     actor = Actor("actor", task, params)
     if mode == Modes.PREDICT:

@@ -3,7 +3,7 @@
 Source: Kuznetsov, Shvechikov, Grishin and Vetrov 2020 (https://arxiv.org/abs/2005.04269), section 4. Differences from
 the paper: docs/algorithms/tqc.md.
 
-Shapes in comments: B is the batch, N the number of critics, M that of the quantiles of each, K that of a target.
+Shapes in comments: B is the batch, N the number of critics, M the quantiles of each, K the quantiles of a target.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tensor: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TQCParams(StateDependentParams, SoftParams):
-    """The parameters of TQC. Actor, critics and temperature have an optimizer each."""
+    """The parameters of TQC. Actor, critics and temperature each have an optimizer."""
 
     critics: int = param(5, "N, number of critics", integer(at_least=1))
     quantiles: int = param(25, "M, number of quantiles that each critic predicts", integer(at_least=1))
@@ -61,8 +61,8 @@ def model_fn(
     critics'. Metrics are those of SAC, ``q_mean`` being the mean of all quantiles of the actions taken.
 
     Raises:
-        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the batch is not
-            one of a replay memory or cannot be split, or a parameter is invalid.
+        ArgumentError: the action space is not a bounded Box of floats, the observations do not fit, the memory does not
+            yield single transitions or its batches cannot be split, or a parameter is invalid.
     """
     params = from_params(TQCParams, params)
     space, task = SquashedBox(config.action_space, "TQC").space, SoftTask(config, params, "TQC")

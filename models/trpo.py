@@ -40,8 +40,8 @@ class TRPOParams(ValueFittingParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.activation == "softsign":
-            message = "TRPO needs second derivatives, which TensorFlow has of all activations but softsign"
-            raise ArgumentError(f"{message}: choose another one, tanh for example", "activation", self.activation)
+            message = "TRPO needs second derivatives, which TensorFlow lacks for softsign"
+            raise ArgumentError(f"{message}: choose another activation, such as tanh", "activation", self.activation)
 
 
 def model_fn(
@@ -49,9 +49,9 @@ def model_fn(
 ) -> EstimatorSpec:
     """TRPO, for a BatchMemory.
 
-    Predictions and recurrent state are those of PPO. Metrics: ``policy_loss`` (decrease of the surrogate objective in
-    the step), ``kl`` (of the policy after the step from the one before), ``step_fraction`` (of the longest step in the
-    region; 0 if the line search found nothing, and the policy is unchanged), ``entropy`` (before the step),
+    Predictions and recurrent state are those of PPO. Metrics: ``policy_loss`` (minus the gain of the surrogate
+    objective), ``kl`` (of the policy after the step from the one before), ``step_fraction`` (of the longest step; 0 if
+    the line search found none, which leaves the policy unchanged), ``entropy`` (before the step),
     ``value_loss`` (the mean over the steps of the value's optimizer), ``explained_variance`` (of the returns, by the
     recorded values), ``advantage_std`` (before normalisation), ``learning_rate``.
 
@@ -96,7 +96,7 @@ def _improve(network: ActorCritic, rollout: Mapping[str, Any], params: TRPOParam
     old_log_prob = old.log_prob(action)
 
     def evaluate(weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Gain of the surrogate objective (equation 14) over the start, and divergence from the start."""
+        """Gain of the surrogate objective (equation 14) over the old policy, and divergence from the old policy."""
         new = policy_at(weights)
         gain = (tf.exp(new.log_prob(action) - old_log_prob) - 1) * rollout["advantage"]
         return tf.reduce_mean(gain), tf.reduce_mean(old.kl(new))
@@ -115,9 +115,9 @@ def _improve(network: ActorCritic, rollout: Mapping[str, Any], params: TRPOParam
 
 
 def _longest_step(evaluate: Callable[[Tensor], tuple[Tensor, Tensor]], weights: Tensor, params: TRPOParams) -> Tensor:
-    """Step along the natural gradient to the divergence ``max_kl``, by its second derivative; float32 [P].
+    """Step along the natural gradient at which a quadratic model of the divergence is ``max_kl``, float32 [P].
 
-    Not finite if there is no direction.
+    Not finite if the direction is zero or not finite.
     """
     gain, kl = evaluate(weights)
     (gradient,) = tf.gradients(gain, weights)

@@ -40,7 +40,7 @@ class VPGParams(ValueFittingParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.baseline == NONE and self.gae_lambda != 1:
-            message = "without a baseline there are only discounted returns, which are gae_lambda 1; got"
+            message = "gae_lambda must be 1 without a baseline, which leaves only discounted returns; got"
             raise ArgumentError(f"{message} {self.gae_lambda:g}", "gae_lambda", self.gae_lambda)
 
 

@@ -1,1 +1,1 @@
-"""Blocks of algorithms: parameters, networks, actions, distributions, losses, returns, critics, targets, learning."""
+"""Blocks of algorithms: parameters, networks, actions, distributions, losses, returns, critics, targets, training."""

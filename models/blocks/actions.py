@@ -1,11 +1,11 @@
-"""Kinds of action spaces: outputs that a policy needs, their distribution, and the environment's units.
+"""Kinds of action spaces: network outputs of a policy, their distribution, and conversion to the environment's units.
 
-A kind for stochastic policies has ``num_outputs`` of a network and ``num_scales`` standard deviations that are
+A kind for stochastic policies needs ``num_outputs`` of a network and ``num_scales`` standard deviations that are
 variables; ``distribution_parameters`` turns both into the named parameters of the distribution, and ``shaped`` gives
 these the shapes of predictions.
 
 Shapes in comments: B is the batch, D the components of a continuous action, K the choices of a MultiDiscrete one.
-Inside, actions are int32 [B] from 0, int32 [B, K] from 0 or float32 [B, D] (bits too); the environment's have the
+Internally, actions are int32 [B] from 0, int32 [B, K] from 0 or float32 [B, D] (bits too); the environment's have the
 space's shape and begin at its ``start``. Actions of Dict and Tuple spaces are dictionaries of these.
 """
 
@@ -39,7 +39,7 @@ class _Logits:
         return {"logits": outputs}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The same outputs: logits do not have the space's shape."""
+        """The outputs unchanged: logits do not have the space's shape."""
         return dict(outputs)
 
 
@@ -51,7 +51,7 @@ class Discrete(_Logits):
         algorithm: for the error message.
 
     Raises:
-        ArgumentError: another space.
+        ArgumentError: the space is of another kind.
     """
 
     def __init__(self, space: Any, algorithm: str) -> None:
@@ -79,11 +79,11 @@ class Discrete(_Logits):
         return self.greedy(outputs["logits"], outputs.get(ACTION_MASK))
 
     def to_environment(self, action: Tensor) -> Tensor:
-        """int32 [B]."""
+        """Actions of the space, int32 [B], from those counted from 0."""
         return action + self._start
 
     def from_environment(self, action: Tensor) -> Tensor:
-        """int32 [B]."""
+        """Actions counted from 0, int32 [B], from those of the space."""
         return action - self._start
 
 
@@ -182,7 +182,7 @@ class Composite:
         self.num_scales = sum(part.num_scales for part in self._parts.values())
 
     def distribution_parameters(self, outputs: Tensor, log_std: Tensor | None) -> dict[str, Tensor]:
-        """Parameters of each distribution, from the concatenated outputs and scales of all."""
+        """Parameters of each leaf's distribution, from the concatenated outputs and scales of all leaves."""
         parts = self._parts.values()
         scaled = [part.num_scales for part in parts if part.num_scales]
         scales = iter(tf.split(tf.convert_to_tensor(log_std), scaled) if scaled else ())
@@ -194,7 +194,7 @@ class Composite:
         return found
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Parameters of each leaf, in its shape."""
+        """Parameters of each leaf's distribution, in the shape of the leaf."""
         return {
             f"{key}/{name}": value
             for name, part in self._parts.items()
@@ -214,7 +214,7 @@ class Composite:
         return explorations.Composite(self.space)
 
     def from_environment(self, action: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Action of each leaf, in internal units."""
+        """Internal action of each leaf."""
         return {name: part.from_environment(action[name]) for name, part in self._parts.items()}
 
 

@@ -34,15 +34,15 @@ Tensor: TypeAlias = Any
 class ActorCritic:
     """Policy and value networks. All variables are created at once.
 
-    A value has one head for each kind of reward.
+    The value network has one head for each kind of reward.
 
     Args:
         config: has the spaces.
         params: parameters of the networks.
         algorithm: for error messages.
         sequence_length: timesteps over which an LSTM is unrolled in training.
-        values: heads of the value; without any there is no value, and it counts as 0 in a rollout.
-        least_log_std: lower bound of the log standard deviation of Box actions; None for none.
+        values: heads of the value network; without any there is none, and values in a rollout are 0.
+        least_log_std: lower bound of the log standard deviation of Box actions; None: unbounded.
 
     Raises:
         ArgumentError: there is no policy for the action space.
@@ -67,7 +67,7 @@ class ActorCritic:
         """Encoding of observations."""
         self._algorithm, shape = algorithm, self.observations.shape
         scale = math.sqrt(2) if params.initializer == "orthogonal" else 1.0  # Engstrom et al. 2020, section 3
-        # The small head starts with a nearly uniform policy: Andrychowicz et al. 2020, section 3.2.
+        # A small head makes the initial policy nearly uniform: Andrychowicz et al. 2020, section 3.2.
         self._policy = Part("policy", shape, actions.num_outputs, params, scale, head_scale=0.01)
         self._log_std, self._least_log_std = None, least_log_std
         if actions.num_scales:
@@ -83,7 +83,7 @@ class ActorCritic:
             self._value = Part("value", shape, len(values), params, scale, shared=shared)
         self._shared, self._recurrent = params.shared, params.lstm is not None
         self.sequence_length = sequence_length if self._recurrent else 1
-        """Number of rows that minibatches keep together."""
+        """Number of consecutive rows that minibatches keep together."""
 
     @property
     def policy_variables(self) -> list[Any]:
@@ -133,7 +133,7 @@ class ActorCritic:
         """The rows of a rollout for PPO: :meth:`rows` without ``next_observation``, with advantages and returns.
 
         ``advantage`` (Schulman et al. 2016, equation 16) and ``return`` (advantage plus recorded value), float32 [B].
-        With a bonus its advantage is added; there is ``intrinsic_return``, and the bonus' own rows.
+        With a bonus its advantage is added, and there are also ``intrinsic_return`` and the bonus' own rows.
 
         Args:
             features: as for :meth:`rows`.
@@ -155,7 +155,7 @@ class ActorCritic:
     def recomputed(
         self, rows: Mapping[str, Any], labels: Mapping[str, Any], gae_lambda: float, bonus: RND | None = None
     ) -> dict[str, Tensor]:
-        """Values, advantages and returns of :meth:`rows` by the value network as it is now, float32 [B]."""
+        """Values, advantages and returns of :meth:`rows`, by the current value network, float32 [B]."""
         encoded = self.observations.encode(rows["observation"])
         hidden, state = self._value.unroll(encoded, rows, self.sequence_length)
         both = (self._by_head(hidden), self._next_values(rows, state))

@@ -1,4 +1,4 @@
-"""The parts of an actor-critic: networks of a policy and of values, which may have an LSTM."""
+"""The parts of an actor-critic: policy and value networks, with or without an LSTM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tensor: TypeAlias = Any
 
 
 class Part:
-    """The policy's or the value's network, which may have an LSTM.
+    """The policy or the value network, with or without an LSTM.
 
     Args:
         name: prefix of the names of the variables.
@@ -65,7 +65,7 @@ class Part:
         return self.network.heads(hidden)["head"]
 
     def step(self, encoded: Tensor, state: Mapping[str, Tensor] | None) -> tuple[Tensor, State]:
-        """The head's input [B, width], and this part's next recurrent state; empty if there is none.
+        """The head's input [B, width], and this part's next recurrent state, empty without an LSTM.
 
         Args:
             encoded: observations [B, ...].
@@ -78,7 +78,7 @@ class Part:
         return hidden[0], self._with_prefix(following)
 
     def unroll(self, encoded: Tensor, rows: Mapping[str, Any], length: int) -> tuple[Tensor, State | None]:
-        """The head's input [B, width], and the recurrent state after each row; rows must be whole sequences."""
+        """The head's input [B, width], and the recurrent state after each row. The rows must be whole sequences."""
         if not self._recurrent:
             return self.network.hidden(encoded), None
         sequences = encoded.shape[0] // length

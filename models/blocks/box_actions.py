@@ -1,6 +1,6 @@
-"""Continuous actions: outputs that a policy of a Box needs, their distribution, and the environment's units.
+"""Continuous actions: network outputs of a policy, their distribution, and conversion to the environment's units.
 
-See :mod:`.actions`, which has the other kinds. Shapes in comments: B is the batch, D the components of an action, W
+See :mod:`.actions` for the other kinds. Shapes in comments: B is the batch, D the components of an action, W
 the features of the last hidden layer.
 """
 
@@ -39,7 +39,7 @@ class Box:
         self.num_outputs = self.num_scales = math.prod(space.shape)
 
     def distribution_parameters(self, outputs: Tensor, log_std: Tensor) -> dict[str, Tensor]:
-        """``mean`` [B, D], which is the outputs, and ``log_std`` [B, D], from a variable [D] beside the network."""
+        """``mean`` [B, D], the outputs, and ``log_std`` [B, D], a variable [D] that does not depend on observations."""
         return {"mean": outputs, "log_std": log_std + tf.zeros_like(outputs)}
 
     def shaped(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -68,15 +68,15 @@ class Box:
 
 
 class StateDependentBox(Box):
-    """Continuous actions whose noise is a function of the state, in the environment's units: gSDE.
+    """Continuous actions whose noise is a random function of the state (gSDE), in the environment's units.
 
     Args:
         space: a Box of floats.
         algorithm: for the error message.
-        resample_every: timesteps after which that function is redrawn; None: once per episode.
+        resample_every: timesteps after which the noise function is redrawn; None: once per episode.
 
     Raises:
-        ArgumentError: another space.
+        ArgumentError: the space is of another kind.
     """
 
     def __init__(self, space: Any, algorithm: str, resample_every: int | None) -> None:
@@ -92,7 +92,7 @@ class StateDependentBox(Box):
     ) -> dict[str, Tensor]:
         """``mean`` and ``log_std`` [B, D], marginal over all noise functions, and ``scaled_features`` [B, W, D].
 
-        No gradient flows from the noise to the features, which serve the mean.
+        No gradient flows from the noise to the features, which are trained through the mean alone.
 
         Args:
             outputs: [B, D].
@@ -118,7 +118,7 @@ class StateDependentBox(Box):
 
 
 class SquashedBox(Box):
-    """Continuous actions in bounds: -1 .. 1 inside, ``low .. high`` in the environment.
+    """Continuous actions in bounds: -1 .. 1 internally, ``low .. high`` in the environment.
 
     ``mean`` and ``log_std`` are those before squashing.
 
@@ -127,7 +127,7 @@ class SquashedBox(Box):
         algorithm: for the error message.
 
     Raises:
-        ArgumentError: another space.
+        ArgumentError: the space is of another kind.
     """
 
     def __init__(self, space: Any, algorithm: str) -> None:

@@ -18,8 +18,8 @@ class Branches:
     """One choice of n (Discrete), or K choices, called branches (MultiDiscrete).
 
     Networks return the values of all branches concatenated, [B, sum of n]. Inside, each branch of each transition is a
-    row, [B * K, n], and shorter branches are padded with choices that are never legal. So code for one choice works for
-    several; with K = 1 nothing changes.
+    row, [B * K, n], and shorter branches are padded with choices that are never legal. Code for one choice therefore
+    works for several; with K = 1 nothing changes.
 
     Source: Tavakoli, Pardo and Kormushev 2018, https://arxiv.org/abs/1711.08946.
 
@@ -28,7 +28,7 @@ class Branches:
         algorithm: for the error message.
 
     Raises:
-        ArgumentError: another space.
+        ArgumentError: the space is of another kind.
     """
 
     def __init__(self, space: Any, algorithm: str) -> None:

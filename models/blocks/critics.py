@@ -16,7 +16,10 @@ Tensor: TypeAlias = Any
 
 
 def critics_loss(target: Tensor, q_values: Sequence[Tensor], batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """The sum of the critics' mean squared errors, and the mean of their TD errors, [B]; ``target`` is fixed."""
+    """The sum of the critics' mean halved squared errors, and the mean of their TD errors, [B].
+
+    No gradient flows into ``target``.
+    """
     target = tf.stop_gradient(target)
     td_errors = [target - q_value for q_value in q_values]
     loss = mean_error(tf.add_n([losses.squared(td_error) for td_error in td_errors]), batch)

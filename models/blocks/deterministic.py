@@ -1,9 +1,9 @@
-"""Deterministic policies that learn by the gradient of a critic: the common part of DDPG and TD3.
+"""Deterministic policies that follow the gradient of a critic: the common part of DDPG and TD3.
 
 Shapes in comments: B is the batch, O the size of an encoded observation, A the components of an action, which are in
 -1 .. 1 inside.
 
-Source: Silver et al. 2014, "Deterministic policy gradient algorithms", theorem 1; and see the algorithms.
+Source: Silver et al. 2014, "Deterministic policy gradient algorithms", theorem 1, and those of the algorithms.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Batch: TypeAlias = Mapping[str, Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeterministicParams(NoiseParams, OptimizerParams, DenseParams):
-    """The parameters of DDPG and TD3. Actor and critics have an optimizer each."""
+    """The parameters of DDPG and TD3. Actor and critics each have an optimizer."""
 
     paper_update_frequency: ClassVar[int | None] = 1
 
@@ -68,7 +68,7 @@ class Critics(Protocol):
         """Trained variables."""
 
     def __call__(self, observation: Tensor, action: Tensor) -> list[Tensor]:
-        """The value by each, float32 [B], of observations [B, O] and actions [B, A]."""
+        """Each one's values, float32 [B], of observations [B, O] and actions [B, A]."""
 
 
 class BoxTask:
@@ -110,7 +110,7 @@ class BoxTask:
         return {
             "observation": self.encode(features),
             "next_observation": self.encode(labels["next_observation"]),
-            # The action that the environment got: noise may exceed the bounds.
+            # The action that the environment took: noise may exceed the bounds.
             "action": tf.clip_by_value(action, -1.0, 1.0),
             **{name: labels[name] for name in ("reward", "discount", "weight") if name in labels},
         }
@@ -145,9 +145,9 @@ class DeterministicActorCritic:
         target_critics: follow the critics.
         next_value: from a batch to the value of its next observations, by the targets, float32 [B].
         params: parameters of the algorithm.
-        policy_delay: the actor learns, and then the targets move, in every gradient step divisible by it.
-        actor_loss: from a batch, the actor's actions [B, A] for it, and the first critic's values [B] of these, to the
-            loss of the actor.
+        policy_delay: the actor learns, and then the targets move, in gradient steps whose number it divides.
+        actor_loss: from a batch, the actor's actions [B, A] for it, and the first critic's values [B] of these actions,
+            to the loss of the actor.
     """
 
     actor: Actor
@@ -210,7 +210,7 @@ class DeterministicActorCritic:
         return td_error, scalars | self._norm("critic", norm)
 
     def _actor_step(self, batch: Batch, step: Tensor, optimizer: Any, last: Any) -> dict[str, Tensor]:
-        """One step of the actor up the first critic, just trained, and of the targets, if they are due.
+        """One step of the actor up the gradient of the first critic, then one of the targets, if they are due.
 
         Returns:
             The scalars of the actor's last step.

@@ -18,7 +18,7 @@ from ...core.tensorflow_import import tf
 Tensor: TypeAlias = Any
 
 _SMALLEST = 1e-30
-"""Stands for a probability of 0 inside a logarithm that is multiplied by it."""
+"""Replaces a probability of 0 inside a logarithm that is multiplied by that probability."""
 
 
 def support(v_min: float, v_max: float, atoms: int) -> Array:
@@ -47,7 +47,7 @@ def expected_values(log_probs: Tensor, atoms: Array) -> Tensor:
 
 
 def of_action(log_probs: Tensor, action: Tensor) -> Tensor:
-    """The distribution of one action per row. By one-hot product, whose gradient every runtime supports.
+    """The distribution of one action per row. A product with one-hot vectors, whose gradient every runtime supports.
 
     Args:
         log_probs: float [B, A, N].
@@ -61,11 +61,11 @@ def of_action(log_probs: Tensor, action: Tensor) -> Tensor:
 
 
 def projected_target(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms: Array) -> Tensor:
-    """The distribution of ``r + d Z'`` on the atoms: each value's probability is shared by its two neighbours.
+    """The distribution of ``r + d Z'`` on the atoms: the two atoms nearest to a value share its probability.
 
     Values beyond the bounds are clipped to them. No gradient flows through the result.
 
-    Source: equation 7 of the paper, computed as in its algorithm 1: a scatter of B N numbers. Products with the shares
+    Source: equation 7 of the paper, computed as in its algorithm 1, by scattering B N numbers. Products with the shares
     of all pairs of atoms take five times as long in LiteRT.
 
     Args:
@@ -95,5 +95,5 @@ def cross_entropy(target: Tensor, log_probs: Tensor) -> Tensor:
 
 
 def divergence(target: Tensor, log_probs: Tensor) -> Tensor:
-    """``KL(m || p)``, float [B]: the cross-entropy less the entropy of the target, 0 for a perfect prediction."""
+    """``KL(m || p)``, float [B]: the cross-entropy minus the target's entropy, 0 for a perfect prediction."""
     return cross_entropy(target, log_probs) - cross_entropy(target, tf.math.log(tf.maximum(target, _SMALLEST)))

@@ -1,7 +1,7 @@
 """Distributions over actions, given the outputs of a policy network. Tensors in, tensors out.
 
 Shapes in comments: B is the batch, A the number of discrete actions, D the size of a continuous action. Actions count
-from 0; ``start`` of a Discrete or MultiDiscrete space is the caller's. The behaviour policies that draw from these
+from 0; callers add the ``start`` of a Discrete or MultiDiscrete space. The behaviour policies that draw from these
 distributions are in ``axonrl.explorations``.
 """
 
@@ -41,8 +41,8 @@ class Distribution(Protocol):
     def kl(self, other: Any) -> Tensor:
         """The Kullback-Leibler divergence of another distribution of the same kind from this one, in nats, float32 [B].
 
-        It is the mean of ``log_prob - other.log_prob`` over actions that this one draws. Its second derivatives by the
-        parameters of the other are correct where both are equal, too: they are the Fisher information.
+        It is the mean of ``log_prob - other.log_prob`` over actions drawn from this one. Its second derivatives with
+        respect to the parameters of the other are correct where both are equal, too: the Fisher information.
         """
 
 
@@ -62,7 +62,7 @@ class Categorical:
         return tf.argmax(self.log_probs, axis=-1, output_type=tf.int32)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """float32 [B]. By one-hot product, whose gradient every runtime supports."""
+        """float32 [B]. A product with one-hot vectors, whose gradient every runtime supports."""
         taken = tf.one_hot(action, self.log_probs.shape[-1], dtype=self.log_probs.dtype)
         return tf.reduce_sum(self.log_probs * taken, axis=-1)
 
@@ -136,7 +136,7 @@ class Bernoulli:
 
     def kl(self, other: Bernoulli) -> Tensor:
         """float32 [B]: the sum over the bits."""
-        # As two actions: the second derivative of the softplus below is 0 at 0; log_softmax has the correct one.
+        # As two actions: the softplus below has a second derivative of 0 at 0, log_softmax the correct one.
         own, its = (Categorical(tf.stack([tf.zeros_like(z), z], axis=-1)) for z in (self.logits, other.logits))
         return tf.reduce_sum(own.kl(its), axis=-1)
 
@@ -229,7 +229,7 @@ class Beta:
         return self._low + self._width * (self.alpha / (self.alpha + self.beta))
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """float32 [B]: the sum over the components; at the bounds, just inside."""
+        """float32 [B]: the sum over the components; actions at the bounds count as just inside."""
         unit = tf.clip_by_value((action - self._low) / self._width, _EDGE, 1.0 - _EDGE)
         each = (self.alpha - 1.0) * tf.math.log(unit) + (self.beta - 1.0) * tf.math.log(1.0 - unit)
         return tf.reduce_sum(each - gamma.log_beta(self.alpha, self.beta) - np.log(self._width), axis=-1)
@@ -270,7 +270,7 @@ class SquashedGaussian:
         return tf.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Log-density in the environment's units of actions in -1 .. 1, float32 [B]; at the bounds, just inside."""
+        """Log-density in the environment's units of actions in -1 .. 1, float32 [B]; bounds count as just inside."""
         unsquashed = squashed.unsquashed(action)
         slope = tf.reduce_sum(squashed.log_slope(unsquashed), axis=-1)
         return self.gaussian.log_prob(unsquashed) - slope - self._log_scale

@@ -1,8 +1,8 @@
 """Inputs of actor and critics: observations themselves, or the outputs of an LSTM over all observations so far.
 
-Actor and critics behind an LSTM are the usual ones, with its outputs in place of observations, so that an algorithm is
-written once for both. They share the LSTM, which learns from the critics' loss alone, like the convolutions of Yarats
-et al. 2019, https://arxiv.org/abs/1910.01741.
+With an LSTM, actor and critics take its outputs instead of observations, so one implementation of an algorithm serves
+both cases. They share the LSTM, which learns from the critics' loss alone, like the convolutions of Yarats et al. 2019,
+https://arxiv.org/abs/1910.01741.
 """
 
 from __future__ import annotations

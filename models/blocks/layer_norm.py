@@ -18,7 +18,7 @@ class NormalizedNetworkParams(NetworkParams):
     layer_norm: bool = param(False, "layer normalisation of each hidden dense layer, before its activation", flag())
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
-        """The hidden layers for inputs of a shape."""
+        """The hidden layers for inputs of this shape."""
         layer = normalized_dense if self.layer_norm else dense
         return make_network(self.network, shape, self.hidden, Style(self.activation, initializer, scale, layer))
 

@@ -47,13 +47,13 @@ def huber(error: Tensor, delta: float = 1.0) -> Tensor:
 
 
 def expectile(error: Tensor, share: float) -> Tensor:
-    """``|share - 1[error < 0]| error ** 2``: least for the expectile of the targets, whose mean is share 0.5.
+    """``|share - 1[error < 0]| error ** 2``: minimal at the targets' expectile, which for share 0.5 is their mean.
 
     Source: Kostrikov, Nair and Levine 2021, https://arxiv.org/abs/2110.06169, section 4.1.
 
     Args:
         error: float, any shape; target - prediction.
-        share: weight of errors above 0, in 0 .. 1; those below have the rest.
+        share: weight of errors above 0, in 0 .. 1; errors below have the weight 1 - share.
 
     Returns:
         the same shape.
@@ -66,7 +66,7 @@ LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"huber": huber, "squared": squa
 
 
 def action_values(q_values: Tensor, action: Tensor) -> Tensor:
-    """The value of each taken action. By one-hot product, whose gradient every runtime supports.
+    """The value of each taken action. A product with one-hot vectors, whose gradient every runtime supports.
 
     Args:
         q_values: float [B, A].
@@ -107,8 +107,8 @@ def double_value(q_values: Tensor, selector: Tensor, mask: Tensor | None = None)
     Source: van Hasselt, Guez and Silver 2016, https://arxiv.org/abs/1509.06461, equation 4.
 
     Args:
-        q_values: float [B, A], from the target network: values.
-        selector: float [B, A], from the online network: selects.
+        q_values: float [B, A], from the target network, which values the action.
+        selector: float [B, A], from the online network, which selects it.
         mask: bool [B, A], the legal actions; None if all are. A terminal observation may have none.
 
     Returns:
@@ -123,8 +123,8 @@ def soft_value(q_values: Tensor, selector: Tensor, temperature: float, mask: Ten
     Source: Vieillard, Pietquin and Geist 2020, https://arxiv.org/abs/2007.14430, the target of Munchausen-DQN.
 
     Args:
-        q_values: float [B, A]: values.
-        selector: float [B, A]: makes the policy; the paper's is ``q_values`` itself.
+        q_values: float [B, A], the values of actions.
+        selector: float [B, A], values that define the policy; in the paper ``q_values`` itself.
         temperature: t, above 0, in units of values.
         mask: bool [B, A], the legal actions; None if all are.
 
@@ -138,12 +138,12 @@ def soft_value(q_values: Tensor, selector: Tensor, temperature: float, mask: Ten
 def munchausen_bonus(
     selector: Tensor, action: Tensor, temperature: float, lowest: float, mask: Tensor | None = None
 ) -> Tensor:
-    """``t log pi(a|s)``, at least ``lowest``: the scaled log-probability of the action taken, with pi as above.
+    """``max(t log pi(a|s), lowest)``: the scaled log-probability of the action taken, pi as in :func:`soft_value`.
 
     Source: Vieillard, Pietquin and Geist 2020, https://arxiv.org/abs/2007.14430, the target of Munchausen-DQN.
 
     Args:
-        selector: float [B, A]: makes the policy.
+        selector: float [B, A], values that define the policy.
         action: int [B], 0 .. A - 1.
         temperature: t, above 0, in units of values.
         lowest: l_0, at most 0.
@@ -157,9 +157,9 @@ def munchausen_bonus(
 
 
 def _log_policy(selector: Tensor, temperature: float, mask: Tensor | None) -> Tensor:
-    """``log softmax(selector / t)`` over the legal actions, float [B, A]; very low, but finite, for others.
+    """``log softmax(selector / t)`` over the legal actions, float [B, A]; very low, but finite, for the others.
 
-    Values are in any units and t may be small, so that no fixed logit is below those of all legal actions.
+    Values are in any units and t may be small, so a fixed logit might not be below those of all legal actions.
     """
     logits = selector / temperature
     if mask is not None:
@@ -168,16 +168,16 @@ def _log_policy(selector: Tensor, temperature: float, mask: Tensor | None) -> Te
 
 
 def rescaled(value: Tensor, epsilon: float) -> Tensor:
-    """Values on a scale that grows with their root: ``h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x``.
+    """Values compressed by a square root, ``h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x``.
 
-    Computed as ``x / (sqrt(|x| + 1) + 1) + epsilon x``, which is the same, and exact near 0.
+    Computed as ``x / (sqrt(|x| + 1) + 1) + epsilon x``, which is equal but accurate near 0.
 
     Source: Pohlen et al. 2018, https://arxiv.org/abs/1805.11593, proposition A.2; as in Kapturowski et al. 2019,
     https://openreview.net/forum?id=r1lyTjAqYX, section 2.3.
 
     Args:
         value: float, any shape.
-        epsilon: above 0; factor of large values.
+        epsilon: above 0; the slope for very large values.
 
     Returns:
         the same shape.
@@ -186,10 +186,10 @@ def rescaled(value: Tensor, epsilon: float) -> Tensor:
 
 
 def unrescaled(value: Tensor, epsilon: float) -> Tensor:
-    """The inverse of :func:`rescaled`, ``sign(x) (((sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) - 1) / 2 epsilon)^2 - 1)``.
+    """The inverse of :func:`rescaled`, ``sign(x) (((sqrt(1 + 4 epsilon s) - 1) / (2 epsilon))^2 - 1)``.
 
-    The quotient is computed as ``2 (|x| + 1 + epsilon) / (sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) + 1)``, which is the
-    same without a difference of almost equal numbers.
+    Here ``s = |x| + 1 + epsilon``. The quotient is computed as ``2 s / (sqrt(1 + 4 epsilon s) + 1)``, which is equal
+    but has no difference of almost equal numbers.
 
     Args:
         value: float, any shape.
@@ -204,7 +204,7 @@ def unrescaled(value: Tensor, epsilon: float) -> Tensor:
 
 
 DUELING = ("mean", "max", "naive")
-"""Baselines that dueling networks subtract from the advantages; naive: none."""
+"""Baselines that dueling networks subtract from the advantages; naive subtracts nothing."""
 
 
 def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> Tensor:
@@ -222,7 +222,7 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> 
         float [..., A].
 
     Raises:
-        ArgumentError: another baseline.
+        ArgumentError: the baseline is unknown.
     """
     choice("baseline", baseline, DUELING)
     if baseline == "naive":
@@ -234,7 +234,7 @@ def dueling(value: Tensor, advantage: Tensor, baseline: str, axis: int = -1) -> 
 def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor | None = None) -> Tensor:
     """Amount by which an expert's action falls short of exceeding all others by a margin.
 
-    ``max_a (Q(s, a) + l(a)) - Q(s, a_E)`` with l 0 for the expert's action a_E and ``margin`` for every other.
+    ``max_a (Q(s, a) + l(a)) - Q(s, a_E)``, where l is 0 for the expert's action a_E and ``margin`` for all others.
 
     Source: Hester et al. 2018, https://arxiv.org/abs/1704.03732, the large margin classification loss J_E.
 
@@ -252,7 +252,7 @@ def large_margin(q_values: Tensor, action: Tensor, margin: float, mask: Tensor |
 
 
 def conservative(q_values: Tensor, action: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Soft maximum of all actions' values minus the value of the action taken: ``log sum_a exp Q - Q(a)``.
+    """Soft maximum of all actions' values minus the value of the action taken: ``log sum_b exp Q(b) - Q(a)``.
 
     It is the negative log-probability of that action under the softmax of the values, and at least 0.
 
@@ -284,7 +284,7 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Ten
     Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equation 7.
 
     Args:
-        log_ratio: log r, float [B]: log-ratio of the action's probabilities now and when it was taken.
+        log_ratio: log r, float [B]: the ratio of the action's probability now to that when it was taken.
         advantage: A, float [B].
         clip: c, float scalar.
 
@@ -297,7 +297,7 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Ten
 
 
 def clipped_squared(value: Tensor, recorded: Tensor, returns: Tensor, clip: float | None) -> Tensor:
-    """The squared error of values; with a clip, at least the error of the value nearest to it within the clip.
+    """The squared error of values; with a clip, its maximum with that of the value clipped around the recorded one.
 
     Source: Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3, optimisation 1.
 
@@ -323,7 +323,7 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
     Source: Schulman 2020, http://joschu.net/blog/kl-approx.html, k3.
 
     Args:
-        log_ratio: log r, float [B]: log-ratio of the action's probabilities now and when it was taken.
+        log_ratio: log r, float [B]: the ratio of the action's probability now to that when it was taken.
 
     Returns:
         float scalar.

@@ -20,8 +20,8 @@ class LSTM:
     """An LSTM with Keras' variables and initial values, and its own loop over time.
 
     The loop is unrolled, because gradients of rolled loops do not convert to LiteRT. Small networks spend their time on
-    op overhead rather than arithmetic, so all that needs no recurrent state is computed for all timesteps at once, in
-    the gradient too. No gradient flows through the returned states.
+    op overhead rather than arithmetic, so everything that needs no recurrent state is computed for all timesteps at
+    once, in the gradient too. No gradient flows through the cells that a call and :meth:`unrolled` return.
 
     Source: Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al.
     2000, https://doi.org/10.1162/089976600300015015.
@@ -61,7 +61,7 @@ class LSTM:
         Args:
             inputs: as for a call.
             state: before the first timestep.
-            begins: float32 [T, B]; where it is 1 an episode begins: the state before the timestep is zero.
+            begins: float32 [T, B]; 1 where an episode begins, so that the state before the timestep is zero.
         """
         outputs, cells = _unroll(*self._project(inputs), state["hidden"], state["cell"], begins)
         return outputs, {"hidden": outputs, "cell": cells}
@@ -146,21 +146,21 @@ def _gradient(
     squashed: Sequence[Tensor],
     zero_at_begins: Callable[[Tensor, int], Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of the arguments of :func:`_unroll`, by those of the outputs, [T, B, U].
+    """Gradients with respect to the first four arguments of :func:`_unroll`.
 
     Args:
-        by_output: gradients of the outputs.
+        by_output: gradients with respect to the outputs, [T, B, U].
         recurrent_kernel: [U, 4 U].
-        gates: those of each timestep, [B, U] each.
+        gates: gates of each timestep, [B, U] each.
         before: hidden and cell before each timestep, [B, U] each.
         squashed: tanh of the cell after each timestep, [B, U].
-        zero_at_begins: state before a timestep to the part of it that the timestep uses.
+        zero_at_begins: from the state before a timestep, and its number, to the state with zeros where episodes begin.
     """
     i, f, g, o = (tf.stack(each) for each in zip(*gates, strict=True))
     hidden_before, cell_before = (tf.stack(each) for each in zip(*before, strict=True))
     tanh_cell = tf.stack(squashed)
     slopes = [g * i * (1 - i), cell_before * f * (1 - f), i * (1 - tf.square(g)), tanh_cell * o * (1 - o)]
-    by_gate = tf.unstack(tf.concat(slopes, -1))  # [B, 4 U], of the cell by the first three, of the output
+    by_gate = tf.unstack(tf.concat(slopes, -1))  # [B, 4 U]: of the cell, and last of the output
     by_cell = tf.unstack(o * (1 - tf.square(tanh_cell)))
     steps, forget, transposed = tf.unstack(by_output), tf.unstack(f), tf.transpose(recurrent_kernel)
     by_projected: list[Tensor] = []

@@ -68,7 +68,7 @@ class DenseParams(Params):
         return dense(units, name, activation, initializer, scale)
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
-        """The hidden layers for inputs of a shape."""
+        """The hidden layers for inputs of this shape."""
         return mlp(shape, self.hidden or (), Style(self.activation, initializer, scale, self.layer))
 
 
@@ -89,7 +89,7 @@ class NetworkParams(DenseParams):
     )
 
     def body(self, shape: Sequence[int], initializer: str, scale: float) -> Any:
-        """The hidden layers for inputs of a shape."""
+        """The hidden layers for inputs of this shape."""
         style = Style(self.activation, initializer, scale, self.layer)
         return make_network(self.network, shape, self.hidden, style)
 
@@ -150,8 +150,9 @@ class Network:
 
         Args:
             inputs: float32 [B, *shape].
-            training: noisy layers draw new noise, normalised ones use the statistics of these inputs and keep them;
-                otherwise noisy layers use their means, and normalised ones what they have kept.
+            training: noisy layers draw new noise, and batch normalisation uses the statistics of these inputs and
+                updates its running averages; otherwise noisy layers use their means, and batch normalisation its
+                running averages.
         """
         return self.heads(self.hidden(inputs, training=training), training=training)
 
@@ -213,7 +214,7 @@ def mlp(shape: Sequence[int], units: Sequence[int], style: Style = _USUAL) -> An
         a built ``keras.Sequential``, float32 [B, *shape] to [B, units[-1]].
 
     Raises:
-        ArgumentError: a name is unknown; names the nearest.
+        ArgumentError: a name is unknown; the message suggests the nearest.
     """
     layers = [keras.Input(tuple(shape))]
     if len(shape) != 1 or not units:  # a Sequential must have a layer
@@ -243,7 +244,7 @@ def cnn(name: str, shape: Sequence[int], units: Sequence[int], style: Style = _U
     Raises:
         ArgumentError: the shape does not fit, or a name is unknown.
     """
-    smallest = 1  # pixels along a side, of which the convolutions leave one
+    smallest = 1  # pixels along a side that the convolutions reduce to one
     for _, size, stride in reversed(_CONVOLUTIONS[name]):
         smallest = (smallest - 1) * stride + size
 
@@ -280,7 +281,7 @@ def cnn(name: str, shape: Sequence[int], units: Sequence[int], style: Style = _U
 
 
 def make_network(name: str, shape: Sequence[int], units: Sequence[int] | None, style: Style) -> Any:
-    """A body by name, one of :data:`DEFAULT_UNITS`, which ``units=None`` means.
+    """The body of a name in :data:`DEFAULT_UNITS`, with the sizes given there if ``units`` is None.
 
     Raises:
         ArgumentError: a name is unknown, or the shape does not fit.

@@ -49,8 +49,8 @@ def _adam() -> Any:
     class Adam(keras.optimizers.Adam):  # type: ignore[misc] # Keras has no types
         """Keras' Adam, with one op for each variable of a large network instead of twelve passes over the variable.
 
-        This saves a tenth of the update of a Nature CNN in TensorFlow; a conversion to LiteRT takes the op apart. It
-        rounds differently from Keras' ops, which networks without a large variable keep.
+        This saves a tenth of the time of a Nature CNN's update in TensorFlow; conversion to LiteRT takes the op apart.
+        It rounds differently from Keras' ops, which networks without a large variable keep.
 
         Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980, algorithm 1, in the order of its section 2.
         """
@@ -123,7 +123,7 @@ def scheduled_value(
 
     Args:
         value: a number, a mapping, or a schedule.
-        name: the parameter's name; a number that the run's params give it is an input of TRAIN.
+        name: the parameter's name; a number given for it in the run's params is an input of TRAIN.
         labels: with ``global_step`` (int64 scalar) and ``progress`` (float32 scalar) before the update.
         at_least: the smallest value allowed.
 
@@ -161,8 +161,8 @@ def make_optimizer(
         name: one of :data:`OPTIMIZERS`.
         learning_rate: float32 scalar of this update. It is computed in the graph and is not a variable of the
             optimizer, so a resumed run follows its schedule.
-        epsilon: added to the divisor of a step; None keeps the optimizer's default.
-        momentum: ``beta_1``, share of the average of gradients that a step keeps; None keeps the optimizer's default.
+        epsilon: added to the denominator of a step; None keeps the optimizer's default.
+        momentum: ``beta_1``, decay of the gradients' moving average; None keeps the optimizer's default.
 
     Raises:
         ArgumentError: the name is unknown (suggests the nearest), or that optimizer has no epsilon or no ``beta_1``.

@@ -52,7 +52,7 @@ class Params:
     """
 
     paper_update_frequency: ClassVar[int | None] = None
-    """Timesteps between updates in the paper, if learning fails with far fewer updates; else None."""
+    """The paper's timesteps between updates, if learning fails with far fewer updates; else None."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -73,7 +73,7 @@ def params_of(algorithm: str) -> type[Params]:
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One parameter: name, default in JSON values, meaning, and form of its check."""
+    """One parameter: name, default as a JSON value, meaning, and form of its check."""
 
     name: str
     default: Any

@@ -1,4 +1,4 @@
-"""Shared by Q-learning algorithms: parameters, spaces, networks of action values, and TD errors."""
+"""Common parts of Q-learning algorithms: parameters, spaces, networks of action values, and TD errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class QTask:
         self.observations = Observations(config.observation_space, self.branches.space, params.action_mask)
         self.params, self._mode, self._algorithm = params, mode, algorithm
         self.noisy = params.noisy and mode != Modes.EVAL
-        """Do noisy layers draw noise?"""
+        """Whether noisy layers draw noise."""
 
     def predict(self, features: Any, q_values: Tensor, noisy: Tensor | None, **predictions: Tensor) -> EstimatorSpec:
         """The spec of PREDICT: ``action``, ``q_values``, and ``action_mask`` where observations have a mask.
@@ -69,7 +69,7 @@ class QTask:
         Args:
             features: observations.
             q_values: float32 [B, sum of n], without noise.
-            noisy: the same with noise, which ``noisy_action`` explores; None without noisy layers.
+            noisy: the same with noise, which ``noisy_action`` maximises; None without noisy layers.
             **predictions: further predictions.
         """
         mask = self.observations.mask(features)
@@ -110,7 +110,7 @@ class QNetwork:
         name: prefix of the names of the variables.
         task: inputs of the network, choices that it values, and parameters of the layers.
         outputs: numbers per choice (atoms or quantiles of a distribution): the result is [B, sum of n, outputs].
-        head: name of the only head, which dueling networks do not have.
+        head: name of the only head; dueling networks have two others.
         zeros: whether kernels start at zero, for targets.
     """
 
@@ -161,7 +161,7 @@ def combine(outputs: Mapping[str, Tensor], sizes: Sequence[int], dueling: str | 
 class QBatch:
     """A batch of transitions with the values of its actions, a row for each branch: [B * K, n].
 
-    Each use of a network draws noise of its own.
+    Each call of a network draws its own noise.
 
     Args:
         task: spaces and parameters.
@@ -188,7 +188,7 @@ class QBatch:
         return self.branches.rows(network(observation, noisy=self._task.noisy))
 
     def after(self, observation: Any) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Values of the next actions by the target network, the online network's if it selects, and the mask."""
+        """Values of the next actions: the target network's, the online network's if it selects, and the mask."""
         q_values = self.rows(self.target, observation)
         selector = self.rows(self.online, observation) if self._double else None
         return q_values, selector, self._task.mask(observation, q_values)

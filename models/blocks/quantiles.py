@@ -1,6 +1,6 @@
 """Distributions over returns as quantiles: loss, targets, parameters, and the spec of learning.
 
-Shapes in comments: B is the batch, A the number of actions, N the number of quantiles, M that of a target.
+Shapes in comments: B is the batch, A the number of actions, N the number of quantiles, M the number in a target.
 
 Sources: Dabney, Rowland, Bellemare and Munos 2018 (https://arxiv.org/abs/1710.10044); Dabney, Ostrovski, Silver and
 Munos 2018 (https://arxiv.org/abs/1806.06923).
@@ -72,7 +72,7 @@ def target(reward: Tensor, discount: Tensor, next_quantiles: Tensor) -> Tensor:
 def quantile_loss(quantiles: Tensor, fractions: Tensor, targets: Tensor, kappa: float) -> Tensor:
     """``sum_i mean_j |tau_i - 1[u_ij < 0]| huber(u_ij) / kappa`` with ``u_ij = target_j - quantile_i``.
 
-    With kappa 0 it is the limit, the quantile regression loss: the error's absolute value in place of Huber's.
+    With kappa 0 it is the limit, the quantile regression loss, with ``|u_ij|`` instead of ``huber(u_ij) / kappa``.
 
     Sources: algorithm 1 of the first paper; the division by kappa is the second's.
 

@@ -92,7 +92,7 @@ class RecurrentNetwork:
         if sequences.burn_in:
             state = self.lstm.after(self._below(inputs[: sequences.burn_in]), state, sequences.labels["burn_in"])
             state = {name: tf.stop_gradient(value) for name, value in state.items()}
-        # Beyond the end of an episode only one more output is used, so no timestep needs to be skipped.
+        # Only one output beyond the end of an episode is used, so no timestep needs to be skipped.
         return self(inputs[sequences.burn_in :], state)[0]
 
     def heads(self, hidden: Tensor) -> dict[str, Tensor]:
@@ -145,7 +145,7 @@ class Sequences:
 
 
 def observation_and_state(features: Any) -> tuple[Any, Any]:
-    """Split a model's features into observation and recurrent state; the state is None where the model declares one."""
+    """Split a model's features into observation and recurrent state, which is None where a model declares its own."""
     if isinstance(features, Mapping) and isinstance(features.get("state"), Mapping):
         return features["observation"], dict(features["state"])
     return features, None

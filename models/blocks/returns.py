@@ -1,9 +1,9 @@
 """Advantages and returns of rollouts.
 
 Shapes in comments: T timesteps of N environments. A rollout may end in the middle of episodes, and episodes may end
-anywhere in it. Termination shows in ``discount``, which is 0 there, so nothing later counts. Truncation has its own
-argument: the value of the final observation replaces the missing rewards (``discount`` is gamma), but the next row
-belongs to another episode. After the last row ``next_value`` replaces them, too.
+anywhere in it. ``discount`` is 0 on termination, so nothing later counts. Truncation has its own argument: the value of
+the final observation replaces the missing rewards (``discount`` is gamma), but the next row belongs to another episode.
+After the last row, too, ``next_value`` replaces the missing rewards.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def gae(
         truncated: float32 [T, N]; 1 where the episode was cut, else 0. 1 on termination is harmless.
         value: float32 [T, N]; V of the observation.
         next_value: float32 [T, N]; V of the next observation: the final one where an episode ended.
-        lambda_: in 0 .. 1: from one-step TD errors to discounted returns less the value.
+        lambda_: in 0 .. 1: from one-step TD errors to discounted returns minus the value.
 
     Returns:
         float32 [T, N].
@@ -48,7 +48,7 @@ def gae(
 
 
 def endless_gae(reward: Tensor, discount: float, value: Tensor, last_value: Tensor, lambda_: float) -> Tensor:
-    """Advantages of :func:`gae` of rewards whose return goes on in the next episode, for non-episodic returns.
+    """Advantages as by :func:`gae`, for non-episodic returns, which continue in the next episode.
 
     Source: Burda et al. 2018, https://arxiv.org/abs/1810.12894, section 2.3.
 
@@ -147,7 +147,7 @@ def vtrace(
     policy_rho_clip: float | None = 1.0,
     lambda_: float = 1.0,
 ) -> VTrace:
-    """V-trace: returns and advantages of a policy from another policy's actions.
+    """V-trace: targets of the value and advantages of a policy, from another policy's actions.
 
     With ratios of 1 the targets are the lambda-returns of :func:`lambda_returns`.
 
@@ -161,10 +161,10 @@ def vtrace(
         truncated: as for :func:`gae`.
         value: as for :func:`gae`.
         next_value: as for :func:`gae`.
-        rho_clip: the highest ratio of a TD error; it decides whose value is learned, that of a policy between both.
-            None does not clip.
-        c_clip: the highest ratio of later terms; it decides how much they count.
-        policy_rho_clip: the highest ratio of an advantage.
+        rho_clip: the largest ratio in a TD error. It determines the policy whose value is learned, between the acting
+            and the learning one. None does not clip.
+        c_clip: the largest ratio that weights later terms; None does not clip.
+        policy_rho_clip: the largest ratio in an advantage; None does not clip.
         lambda_: in 0 .. 1: from one-step TD errors to returns.
 
     Raises:
@@ -208,7 +208,7 @@ def _later(x: Tensor, rows: int) -> Tensor:
 
 
 def _check_shapes(**tensors: Tensor) -> None:
-    """Refuse other shapes: [T, N, 1] against [T, N] would broadcast silently."""
+    """Refuse differing shapes: [T, N, 1] and [T, N] would broadcast silently."""
     shapes = {name: tf.TensorShape(tensor.shape) for name, tensor in tensors.items()}
     first = shapes["reward"]
     if first.rank != 2 or first[0] is None or not all(shape.is_compatible_with(first) for shape in shapes.values()):

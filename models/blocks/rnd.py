@@ -41,7 +41,7 @@ class RND:
         observations: encoding of observations.
         params: parameters; the kind of network is the policy's.
         labels: the batch, with ``next_observation``.
-        learns: whether the statistics take the rollout in first, as in training.
+        learns: whether the statistics first include this rollout, as in training.
 
     Raises:
         ArgumentError: the batch is not a rollout.
@@ -52,7 +52,7 @@ class RND:
     ) -> None:
         check_rollout(labels, "random network distillation")
         shape, units = labels["reward"].shape, params.rnd_units
-        # The predictor has two more layers, so that it can become the target: Burda et al. 2018, appendix A.3.
+        # The predictor has two more layers, so that it can imitate the target: Burda et al. 2018, appendix A.3.
         self._target, self._predictor = (
             Network(
                 name,
@@ -77,7 +77,7 @@ class RND:
         self.reward = tf.stop_gradient(error / tf.sqrt(variance + _SMALL))
         """Errors of the predictor over the deviation of their discounted sums, float32 [T, N]."""
         self.rows = {_INPUT: tf.reshape(inputs, [*shape, *inputs.shape[1:]])}
-        """Arrays that :meth:`loss` reads of each timestep, [T, N, ...]."""
+        """Arrays that :meth:`loss` reads, [T, N, ...]."""
         if learns:
             last_sums.assign(sums[-1])
             if params.rnd_share < 1:
@@ -89,7 +89,7 @@ class RND:
         return self._predictor.variables
 
     def loss(self, minibatch: Mapping[str, Any]) -> Tensor:
-        """Mean error of the predictor over the rows of which it learns, float32 scalar."""
+        """Mean error of the predictor over the rows that train it, float32 scalar."""
         error = self._error(minibatch[_INPUT])
         if _LEARNS not in minibatch:
             return tf.reduce_mean(error)
@@ -121,7 +121,7 @@ class Moments:
         return self._mean.value, self._variance.value
 
     def with_rows(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Take in rows [B, ...]; returns mean and variance with them."""
+        """Include rows [B, ...]; returns the new mean and variance."""
         (mean, variance), before = self.mean_and_variance(), self._count.value
         count = before + values.shape[0]
         share = values.shape[0] / count  # of these rows among all

@@ -86,16 +86,16 @@ def over_minibatches(
         names: names of the scalars.
         epochs: number of passes.
         minibatch_size: rows of each update, a divisor of B; ``None`` means all.
-        together: number of consecutive rows that stay together, from row 0 on; a divisor of the minibatch size.
-        stop_above: name of a scalar, and the value above which the update that returned it is the last; ``None``
-            never stops.
-        refresh: at the beginning of every pass, computes rows [B] that replace those of the same names, if given.
+        together: number of consecutive rows that stay together, beginning with row 0; a divisor of the minibatch size.
+        stop_above: name of a scalar, and its limit: the first update that exceeds it is the last one; ``None`` never
+            stops.
+        refresh: if given, computes rows [B] before every pass that replace those of the same names.
 
     Returns:
         the means of the scalars over the updates, and ``optimizer_steps``, the number of updates.
 
     Raises:
-        ArgumentError: the minibatch size does not divide the rollout, or ``together`` does not divide it.
+        ArgumentError: the minibatch size does not divide the rollout, or ``together`` not the minibatch size.
     """
     total_rows = tf.nest.flatten(rollout)[0].shape[0]
     size = _checked_size(minibatch_size, total_rows, together)
@@ -106,7 +106,7 @@ def over_minibatches(
 
     def begin() -> Callable[[Tensor], Mapping[str, Tensor]]:
         rows = rollout if refresh is None else {**rollout, **refresh()}
-        # Gather, not slice: for LiteRT a slice that begins at i has unknown size, so that it plans memory every time.
+        # Gather, not slice: a slice that begins at i has an unknown size, for which LiteRT plans memory every time.
         return lambda i: update(_gather(rows, tf.gather(orders, i)))
 
     if refresh is None:
@@ -117,7 +117,7 @@ def over_minibatches(
 
 
 def _checked_size(minibatch_size: int | None, total_rows: int, together: int) -> int:
-    """Rows of each minibatch of a rollout, in which some consecutive rows stay together."""
+    """Rows of each minibatch of a rollout, whose groups of ``together`` consecutive rows are not split."""
     size = total_rows if minibatch_size is None else minibatch_size
     if total_rows % size:
         message = f"minibatch_size must divide the rollout of {total_rows} timesteps, got {size}"
@@ -175,7 +175,7 @@ def _repeated_in_passes(
 
 
 _State: TypeAlias = tuple[Any, Any, Any]
-"""Number of the next step, value of the last one that may stop the loop, and sums of the scalars [S]."""
+"""Number of the next step, last value of the scalar that may stop the loop, and sums of the scalars [S]."""
 
 
 class _Loop:

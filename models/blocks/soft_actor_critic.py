@@ -38,7 +38,7 @@ Batch: TypeAlias = "Mapping[str, Any]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
-    """Shared parameters of soft actor-critics. Actor, critics and temperature have an optimizer each."""
+    """Shared parameters of soft actor-critics. Actor, critics and temperature each have an optimizer."""
 
     paper_update_frequency: ClassVar[int | None] = 1
 
@@ -79,14 +79,14 @@ class SoftActorCritic:
         targets: follow the critics.
         temperature: weight of the entropy.
         params: parameters of learning.
-        target_value: from each target critic's values of next actions, and the batch, to the values in the targets.
+        target_value: from each target critic's values of next actions, and the batch, to the values used in targets.
         policy_value: from each critic's values, and the batch, to the values that the policy maximises.
-        returns: from the batch and the values after its actions to returns; no gradient flows through it.
+        returns: from the batch and the values after its actions to returns, through which no gradient flows.
         error: from returns, each critic's values of the batch's actions, and the batch, to the critics' loss and the
             TD errors [B].
         penalty: from the batch and each critic's values [B] of its actions to a further term of their loss, and
             scalars.
-        sight: encoder for policy and critics; its variables are trained with the critics.
+        sight: encoder for policy and critics; its variables are trained by the critics' loss.
         target_sight: encoder for the targets.
     """
 
@@ -246,8 +246,9 @@ class SoftTask:
     def sequences(self, features: Any, labels: Mapping[str, Any], policy: SoftPolicy) -> dict[str, Any]:
         """The batch of a SequenceMemory, as rows [L * B, ...] of all its timesteps after burn-in.
 
-        It has the keys of :meth:`transitions`, but ``sequences`` and ``observations`` [burn_in + L + 1, B, O] in place
-        of single observations. ``share`` [L * B] is a row's weight in means, 0 for padding, and a factor of ``weight``.
+        It has the keys of :meth:`transitions`, but ``sequences`` and ``observations`` [burn_in + L + 1, B, O] instead
+        of single observations. ``share`` [L * B] is a row's weight in means, 0 for padding; it is a factor of
+        ``weight`` too.
 
         Raises:
             ArgumentError: the batch does not have sequences.

@@ -1,7 +1,7 @@
 """Policies of algorithms that maximise return and entropy, with one interface for continuous and discrete actions.
 
-Such an algorithm needs two expectations over a policy's actions a at a state s: of some Q(s, a), and of log p(a|s). A
-squashed Gaussian takes one reparameterised sample for both, a categorical policy computes them exactly.
+Such an algorithm needs two expectations over a policy's actions a in a state s: of some Q(s, a), and of log p(a|s). A
+squashed Gaussian estimates both from one reparameterised sample, a categorical policy computes them exactly.
 
 Shapes in comments: B is the batch, I the size of a network's input, A the components of an action or the number of
 Discrete ones.

@@ -39,7 +39,7 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 
 
 def log_prob(unsquashed: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
-    """The log-density of ``tanh(unsquashed)``: the Gaussian's, less the log of the squashing's slope (equation 21).
+    """The log-density of ``tanh(unsquashed)``: the Gaussian's, minus the log of tanh's slope (equation 21).
 
     Computed from the noise, not from ``(unsquashed - mean) / std``, which loses precision for a small std.
 
@@ -56,7 +56,7 @@ def log_prob(unsquashed: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
 
 
 def log_slope(unsquashed: Tensor) -> Tensor:
-    """``log(1 - tanh(u)^2)``, as ``2 * (log 2 - u - softplus(-2 u))``: exact where the former is log 0.
+    """``log(1 - tanh(u)^2)``, computed as ``2 * (log 2 - u - softplus(-2 u))``, which never takes the log of 0.
 
     Args:
         unsquashed: float, any shape.

@@ -2,7 +2,8 @@
 
 The noise in component d is ``sum_w z_w(s) sigma[w, d] epsilon[w, d]``, where z are the outputs of the policy's last
 hidden layer, sigma is learned and epsilon is a matrix of standard normal numbers that is kept for many timesteps.
-``axonrl.explorations.StateDependent`` draws it; this module has its inputs, and the distribution over all matrices.
+``axonrl.explorations.StateDependent`` draws that matrix; this module computes its factors, and the distribution of the
+noise over all matrices.
 
 Source: Raffin, Kober and Stulp 2021, https://arxiv.org/abs/2005.05719, section 3.
 
@@ -56,7 +57,7 @@ def scaled_features(features: Tensor, log_std: Tensor) -> Tensor:
 
 
 def marginal_log_std(features: Tensor, log_std: Tensor) -> Tensor:
-    """The log standard deviation of the noise over all matrices: ``1/2 log sum_w z_w(s)^2 sigma[w, d]^2``.
+    """The log standard deviation of the noise over all matrices: ``1/2 log(sum_w z_w(s)^2 sigma[w, d]^2 + 1e-6)``.
 
     Args:
         features: z, float32 [B, W].

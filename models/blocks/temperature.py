@@ -15,7 +15,7 @@ Tensor: TypeAlias = Any
 
 AUTO: Final = "auto"
 ENTROPY_SHARE: Final = 0.7
-"""Target of `auto` for Discrete actions, as a share of their largest entropy."""
+"""Target of `auto` for Discrete actions, as a share of the largest possible entropy."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Temperature:
         return tf.exp(self.variables[0].value) if self._fixed is None else tf.constant(self._fixed, tf.float32)
 
     def follow(self, entropy: Tensor, target: Tensor | float, optimizer: Any) -> None:
-        """One step: down if the entropy exceeds the target, both in nats, up if it is below; none if fixed."""
+        """Lower the temperature if the entropy exceeds the target (in nats), raise it if it is below, unless fixed."""
         for log_temperature in self.variables:
             # The gradient of log(alpha) * (entropy - target): equation 18 with log(alpha) in place of alpha.
             optimizer.apply([entropy - target], [log_temperature])

@@ -26,7 +26,7 @@ def check_transitions(labels: Mapping[str, Any], algorithm: str) -> None:
 
 
 def mean_error(error: Tensor, labels: Mapping[str, Any]) -> Tensor:
-    """The loss from errors [B]: their mean, weighted by ``weight`` if a prioritized memory gives it."""
+    """The loss from errors [B]: their mean, each times ``weight`` if a prioritized memory gives weights."""
     return tf.reduce_mean(error * labels["weight"] if "weight" in labels else error)
 
 

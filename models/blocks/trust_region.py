@@ -24,7 +24,7 @@ def flat(variables: Sequence[Any]) -> Tensor:
 
 
 def with_weights(variables: Sequence[Any], weights: Tensor) -> AbstractContextManager[Any]:
-    """Make layers compute with these weights [P] instead of their variables, which do not change, in this context.
+    """A context in which layers compute with these weights [P] instead of their variables, which do not change.
 
     Outputs of layers are then a function of one tensor, as loops and second derivatives need.
     """
@@ -94,7 +94,7 @@ def line_search(
     shrink: float | Tensor,
     linear: bool = False,
 ) -> Step:
-    """The longest of the steps ``step``, ``shrink * step``, ``shrink^2 * step``, ... that improves within the region.
+    """The longest of ``step``, ``shrink * step``, ``shrink^2 * step``, ... that improves within the trust region.
 
     Args:
         evaluate: from weights [P] to the objective's gain and the divergence from the start, float32 scalars.
@@ -103,7 +103,7 @@ def line_search(
         max_kl: the largest accepted divergence.
         steps: maximum number of steps to try.
         shrink: in 0 .. 1.
-        linear: try ``step``, ``(1 - shrink) * step``, ``(1 - 2 * shrink) * step``, ... instead, down to 0.
+        linear: try ``step``, ``(1 - shrink) * step``, ``(1 - 2 * shrink) * step``, ..., 0 instead.
     """
 
     def unfinished(i: Tensor, fraction: Tensor, found: Tensor, *best: Tensor) -> Tensor:

@@ -61,5 +61,5 @@ def fit_value(
 
 
 def value_loss(network: ActorCritic, rows: Mapping[str, Any]) -> Tensor:
-    """Mean squared error of the values of some rows, float32 scalar."""
+    """Mean squared error of the values of these rows, float32 scalar."""
     return tf.reduce_mean(tf.square(network.evaluate(rows)[1][VALUE] - rows["return"]))
