@@ -50,7 +50,7 @@ class IQLParams(ImitationParams):
     learning_rate: ScheduleLike = 3e-4
     expectile: float = param(
         0.7,
-        "tau: at 0.5, V is the mean value of the data's actions; near 1, that of the best",
+        "tau: at 0.5, V is the mean value of the data's actions; towards 1, their highest value",
         real(at_least=0, at_most=1),
     )
     inverse_temperature: float = param(

@@ -41,7 +41,7 @@ def model_fn(
     alpha = params.value_weight
 
     def imitation(batch: Batch, action: Any, value: Any) -> Any:
-        weight = alpha / tf.stop_gradient(tf.reduce_mean(tf.abs(value)))  # equation 5
+        weight = alpha / tf.stop_gradient(tf.reduce_mean(tf.abs(value)))  # equation 5, with the policy's actions
         return tf.reduce_mean(tf.square(action - batch["action"])) - weight * tf.reduce_mean(value)  # equation 3
 
     return twin_delayed(features, labels, mode, params, config, "TD3+BC", imitation)

@@ -3,7 +3,7 @@
 Shapes in comments: B is the batch, O the size of an encoded observation, A the components of an action, which are in
 -1 .. 1 inside.
 
-Source: Silver et al. 2014, "Deterministic policy gradient algorithms", theorem 1, and those of the algorithms.
+Sources: Silver et al. 2014, "Deterministic policy gradient algorithms", theorem 1; the papers of the algorithms.
 """
 
 from __future__ import annotations

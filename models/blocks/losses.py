@@ -297,7 +297,7 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: Tensor) -> Ten
 
 
 def clipped_squared(value: Tensor, recorded: Tensor, returns: Tensor, clip: float | None) -> Tensor:
-    """The squared error of values; with a clip, its maximum with that of the value clipped around the recorded one.
+    """The squared error of values; with a clip, the larger of it and the error of values clipped around recorded ones.
 
     Source: Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3, optimisation 1.
 
