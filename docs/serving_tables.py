@@ -20,63 +20,76 @@ _NOISE: Final = {
 }
 _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
     {
-        "invalid_json": "the body is no JSON, or has NaN; send other bytes",
-        "invalid_request": "it is no request of HTTP/1.1",
+        "invalid_json": "the body is not valid JSON, or contains NaN",
+        "invalid_request": "the request is not valid HTTP/1.1",
         "invalid_credentials": (
-            "name or password is wrong, or the account is disabled; it does "
-            "not say which"
+            "name or password is wrong, or the account is disabled; the answer "
+            "does not say which"
         ),
-        "missing_token": "there is no `Authorization: Bearer`",
+        "missing_token": "the header `Authorization: Bearer TOKEN` is missing",
         "invalid_token": (
-            "the token is unknown, or was revoked: log in again, or make "
-            "another one"
+            "the token is unknown, or was revoked: log in again, or create a new "
+            "token"
         ),
-        "token_expired": "likewise, since its time is over",
-        "forbidden_scope": "the token is not for this: make one with that scope",
+        "token_expired": (
+            "the token has expired: log in again, or create a new token"
+        ),
+        "forbidden_scope": (
+            "the token lacks the scope that this call requires: create one that "
+            "has it"
+        ),
         "quota_exceeded": (
-            "the account has as many agents, bytes, tokens or logins as it may: "
-            "remove some, or `axonrl service set-quota`"
+            "the account has reached its limit of agents, bytes, tokens or logins: "
+            "remove some, or raise a quota by `axonrl service set-quota`"
         ),
         "not_found": (
-            "there is no such agent, user or path, or it is somebody else's"
+            "the agent, user or path does not exist, or belongs to somebody else"
         ),
-        "method_not_allowed": "the path takes another method",
-        "name_taken": "the account has an agent of this name",
-        "agent_inactive": "it was deactivated: `activate()`",
+        "method_not_allowed": "the path does not accept this method",
+        "name_taken": "an agent or a user of this name already exists",
+        "agent_inactive": "the agent was deactivated: call `activate()`",
         "agent_failed": (
-            "a damaged record or an update that is not finite: see below"
+            "a damaged record, or an update with non-finite values: see below"
         ),
-        "learning_off": "somebody has switched learning off",
+        "learning_off": "learning of this agent is switched off",
         "body_too_large": (
-            "larger than `limits` allow, or more values than the request can "
-            "mean: send less at once, or raise the limit"
+            "the body exceeds a limit, or has more values than such a request can "
+            "need: send less at once, or raise the limit"
         ),
-        "unsupported_media_type": "another type than JSON, or compressed",
-        "invalid_value": "`errors` names the place and what is wrong there",
-        "state_mismatch": "the state is of another model or of other sizes",
+        "unsupported_media_type": (
+            "the body has another media type, or is compressed"
+        ),
+        "invalid_value": (
+            "`errors` lists each invalid value, and what is wrong with it"
+        ),
+        "state_mismatch": "the state belongs to another model, or to other sizes",
         "unsafe_state": (
-            "what was sent is no state: damaged, a pickle, or something else"
+            "the upload is not a valid state: damaged, a pickle, or something else"
         ),
         "idempotency_key_reused": (
-            "the same key with another body: use a new key for each request"
+            "the key was sent before with another body: use a new key for each "
+            "request"
         ),
         "rate_limited": (
-            "too many requests, steps, changes, creations or logins, or too much "
-            "in bodies at once; `detail` says which limit it is and what helps; "
+            "too many requests, steps, changes, creations or logins, or too many "
+            "bytes in bodies at once; `detail` names the limit and what helps; "
             "repeat after `Retry-After`"
         ),
-        "internal": "a defect of ours: the log has it under `request_id`",
+        "internal": "a bug in axonrl: the log has its traceback under `request_id`",
         "agent_busy": (
-            "more than 1,000 requests wait, or more than 2 s of updates are "
-            "due (above 0.1 s a step waits for them); repeat later"
+            "1,000 requests wait for the agent, or more than 2 s of updates are "
+            "due (above 0.1 s, a step waits for them); repeat later"
         ),
         "unavailable": (
-            "a worker is restarting, or took over 10 s, or too much "
-            "in bodies is under way; repeat with the same key"
+            "a worker is restarting or took more than 10 s, or too many bytes in "
+            "bodies are under way; repeat with the same key"
         ),
-        "database_unavailable": "the database is not reached; it mends itself",
+        "database_unavailable": (
+            "the database cannot be reached; recovery is automatic"
+        ),
         "storage_full": (
-            "the disk is full: acts go on, steps are refused until there is space"
+            "the disk is full: agents still act, steps are refused until there is "
+            "space"
         ),
     }
 )

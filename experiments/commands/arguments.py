@@ -181,7 +181,7 @@ def _short_for(option: str, path: str) -> Declared:
 JSON: Final = argument("--json", action="store_true", help="print JSON instead of a table")
 DEBUG: Final = argument("--debug", action="store_true", help="print the traceback of an error")
 EXPERIMENT: Final = (
-    argument("file", metavar="FILE", help="a YAML file or a shipped experiment (see axonrl list)"),
+    argument("file", metavar="FILE", help="a YAML file, or the name of a shipped experiment (see axonrl list)"),
     group(
         "values that replace the file's (repeatable)",
         _replacing("-P", "params", _pair, "NAME=VALUE", "set a param that the file declares"),
@@ -193,7 +193,8 @@ EXPERIMENT: Final = (
             "sets",
             _seeds,
             "SEEDS",
-            "many seeds: 100-109, or 3,5,9, or 8 from the file's seed on (reproduce: from 100); short for --set seeds=",
+            "many seeds: 100-109, or 3,5,9, or 8 for eight seeds starting at the file's (reproduce: at 100); short for"
+            " --set seeds=",
         ),
     ),
 )
@@ -202,11 +203,11 @@ ALONE: Final = (DEBUG,)
 WITH_JSON: Final = (JSON, DEBUG)
 WITH_FILE: Final = (*EXPERIMENT, JSON, DEBUG)
 RUN: Final = argument("model_dir", type=Path, metavar="RUN", help="a run folder")
-POLICY: Final = argument("--policy", choices=["best", "last"], help="which policy; default: as in the experiment")
+POLICY: Final = argument("--policy", choices=["best", "last"], help="the policy to use; default: as in the experiment")
 FORMATS_OF_EXPORT: Final = argument(
     "--formats",
     type=_formats,
     default=FORMATS[:1],
     metavar="FORMATS",
-    help="what to write, separated by commas: litert, onnx; default: litert",
+    help="formats to write, separated by commas: litert, onnx; default: litert",
 )

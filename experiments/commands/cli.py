@@ -200,7 +200,7 @@ def _checkpoint(text: str) -> int | str:
     return text if text == "best" else positive(text)
 
 
-_JOBS: Final = "how many run at the same time; default: the number of processors"
+_JOBS: Final = "maximum of concurrent runs; default: the number of processors"
 _RUN_ARGUMENTS: Final = (
     *WITH_FILE,
     group(
@@ -226,7 +226,7 @@ _RUN_ARGUMENTS: Final = (
             ),
         ),
     ),
-    argument("--jobs", type=positive, metavar="N", help=f"of many seeds or trials, {_JOBS}"),
+    argument("--jobs", type=positive, metavar="N", help=f"for many seeds or trials: {_JOBS}"),
 )
 _REPRODUCE_ARGUMENTS: Final = (
     *WITH_FILE,
@@ -236,26 +236,26 @@ _REPRODUCE_ARGUMENTS: Final = (
         type=Path,
         metavar="DIR",
         default=Path("docs", "results"),
-        help="the folder of results, in which NAME/seed_N.json and .csv are written; default: docs/results",
+        help="the folder for NAME/seed_N.json and NAME/seed_N.csv; default: docs/results",
     ),
 )
-_OUTPUT: Final = "the folder to write; default: the cache, where runs of built-in models look for it"
+_OUTPUT: Final = "the folder to write; default: the cache, where runs of built-in models find it"
 _COMPILE_ARGUMENTS: Final = (*WITH_FILE, argument("-o", "--output", type=Path, metavar="DIR", help=_OUTPUT))
 _CHECK_ENV_ARGUMENTS: Final = (
     *WITH_JSON,
-    argument("id", metavar="ID", help="an id of Gymnasium, module:Class, or PettingZoo's module:parallel_env"),
-    argument("--episodes", type=positive, metavar="N", default=5, help="random episodes; default: 5"),
-    argument("--seed", type=natural, metavar="N", default=0, help="of episodes and actions; default: 0"),
+    argument("id", metavar="ID", help="a Gymnasium id, module:Class, or module:parallel_env for PettingZoo"),
+    argument("--episodes", type=positive, metavar="N", default=5, help="number of random episodes; default: 5"),
+    argument("--seed", type=natural, metavar="N", default=0, help="seed of episodes and actions; default: 0"),
 )
 _SEED: Final = argument("--seed", type=natural, metavar="N", help="seed of the episodes; default: the run's")
 _EVALUATE_ARGUMENTS: Final = (
     *(*WITH_JSON, RUN),
-    argument("--episodes", type=positive, metavar="N", help="how many; default: as in the experiment"),
+    argument("--episodes", type=positive, metavar="N", help="number of episodes; default: as in the experiment"),
     argument(
         "--explore",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="act as in training instead of greedily, or not; default: as in the experiment",
+        help="act as in training, or greedily; default: as in the experiment",
     ),
     exclusive(
         POLICY,
@@ -263,23 +263,23 @@ _EVALUATE_ARGUMENTS: Final = (
             "--checkpoint",
             type=_checkpoint,
             metavar="N|best",
-            help="the policy of this checkpoint, or the best one, in the episodes in which the training evaluated it:"
-            " the numbers are the recorded ones",
+            help="repeat the evaluation that training made of this checkpoint, or of the best policy: same episodes,"
+            " same numbers",
         ),
     ),
 )
 _ENJOY_ARGUMENTS: Final = (
     *(*ALONE, RUN),
-    argument("--episodes", type=positive, metavar="N", default=3, help="how many; default: 3"),
+    argument("--episodes", type=positive, metavar="N", default=3, help="number of episodes; default: 3"),
     *(POLICY, _SEED),
     argument("--video", type=Path, metavar="PATH", help="write videos instead: an .mp4 file, or a folder for several"),
 )
 _RECORD_ARGUMENTS: Final = (
     *(*WITH_JSON, RUN),
-    argument("output", type=Path, metavar="FILE", help="the file to write, *.npz; one that exists is replaced"),
+    argument("output", type=Path, metavar="FILE", help="the file to write, *.npz; an existing one is replaced"),
     exclusive(
-        argument("--episodes", type=positive, metavar="N", help="how many"),
-        argument("--timesteps", type=positive, metavar="N", help="how many; the last episode is cut"),
+        argument("--episodes", type=positive, metavar="N", help="number of episodes"),
+        argument("--timesteps", type=positive, metavar="N", help="number of timesteps; the last episode is truncated"),
         required=True,
     ),
     argument(
@@ -301,7 +301,7 @@ _NEW_ARGUMENTS: Final = (
     argument("name", metavar="NAME", choices=shipped(), help="a shipped experiment (see axonrl list)"),
     argument("file", metavar="FILE", nargs="?", type=Path, help="the file to create; default: NAME.yml"),
 )
-_CACHE_ARGUMENTS: Final = (*WITH_JSON, argument("--clear", action="store_true", help="remove all"))
+_CACHE_ARGUMENTS: Final = (*WITH_JSON, argument("--clear", action="store_true", help="remove all programs"))
 _COMPLETION_ARGUMENTS: Final = (*ALONE, argument("shell", choices=completion.SHELLS, help="the shell"))
 
 COMMANDS: Final = {
@@ -311,12 +311,12 @@ COMMANDS: Final = {
         Command("evaluate", "evaluate the agent in a run folder", _EVALUATE_ARGUMENTS, _EVALUATE),
         Command("enjoy", "watch the agent in a run folder, in a window or as videos", _ENJOY_ARGUMENTS, _ENJOY),
         Command(
-            "record", "write episodes of the agent in a run folder to a file, to learn from", _RECORD_ARGUMENTS, _RECORD
+            "record", "record episodes of the agent in a run folder, for offline learning", _RECORD_ARGUMENTS, _RECORD
         ),
-        Command("export", "export a trained policy, which acts without TensorFlow", _EXPORT_ARGUMENTS, _EXPORT),
+        Command("export", "export a trained policy that acts without TensorFlow", _EXPORT_ARGUMENTS, _EXPORT),
         Command(
             "compile",
-            "write an experiment's training program, which trains without TensorFlow",
+            "compile an experiment's training program, which runs without TensorFlow",
             _COMPILE_ARGUMENTS,
             _COMPILE,
         ),
@@ -325,7 +325,7 @@ COMMANDS: Final = {
         Command("check-env", "check an environment with random actions", _CHECK_ENV_ARGUMENTS, _CHECK_ENV),
     ),
     ".reproduce": (
-        Command("reproduce", "run ten seeds, and keep their results in files", _REPRODUCE_ARGUMENTS, _REPRODUCE),
+        Command("reproduce", "run ten seeds, and write their results to files", _REPRODUCE_ARGUMENTS, _REPRODUCE),
     ),
     ".compare": compare.COMMANDS,
     ".choices": (

@@ -37,8 +37,8 @@ def _returns(text: str) -> list[float]:
     return [finite(part) for part in text.split(",")]
 
 
-_HOLDER: Final = "a run folder, or a folder that holds some"
-_ABOUT_COLUMNS: Final = f"{_HOLDER}: those that differ only in the seed are one column"
+_HOLDER: Final = "a run folder, or a folder that contains some"
+_ABOUT_COLUMNS: Final = f"{_HOLDER}; runs that differ only in the seed share a column"
 _REPORT_ARGUMENTS: Final = (
     *WITH_JSON,
     argument("runs", metavar="FOLDER", nargs="+", type=Path, help=_HOLDER),
@@ -47,14 +47,14 @@ _REPORT_ARGUMENTS: Final = (
         metavar="FILE",
         type=Path,
         default=Path("report.html"),
-        help="the page to write; default: report.html; one that exists is replaced",
+        help="the page to write; default: report.html; an existing one is replaced",
     ),
     argument(
         "--reach",
         metavar="R,R",
         type=_returns,
         default=[],
-        help="returns for which to tell how soon they were reached; default: four between the lowest and the highest",
+        help="returns whose sample efficiency is reported; default: four between the lowest and the highest return",
     ),
 )
 COMMANDS: Final = (
@@ -70,7 +70,7 @@ COMMANDS: Final = (
         (*WITH_JSON, argument("runs", metavar="RUN", nargs="+", type=Path, help=_ABOUT_COLUMNS)),
         _COMPARE,
     ),
-    Command("report", "write a report about runs: a web page, with its pictures beside it", _REPORT_ARGUMENTS, _REPORT),
+    Command("report", "write a report on runs: a web page, with its pictures beside it", _REPORT_ARGUMENTS, _REPORT),
 )
 
 

@@ -45,7 +45,7 @@ _RUN_ON_SERVER: Final = argument(
 )
 _SUBMIT_ARGUMENTS: Final = (
     *(*EXPERIMENT, DEBUG),
-    argument("--project", metavar="OWNER/NAME", help="the project; default: that of the file's tracker"),
+    argument("--project", metavar="OWNER/NAME", help="the project; default: the project of the file's tracker"),
     argument("--dry-run", action="store_true", help="print the Polyaxon operation instead of submitting it"),
 )
 _SYNC_ARGUMENTS: Final = (
@@ -53,7 +53,7 @@ _SYNC_ARGUMENTS: Final = (
     argument("runs", metavar="RUN", nargs="+", type=Path, help="a run folder"),
     group(
         "Polyaxon server; default: the host of the run's tracker, or POLYAXON_HOST",
-        argument("--host", metavar="URL", help="its address"),
+        argument("--host", metavar="URL", help="the server's address"),
         argument("--project", metavar="OWNER/NAME", help="the project; created if it is missing"),
     ),
 )
@@ -62,7 +62,7 @@ _PUSH_ARGUMENTS: Final = (
     argument("model_dir", type=Path, metavar="RUN", help="a run folder, or the folder of an exported policy"),
     argument("repository", metavar="USER/NAME", help="the repository; created if it is missing"),
     *(POLICY, FORMATS_OF_EXPORT),
-    argument("--private", action="store_true", help="make a new repository private"),
+    argument("--private", action="store_true", help="create a new repository as private"),
 )
 
 COMMANDS: Final = {

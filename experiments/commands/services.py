@@ -73,41 +73,39 @@ _SERVE: Final = (
     *(_data, DEBUG),
     group(
         "where it listens",
-        argument("--host", metavar="HOST", help="default: 127.0.0.1; others need TLS or a proxy"),
-        argument("--port", type=int, metavar="PORT", help="default: 8000; 0: a free one"),
-        argument("--tls-cert", metavar="FILE", help="certificate, with those that signed it"),
-        argument("--tls-key", metavar="FILE", help="its key"),
+        argument("--host", metavar="HOST", help="address to listen on; default: 127.0.0.1; others need TLS or a proxy"),
+        argument("--port", type=int, metavar="PORT", help="port to listen on; default: 8000; 0: a free one"),
+        argument("--tls-cert", metavar="FILE", help="the TLS certificate, followed by its intermediate certificates"),
+        argument("--tls-key", metavar="FILE", help="the certificate's private key"),
         argument(
             "--behind-proxy",
             metavar="CIDR",
             action="append",
-            help="a proxy that speaks TLS, and whose X-Forwarded-For is believed; may be given again",
+            help="address of a proxy that terminates TLS and whose X-Forwarded-For is trusted; repeatable",
         ),
     ),
     argument(
         "--shared",
         action="store_true",
-        help="other servers use the same data folder and PostgreSQL database; each agent is in one of them at a time",
+        help="share the data folder and the PostgreSQL database with other servers; each agent is on one at a time",
     ),
-    argument("--workers", type=positive, metavar="N", help="default: processors less one"),
+    argument("--workers", type=positive, metavar="N", help="number of worker processes; default: processors minus one"),
     argument(
         "--durability",
         choices=("disk", "process"),
         default="disk",
-        help="an answer to a step means that it is on the disk (default), or only outside of the process that has it",
+        help="acknowledge a step once it is on disk (default), or once it is handed to the operating system",
     ),
-    argument("--config", type=Path, metavar="FILE", help="configuration, as YAML"),
-    argument(
-        "--set", metavar="PATH=VALUE", action="append", help="set one value of the configuration; may be given again"
-    ),
+    argument("--config", type=Path, metavar="FILE", help="the configuration, a YAML file"),
+    argument("--set", metavar="PATH=VALUE", action="append", help="set one value of the configuration; repeatable"),
     argument("--migrate", action="store_true", help="bring an older PostgreSQL database up to date"),
-    argument("--grace", type=float, metavar="SECONDS", help="to save everything after a signal; default: 30"),
+    argument("--grace", type=float, metavar="SECONDS", help="time to save all agents after a signal; default: 30"),
 )
 _ACCOUNT: Final = argument("user", metavar="NAME", help="the account")
 _USER: Final = argument("user", metavar="USER", help="the account")
 _ANY_USER: Final = argument("user", metavar="USER", nargs="?", help="an account; default: all")
 _AGENT: Final = argument("agent", metavar="USER/NAME", help="the agent")
-_YES: Final = argument("--yes", action="store_true", required=True, help="do it; there is no way back")
+_YES: Final = argument("--yes", action="store_true", required=True, help="confirm; this cannot be undone")
 _PASSWORD: Final = argument(
     "--password-stdin", action="store_true", help="read the password from the first line of standard input"
 )
@@ -116,66 +114,66 @@ _QUOTAS: Final = argument(
     metavar="KEY=VALUE",
     nargs="+",
     type=_quota,
-    help="agents=200, bytes=4294967296, ...; 0 is no limit, and KEY=default the service's own",
+    help="agents=200, bytes=4294967296, ...; 0: no limit; KEY=default: the service's default",
 )
 _TOKEN: Final = (
     _USER,
-    argument("--name", required=True, metavar="N", help="what it is for"),
+    argument("--name", required=True, metavar="N", help="a text that identifies the token in lists"),
     argument(
         "--scopes", type=_names, metavar="A,B", help="read, act, learn, manage, metrics, admin; default: the first four"
     ),
-    argument("--agents", type=_names, metavar="A,B", help="the agents that it is for; default: all"),
+    argument("--agents", type=_names, metavar="A,B", help="the agents that the token is for; default: all"),
     argument(
         "--expires",
         type=_duration,
         metavar="TIME",
-        help="how long it is good for: 90d, 12h, 30m; default: 90d, at most 365d",
+        help="the token's lifetime: 90d, 12h, 30m; default: 90d, at most 365d",
     ),
 )
 _IMPORT: Final = (
     argument("run", metavar="DIR", type=Path, help="the run folder, trained with one environment"),
-    argument("--user", required=True, metavar="U", help="whose agent it is to be"),
+    argument("--user", required=True, metavar="U", help="the account that will own the agent"),
     argument("--name", required=True, metavar="N", help="the agent's name"),
-    argument("--description", metavar="TEXT", help="what it is for; default: where it came from"),
+    argument("--description", metavar="TEXT", help="the agent's description; default: imported from RUN"),
     *(
-        argument(option, type=positive, metavar="N", help="as of train(); default: as the run recorded it")
+        argument(option, type=positive, metavar="N", help="as in train(); default: as recorded by the run")
         for option in ("--first-update", "--update-frequency")
     ),
 )
 _BACKUP: Final = (
-    argument("directory", metavar="DIR", type=Path, help="a new folder, to be used with --data"),
+    argument("directory", metavar="DIR", type=Path, help="a new folder, which --data accepts"),
     argument(
         "--without-database",
         action="store_true",
-        help="leave the database out: of PostgreSQL, make its dump before (pg_dump)",
+        help="omit the database: with PostgreSQL, dump it first (pg_dump)",
     ),
 )
 _EXPORT: Final = argument("directory", metavar="DIR", type=Path, help="a new folder, or an export, which is replaced")
-_ADMIN: Final = argument("--admin", action="store_true", help="an administrator of the service")
-_LAST: Final = argument("--last", type=positive, metavar="N", default=100, help="how many entries; default: 100")
-_REVOKED: Final = argument("token", metavar="ID", help="its id, from list-tokens")
+_ADMIN: Final = argument("--admin", action="store_true", help="make the account an administrator")
+_LAST: Final = argument("--last", type=positive, metavar="N", default=100, help="number of entries; default: 100")
+_REVOKED: Final = argument("token", metavar="ID", help="the token's id, from list-tokens")
 SERVICE: Final[Mapping[str, tuple[str, Sequence[Declared]]]] = {
     "add-user": ("create an account; asks for its password twice", (_ACCOUNT, _ADMIN, _PASSWORD)),
-    "set-password": ("give an account another password, and end its logins", (_ACCOUNT, _PASSWORD)),
+    "set-password": ("change an account's password, and end its logins", (_ACCOUNT, _PASSWORD)),
     "disable-user": ("refuse an account's logins, and revoke its tokens", (_ACCOUNT,)),
     "enable-user": ("allow an account's logins again", (_ACCOUNT,)),
     "remove-user": ("remove an account with its tokens and agents", (_ACCOUNT, _YES)),
     "list-users": ("list accounts", ()),
-    "set-quota": ("change what an account may have and do", (_USER, _QUOTAS)),
+    "set-quota": ("change an account's quotas", (_USER, _QUOTAS)),
     "create-token": ("create a token; it is printed once", _TOKEN),
-    "list-tokens": ("list tokens, of all users or of one", (_ANY_USER,)),
+    "list-tokens": ("list the tokens of all users, or of one", (_ANY_USER,)),
     "revoke-token": ("revoke a token", (_REVOKED,)),
-    "list-agents": ("list agents, of all users or of one", (_ANY_USER,)),
-    "remove-agent": ("remove an agent and all that it learned", (_AGENT, _YES)),
+    "list-agents": ("list the agents of all users, or of one", (_ANY_USER,)),
+    "remove-agent": ("remove an agent and everything it learned", (_AGENT, _YES)),
     "migrate": ("bring the database of an older version up to date", ()),
-    "audit": ("show who did what", (_LAST,)),
-    "import-run": ("make a run that axonrl trained an agent, which goes on acting and learning", _IMPORT),
+    "audit": ("show the audit log", (_LAST,)),
+    "import-run": ("import a run folder as an agent that continues to act and learn", _IMPORT),
     "export-policy": (
-        "write an agent's policy, which acts without a service and without TensorFlow",
+        "export an agent's policy, which acts without a service and without TensorFlow",
         (_AGENT, _EXPORT),
     ),
-    "backup": ("copy database and agents, also while a server runs; then verify the copy", _BACKUP),
-    "verify": ("read every checkpoint and journal, and say which are damaged", ()),
+    "backup": ("copy database and agents, even while a server runs, and verify the copy", _BACKUP),
+    "verify": ("read every checkpoint and journal, and list damaged ones", ()),
 }
 """Commands of ``axonrl service``: what each does, and its own arguments."""
 
@@ -188,7 +186,7 @@ def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
     found = {"service": parser}
     for name, (about, own) in SERVICE.items():
         found[f"service {name}"] = Command(name, about, (_data, JSON, DEBUG, *own)).parser(inner, _MODULE)
-    serve = Command("serve", "host agents for environments that ask over HTTP", _SERVE, _SERVE_EXAMPLES)
+    serve = Command("serve", "host agents for environments that connect over HTTP", _SERVE, _SERVE_EXAMPLES)
     return {**found, "serve": serve.parser(commands, _MODULE)}
 
 
@@ -198,7 +196,7 @@ def service(arguments: argparse.Namespace) -> int:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Host agents; refused likewise."""
+    """Host agents; refused where the packages of a service are missing."""
     return _carried_out("serve", arguments)
 
 

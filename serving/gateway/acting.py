@@ -26,7 +26,7 @@ _RATE: Final = ("steps_per_second",)
 
 @routes("POST", "/agents/{name}/act", Route("act", _BATCH), takes=list[Any] | Act, answers=Acted | ActedBatch)
 async def act(request: Request) -> Reply:
-    """Ask for an action for an observation, or for several."""
+    """Get an action for one observation, or for several."""
     return await _ask_worker(request, "act", _BATCH)
 
 
@@ -44,7 +44,7 @@ async def steps(request: Request) -> Reply:
 
 @routes("POST", "/agents/{name}/end_episode", Route("learn", _END), takes=EndEpisode, answers=dict[str, Any])
 async def end_episode(request: Request) -> Reply:
-    """An environment was reset without `done`."""
+    """Report that an environment was reset without `done`."""
     return await _ask_worker(request, "end_episode", _END)
 
 

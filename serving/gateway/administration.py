@@ -34,7 +34,7 @@ class UserChange(Body):
     password: str | None = None
     disabled: bool | None = None
     quotas: dict[str, int | None] | None = None
-    """Null resets a quota to the service's; 0 is no limit."""
+    """Null resets a quota to the service's default; 0: no limit."""
 
 
 class UserObject(Answer):
@@ -86,7 +86,7 @@ async def get_user(request: Request) -> User:
 
 @routes("PATCH", "/users/{name}", _CHANGE, answers=UserObject)
 async def change_user(request: Request, body: UserChange) -> User:
-    """Set a user's password or quotas, disable or enable the user."""
+    """Set a user's password or quotas, or disable or enable the user."""
     accounts, name, by = request.gateway.accounts, request.name, request.by
     await _user(request)
     if body.disabled and name == request.grant.user:
@@ -103,7 +103,7 @@ async def change_user(request: Request, body: UserChange) -> User:
 
 @routes("DELETE", "/users/{name}", _ADMIN, status=202)
 async def remove_user(request: Request) -> Removed:
-    """Remove a user with all agents."""
+    """Remove a user and all their agents."""
     gateway = request.gateway
     if request.name == request.grant.user:
         raise invalid("name", "an administrator cannot remove the own account")
@@ -127,7 +127,7 @@ async def list_user_agents(
 
 @routes("GET", "/users/{name}/agents/{agent}", _ADMIN)
 async def get_user_agent(request: Request) -> AgentObject:
-    """One agent of a user."""
+    """One of a user's agents."""
     row = await _agent(request)
     await request.record("agent.read", row.name, owner=row.owner)
     return await agent_object(request.gateway, row)
@@ -135,7 +135,7 @@ async def get_user_agent(request: Request) -> AgentObject:
 
 @routes("DELETE", "/users/{name}/agents/{agent}", _ADMIN, status=202)
 async def remove_user_agent(request: Request) -> Removed:
-    """Remove an agent of a user."""
+    """Remove one of a user's agents."""
     row = await _agent(request)
     await request.gateway.remove(row, request.by)
     return Removed(removed=row.name)
@@ -147,7 +147,7 @@ async def get_audit(
     limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     before: Annotated[int | None, Field(ge=0, lt=2**63)] = None,
 ) -> Sequence[AuditEntry]:
-    """The audit log, the newest first; `before` is the last id of the page before."""
+    """The audit log, newest first; `before` is the last id on the previous page."""
     entries = await request.call(request.gateway.audit.entries, limit, before)
     await request.record("audit.read")
     return entries

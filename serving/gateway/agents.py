@@ -51,7 +51,7 @@ async def created_agent_row(request: Request) -> Agent:
 async def list_agents(
     request: Request, limit: Annotated[int, Field(ge=1, le=1000)] = 100, after: str | None = None
 ) -> list[AgentObject]:
-    """One's own agents, by name; `after` is the last name of the page before."""
+    """The account's agents, by name; `after` is the last name on the previous page."""
     grant, of = request.grant, request.gateway.rows.of
     rows = await request.gateway.threads.call(of, grant.user_id, limit, after, grant.agents)
     return await agent_objects(request.gateway, rows)
@@ -59,7 +59,7 @@ async def list_agents(
 
 @routes("POST", "/agents", Route("manage", AGENT, _CREATION, admit=charge_creation), status=201)
 async def create_agent(request: Request, body: NewAgent) -> AgentObject:
-    """Create an agent. When this answers, the agent acts."""
+    """Create an agent. It can act as soon as this call answers."""
     gateway, grant = request.gateway, request.grant
     gateway.check_agent(grant, names.name("name", body.name))
     check_description(gateway, body.description or "")
@@ -104,7 +104,7 @@ async def get_agent(request: Request) -> AgentObject:
 
 @routes("PATCH", "/agents/{name}", Route("manage", JSON, ("description_characters",), admit=created_agent_row))
 async def change_agent(request: Request, body: AgentChange) -> ChangedAgent:
-    """Describe, activate, deactivate, stop or go on learning, or go on after a failure."""
+    """Change an agent's description, activity or learning, or continue it after a failure."""
     gateway, row, lost = request.gateway, await created_agent_row(request), 0
     if body.description is not None:
         check_description(gateway, body.description)
@@ -123,14 +123,14 @@ async def change_agent(request: Request, body: AgentChange) -> ChangedAgent:
 
 @routes("DELETE", "/agents/{name}", Route("manage"), status=202)
 async def remove_agent(request: Request) -> Removed:
-    """Remove an agent. When this answers, it is gone."""
+    """Remove an agent. It is gone as soon as this call answers."""
     await request.gateway.remove(await own_agent_row(request), request.by)
     return Removed(removed=request.name)
 
 
 @routes("GET", "/agents/{name}/loss", READ, answers=Loss)
 async def get_loss(request: Request) -> bytes:
-    """The last update's loss and metrics; null where not finite."""
+    """Loss and metrics of the last update; null where not finite."""
     answer = await request.gateway.ask_once(await created_agent_row(request), "loss")
     return answer.body
 
@@ -141,7 +141,7 @@ async def get_episodes(
     after: Annotated[int | None, Field(ge=0)] = None,
     limit: Annotated[int, Field(ge=1, le=10_000)] = 100,
 ) -> bytes:
-    """The last episodes that ended; with `after`, the first ones that follow an episode."""
+    """The latest finished episodes; with `after`, the first ones after that episode."""
     head: dict[str, Any] = {"limit": limit} if after is None else {"limit": limit, "after": after}
     answer = await request.gateway.ask_once(await created_agent_row(request), "episodes", **head)
     return answer.body

@@ -47,7 +47,7 @@ class NewAgent(Body):
     config: dict[str, Any] = Field(default_factory=dict)
     """Sizes and hyperparameters: see `GET /models`."""
     is_active: bool = True
-    """Whether it may act and learn; an inactive agent takes no memory."""
+    """Whether the agent acts and learns; an inactive one takes no memory."""
 
 
 class AgentChange(Body):
@@ -59,18 +59,18 @@ class AgentChange(Body):
     learning: bool | None = None
     """Whether steps are accepted."""
     status: Literal["ready"] | None = None
-    """Continue after a failure, from what is intact."""
+    """Continue after a failure, from the last intact state."""
 
 
 class NewToken(Body):
     """A token to create."""
 
     name: str
-    """One line of text that identifies it in lists."""
+    """One line of text that identifies the token in lists."""
     scopes: list[Scope]
-    """Only scopes that the token in use has itself."""
+    """Only scopes that the token in use has."""
     agents: list[str] | None = None
-    """Names of the agents that it is for; null: all."""
+    """Names of the agents that the token is for; null: all."""
     expires_in: Annotated[int, Field(ge=1)] | None = None
     """Lifetime in seconds; null: `tokens.default_days`."""
 
@@ -84,7 +84,7 @@ class LoginForm(Body):
 
 
 class NewPassword(Body):
-    """A change of one's own password."""
+    """A change of the account's password."""
 
     current: str
     new: str
@@ -96,14 +96,14 @@ class StepData(Body):
     state: Observation
     """Observation before the action."""
     action: Action
-    """The action as it was answered."""
+    """The action, as `act` returned it."""
     reward: float
     next_state: Observation
     """Observation after the action."""
     done: bool
-    """The episode has terminated: nothing is bootstrapped."""
+    """The episode terminated: no bootstrapping."""
     truncated: bool = False
-    """The episode was cut off: what follows is bootstrapped."""
+    """The episode was truncated: `next_state` is bootstrapped."""
     environment: str | None = None
     """Name of one of the agent's environments; up to 128 characters."""
 
@@ -125,7 +125,7 @@ class Act(Body):
 
     observation: Observation | None = None
     observations: list[Observation] | None = None
-    """Up to 1,000, in place of `observation`."""
+    """Up to 1,000 observations, in place of `observation`."""
     environment: str | None = None
     """Name of the environment."""
     environments: list[str] | None = None
@@ -161,7 +161,7 @@ class EndEpisode(Body):
 
 
 class Snapshot(Answer):
-    """An agent's state. The last three are base64, of JSON and of safetensors."""
+    """An agent's state. The last three fields are base64: of JSON, and of two safetensors files."""
 
     model: str
     state_size: int | list[int]
@@ -201,19 +201,19 @@ class AgentObject(Answer):
     episode_return_mean: float | None
     """Mean of the last 100 episodes."""
     created_at: Time
-    """UTC, ISO 8601, as all times."""
+    """UTC in ISO 8601, like all times."""
     last_active: OptionalTime
     bytes: int
-    """Size on the disk, without the compiled program."""
+    """Size on disk, without the compiled program."""
     executor: str | None
-    """`litert`; null while it is not in memory."""
+    """`litert`; null while the agent is not loaded."""
 
 
 class ChangedAgent(AgentObject):
     """An agent after a change."""
 
     lost: int
-    """Records that were set aside so that it could continue after a failure."""
+    """Number of records set aside, and never applied, to continue after a failure."""
 
 
 class Removed(Answer):
@@ -229,12 +229,12 @@ class Uploaded(Answer):
 
 
 class Loss(Answer):
-    """Loss and metrics of the last update, by name; empty before the first."""
+    """Loss and metrics of the last update, by name; empty before the first update."""
 
     model_config = ConfigDict(extra="allow")
 
     loss: float | None = None
-    """Null where it is not finite, as any other metric."""
+    """Null if not finite, like every other metric."""
 
 
 class EpisodeObject(Answer):
@@ -252,11 +252,11 @@ class EpisodeObject(Answer):
 
 
 class Hyperparameter(Answer):
-    """A value that an agent's `config` may have."""
+    """A hyperparameter that `config` of a new agent accepts."""
 
     name: str
     synonyms: list[str]
-    """Other names that are accepted."""
+    """Other accepted names."""
     default: Any
     allowed: str
     meaning: str
@@ -268,9 +268,9 @@ class ModelObject(Answer):
     model: str
     summary: str
     actions: list[str]
-    """`discrete`, `continuous`."""
+    """`discrete` or `continuous`, or both."""
     noise: dict[str, str]
-    """Meaning of `noise` of an act, for each kind of actions."""
+    """Meaning of the parameter `noise` of `act`, for each kind of action."""
     hyperparameters: list[Hyperparameter]
 
 
@@ -279,7 +279,7 @@ class ServiceObject(Answer):
 
     version: str
     limits: dict[str, int]
-    """By name; 0 is no limit."""
+    """Limits by name; 0: no limit."""
 
 
 class LoggedIn(Answer):
@@ -297,9 +297,9 @@ class Me(Answer):
     name: str
     role: str
     quotas: dict[str, int]
-    """`agents`, `bytes`, `requests_per_minute`, ...; 0 is no limit."""
+    """`agents`, `bytes`, `requests_per_minute`, ...; 0: no limit."""
     usage: dict[str, int]
-    """`agents`, and `bytes` on the disk with the compiled programs."""
+    """`agents`, and their `bytes` on disk, including compiled programs."""
 
 
 class TokenObject(Answer):
@@ -317,13 +317,13 @@ class TokenObject(Answer):
 
 
 class CreatedToken(TokenObject):
-    """A new token, shown only this once."""
+    """A new token; shown only once."""
 
     token: str
 
 
 class Fault(Answer):
-    """A place that is wrong."""
+    """An invalid value."""
 
     where: str
     what: str

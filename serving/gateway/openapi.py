@@ -16,7 +16,7 @@ _KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Repeated with the same key, a request is not carried out again.",
+    "description": "A request that is repeated with the same key is not executed again.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
 }
 _NOISE: Final = {

@@ -58,9 +58,9 @@ def overview(document: Mapping[str, Any]) -> Part:
 def calls(document: Mapping[str, Any]) -> Iterator[Part]:
     """A part for each call."""
     for path, method, call in _calls(document):
-        scope = "Needs no token." if _scope(call) == "none" else f"Needs the scope {_scope(call)}."
+        scope = "Requires no token." if _scope(call) == "none" else f"Requires the scope {_scope(call)}."
         if call.get(WHOLE_ACCOUNT):
-            scope += " A token for some agents only will not do."
+            scope += " A token for some agents only is refused."
         told = [scope, *_request_lines(call), *_response_lines(call)]
         if call[LIMITS]:
             told.append(f"Limits: {', '.join(f'`{name}`' for name in call[LIMITS])}.")
@@ -156,7 +156,7 @@ def _request_lines(call: Mapping[str, Any]) -> Iterator[str]:
     body = call.get("requestBody")
     if body is not None:
         for kind, content in body["content"].items():
-            yield f"Takes {_type(content['schema'])}, as `{kind}`{'' if body.get('required') else '; or nothing'}."
+            yield f"Body: {_type(content['schema'])}, as `{kind}`{'' if body.get('required') else ', or none'}."
 
 
 def _response_lines(call: Mapping[str, Any]) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _response_lines(call: Mapping[str, Any]) -> Iterator[str]:
             what = " or ".join(
                 _type(one.get("schema", {"type": "string", "format": "binary"})) for one in content.values()
             )
-            yield f"Answers {status} with {what}." if what else f"Answers {status}, with nothing."
+            yield f"Answer: {status}, {what or 'no body'}."
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -69,45 +69,45 @@ class Listen(Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 picks a free one."""
     tls_cert: str | None = None
-    """File of the TLS certificate, followed by those that signed it."""
+    """File with the TLS certificate, followed by its intermediate certificates."""
     tls_key: str | None = None
     """File of the certificate's private key."""
     behind_proxy: list[Network] = Field(default_factory=list)
     """Addresses and networks of proxies whose X-Forwarded-For is trusted."""
     grace: Seconds = 30.0
-    """Seconds after SIGTERM within which the service ends: half for requests under way, half for saving."""
+    """Seconds from SIGTERM to the end of the service: half for pending requests, half for saving agents."""
 
 
 class Http(Section):
     """The HTTP server."""
 
     docs: bool = False
-    """Serve a page about the interface at `/api/v1/docs`; it loads nothing from elsewhere."""
+    """Serve a page about the interface at `/api/v1/docs`, which loads nothing from elsewhere."""
     allowed_origins: list[Annotated[str, AfterValidator(_origin)]] = Field(default_factory=list)
-    """Origins whose pages may call the interface, such as ``https://game.example.org``."""
+    """Origins of web pages that may call the interface, such as ``https://game.example.org``."""
     header_seconds: Seconds = 10.0
-    """Time in which a request's headers must arrive."""
+    """Time for a request's headers to arrive."""
     body_seconds: Seconds = 30.0
-    """Time in which a request's body must arrive, and an answer be taken; large ones have more."""
+    """Time for a body to arrive, and for the client to read an answer; large ones get more."""
     idle_seconds: Seconds = 60.0
     """Time after which a connection without a request is closed."""
     max_connections: Count = 1000
-    """Connections at once; 0: no limit."""
+    """Maximum of concurrent connections; 0: no limit."""
     connections_per_address: Count = 100
-    """Connections at once from one address (IPv6: from one /64); 0: no limit. Proxies have none."""
+    """Maximum of concurrent connections from an address (IPv6: a /64); 0: no limit. `behind_proxy` is exempt."""
 
 
 class Limits(Section):
     """Limits of requests; 0 switches one off."""
 
     url_bytes: Count = 4096
-    """Size of the path and the query."""
+    """Size of a request's path and query."""
     header_bytes: Count = 16384
-    """Size of all headers."""
+    """Size of a request's headers together."""
     body_bytes: Count = _MIB
     """Size of the body of most requests."""
     batch_bytes: Count = 8 * _MIB
-    """Size of the body of act and of a batch of steps."""
+    """Size of a body of acts, or of a batch of steps."""
     state_bytes: Count = 256 * _MIB
     """Size of an uploaded agent state."""
     json_depth: Count = 8
@@ -115,28 +115,28 @@ class Limits(Section):
     description_characters: Count = MAX_DESCRIPTION
     """Length of an agent's description."""
     agents: Count = QUOTAS["agents"]
-    """Agents of an account."""
+    """Number of an account's agents."""
     bytes: Count = QUOTAS["bytes"]
-    """Disk space of an account's agents, with the compiled programs that they use."""
+    """Disk space of an account's agents, including the compiled programs that they use."""
     requests_per_minute: Count = QUOTAS["requests_per_minute"]
-    """Requests of an account; a sixth of them may come at once."""
+    """Requests of an account; up to a sixth of them in one burst."""
     steps_per_second: Count = QUOTAS["steps_per_second"]
     """Steps of an agent."""
     changes_per_minute: Count = QUOTAS["changes_per_minute"]
-    """Changes of an account's agents, states, tokens and password, within any minute."""
+    """Changes to an account's agents, states, tokens and password in any minute."""
     creations_per_minute: Count = QUOTAS["creations_per_minute"]
-    """Attempts of an account to create an agent, within any minute."""
+    """Attempts of an account to create an agent in any minute."""
     transfers_per_minute: Count = QUOTAS["transfers_per_minute"]
-    """Transfers of an agent's state, within any minute."""
+    """Uploads and downloads of an agent's state in any minute."""
 
 
 class Agents(Section):
     """Agents in the workers."""
 
     idle_seconds: Seconds = 900.0
-    """An agent without requests for this long is put away; the next request brings it back."""
+    """An agent without requests for this long is unloaded; the next request loads it again."""
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Share of the machine's memory for all workers; above it, agents unused longest are put away."""
+    """Share of the machine's memory for all workers; above it, the least recently used agents are unloaded."""
     checkpoint_steps: Annotated[int, BeforeValidator(_integer_if_whole), Field(ge=1)] = 10_000
     """Steps after which a checkpoint is written."""
     checkpoint_seconds: Seconds = 60.0
@@ -144,40 +144,40 @@ class Agents(Section):
     hung_seconds: Annotated[float, Field(ge=3)] = 60.0
     """A worker that has requests to answer and gives no sign of life for this long is killed and restarted."""
     lease_seconds: Seconds = 10.0
-    """With --shared: time after which another server takes over the agents of one that does not answer."""
+    """With --shared: time after which the agents of a dead server are free to be taken over."""
     program_seconds: Seconds = 3600.0
     """A compiled program that no agent uses is removed after this long; the next agent of its kind rebuilds it."""
     program_bytes: Annotated[int, BeforeValidator(_integer_if_whole), Field(ge=0)] = 256 * _MIB
-    """Size of all programs that no agent uses; above it, those unused longest are removed."""
+    """Size of all programs that no agent uses; above it, those unused for the longest time are removed."""
 
 
 class Tokens(Section):
     """How long tokens are valid."""
 
     login_idle_hours: Seconds = Lifetimes.login_idle_hours
-    """A login that is not used for this long ends."""
+    """A login that is unused for this long ends."""
     login_days: Seconds = Lifetimes.login_days
     """A login ends after this long in any case."""
     web_idle_minutes: Seconds = Lifetimes.web_idle_minutes
-    """A login on the web page that is not used for this long ends."""
+    """A login on the web page that is unused for this long ends."""
     web_hours: Seconds = Lifetimes.web_hours
     """A login on the web page ends after this long in any case."""
     default_days: Annotated[float, Field(gt=0, le=MAX_DAYS)] = Lifetimes.default_days
-    """Lifetime of a token that is created without one."""
+    """Lifetime of a token that is created without an explicit one."""
 
 
 class Metrics(Section):
     """Metrics."""
 
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """Loopback port that serves /metrics without a token."""
+    """Loopback port that serves `/metrics` without a token; default: none."""
 
 
 class Log(Section):
     """Logs, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level of messages that are written."""
+    """Lowest level of logged messages."""
 
 
 class Settings(Section):

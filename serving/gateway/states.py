@@ -51,13 +51,13 @@ _File: TypeAlias = Annotated[bytes, WithJsonSchema({"type": "string", "format": 
 
 @routes("GET", "/snapshots/{name}", _READ, answers=Snapshot)
 async def get_snapshot(request: Request) -> bytes:
-    """An agent's state in six fields."""
+    """An agent's state as JSON with six fields."""
     return await _download(request, "snapshot")
 
 
 @routes("POST", "/snapshots/{name}", _write(_SNAPSHOT), status=201, takes=Snapshot)
 async def put_snapshot(request: Request) -> Uploaded:
-    """Give an agent the state of another of the same model and sizes, or an earlier one of its own."""
+    """Replace an agent's state by an earlier one, or by that of another agent of the same model and sizes."""
     return await _upload(request, "snapshot")
 
 
@@ -69,7 +69,7 @@ async def get_state(request: Request) -> _File:
 
 @routes("PUT", "/agents/{name}/state", _write(_FILE), takes=_File)
 async def put_state(request: Request) -> Uploaded:
-    """Give an agent a state, as `POST /snapshots/{name}` does, from one safetensors file."""
+    """Replace an agent's state, as `POST /snapshots/{name}` does, from one safetensors file."""
     return await _upload(request, "safetensors")
 
 

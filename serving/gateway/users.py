@@ -38,7 +38,7 @@ _CHANGE: Final = Route("manage", JSON, is_whole=True)
 
 @routes("POST", "/login/access-token", Route("", FORM))
 async def login(request: Request, body: LoginForm) -> LoggedIn:
-    """A login token, for a name and a password."""
+    """Exchange a username and a password for a login token."""
     text = await logged_in(request, body, request.gateway.accounts.login)
     return LoggedIn(access_token=text, expires_in=request.gateway.accounts.lifetimes.login_seconds)
 
@@ -53,13 +53,13 @@ async def logged_in(request: Request, form: LoginForm, log_in: Callable[..., str
 
 @routes("POST", "/logout", _ACCOUNT, status=204)
 async def logout(request: Request) -> None:
-    """Revoke the token that is used."""
+    """Revoke the token in use."""
     await revoke(request)
 
 
 @routes("GET", "/users/me", READ)
 async def get_me(request: Request) -> Me:
-    """One's own account."""
+    """The account of the token in use."""
     gateway, grant = request.gateway, request.grant
     usage = await gateway.usage(grant.user_id)
     quotas = {name: gateway.limit(grant, name) for name in sorted(QUOTAS)}
@@ -68,7 +68,7 @@ async def get_me(request: Request) -> Me:
 
 @routes("POST", "/users/me/password", _CHANGE, status=204)
 async def change_password(request: Request, body: NewPassword) -> None:
-    """Change one's password. All login tokens but the one that is used are revoked."""
+    """Change the account's password. All login tokens except the one in use are revoked."""
     gateway, grant = request.gateway, request.grant
     change = gateway.accounts.change_password
     await gateway.threads.hash(change, grant.user, body.current, body.new, keep=grant.token_id, by=request.by)
@@ -77,13 +77,13 @@ async def change_password(request: Request, body: NewPassword) -> None:
 
 @routes("GET", "/tokens", Route("manage", is_whole=True, page=True), answers=list[TokenObject])
 async def list_tokens(request: Request) -> Sequence[Token]:
-    """One's tokens."""
+    """The account's tokens."""
     return await request.call(request.gateway.accounts.tokens, request.grant.user)
 
 
 @routes("POST", "/tokens", _CHANGE, status=201)
 async def create_token(request: Request, body: NewToken) -> CreatedToken:
-    """Create a token. It may do no more than the token that is used, and is shown this once."""
+    """Create a token. It has at most the scopes and agents of the token in use, and is shown only once."""
     gateway, grant = request.gateway, request.grant
     beyond = sorted(set(body.scopes) - grant.scopes)
     if beyond:
@@ -111,7 +111,7 @@ async def revoke(request: Request, token_id: str | None = None) -> None:
 
 @about_service("GET", "/models", READ, answers=list[ModelObject])
 async def get_models(request: Request) -> bytes:
-    """The models that are hosted, with their hyperparameters and defaults."""
+    """The hosted models, with their hyperparameters and defaults."""
     return await asyncio.to_thread(_models, request.gateway.catalogue)
 
 
