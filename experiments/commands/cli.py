@@ -215,8 +215,8 @@ _RUN_ARGUMENTS: Final = (
             argument(
                 "--resume",
                 action="store_true",
-                help="continue the existing run; in the file, only train.max_*, learn.max_steps, distributed, evaluate,"
-                " tracker and submit may have changed",
+                help="continue the existing run; in the file, only seeds, train.max_*, learn.max_steps, distributed,"
+                " evaluate, tracker and submit may have changed",
             ),
             argument(
                 "--auto-resume",
