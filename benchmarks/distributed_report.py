@@ -208,17 +208,19 @@ def how(results: Results) -> str:
     """Text about the measurement."""
     bare = number(statistics.median(results.bare)) if results.bare else MISSING
     return (
-        f"CartPole-v1 on {CORES} cores: {results.seconds:g} s after {results.warm_up:g} s of warm-up, which begins with"
-        " the first update, each contender in a process of its own that starts its others, in turn; one thread for"
-        f" computing in every process. A cell is the median of {results.rounds} round{'s' * (results.rounds > 1)}, with"
-        " the smallest and the largest value. The best is who trained on most timesteps. Memory is the proportional set"
-        " size of all processes, the daemons of Ray among them, with an object store of 256 MB. Lag is how many updates"
-        " the weights that acted are behind those that learn. IMPALA: 16 environments in a process, unrolls of 50"
-        " timesteps, updates of 800, 2x64 tanh with the value on the same layers, V-trace clipped at 1, Adam at 5e-4."
-        " RLlib adds a row for every episode and unroll, and counts it as trained on. DQN: double, dueling, 3-step, 64"
-        " of 50,000 prioritized, an update for every 8 timesteps; RLlib, whose environments step once more in a sample"
-        " where one was reset, makes up to a fifth fewer. Efficiency is timesteps sampled, of those that two processes"
-        f" take that only step the environment ({bare} per second each)."
+        f"CartPole-v1 on {CORES} cores. Contenders run in turn, each in a process of its own that starts its other"
+        f" processes, and are measured for {results.seconds:g} s, after {results.warm_up:g} s of warm-up that begins"
+        " with the first update; every process has one thread for computing. A cell is the median of"
+        f" {results.rounds} round{'s' * (results.rounds > 1)}, with the smallest and the largest value. The best"
+        " contender is the one that trained on most timesteps. Memory is the proportional set size of all"
+        " processes, including Ray's daemons, with an object store of 256 MB. Lag is the number of updates by which"
+        " the weights that act are behind those that learn. IMPALA: 16 environments per process, unrolls of 50"
+        " timesteps, updates of 800, 2x64 tanh with the value on the same layers, V-trace clipped at 1, Adam at"
+        " 5e-4. RLlib adds a row for every episode and unroll, and counts it as trained on. DQN: double, dueling,"
+        " 3-step, batches of 64 from 50,000 prioritized transitions, an update for every 8 timesteps; RLlib makes"
+        " up to a fifth fewer updates, because its environments step once more in a sample in which one was reset."
+        " Efficiency is the number of timesteps sampled, as a share of those that two processes take that only step"
+        f" the environment ({bare} per second each)."
     )
 
 
