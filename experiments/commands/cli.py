@@ -115,7 +115,7 @@ examples:
   axonrl new dqn_cartpole experiments/mine.yml
 """
 _SCHEMA = """\
-Editors that support JSON schemas complete and check experiment files with it.
+Editors that support JSON schemas use it to complete and check experiment files.
 For VS Code's YAML extension:
   axonrl schema > experiment.schema.json
 and as the first line of an experiment file:
@@ -129,7 +129,7 @@ How to install it:
 """
 _REPRODUCE = """\
 examples:
-  axonrl reproduce ppo_hopper                  seeds 100 to 109; what has a result is not run again
+  axonrl reproduce ppo_hopper                  seeds 100 to 109; skips seeds that have a result
   axonrl reproduce ppo_hopper --seeds 100-102 --jobs 2 --timesteps 3e6 --set name=ppo_hopper_3m
 """
 

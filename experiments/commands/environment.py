@@ -1,4 +1,4 @@
-"""``axonrl check-env``: whether an environment of one's own is fit for training."""
+"""``axonrl check-env``: whether an environment is fit for training."""
 
 from __future__ import annotations
 

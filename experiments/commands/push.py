@@ -19,7 +19,7 @@ from .arguments import FORMATS
 from .single_run import where_the_run_began
 
 _OURS: Final = (*description.FILES, *published.PATTERNS, *published.SHOWN)
-"""Files of earlier pushes, which are replaced or removed."""
+"""Files that an earlier push may have left; a new push replaces or removes them."""
 
 
 @where_the_run_began
@@ -31,7 +31,7 @@ def push(arguments: argparse.Namespace) -> int:
     hub.package()  # what is missing shows first
     if (folder / description.FILE).is_file() and not (folder / run_record.FILE).is_file():
         if arguments.policy or arguments.formats != FORMATS[:1]:
-            raise ExperimentError("--policy, --formats", f"are for run folders: {folder} is exported already")
+            raise ExperimentError("--policy, --formats", f"apply to run folders, but {folder} is an exported policy")
         files = _files_of_export(folder, repository)
         print(hub.upload(repository, files, _OURS, "A policy of axonrl", private=arguments.private))
         return DONE

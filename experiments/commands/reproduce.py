@@ -34,7 +34,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     experiment = load(arguments)[0]
     number, first = experiment.seeds, SEEDS[0]
     if isinstance(number, int) and number >= first:
-        what = f"{number} means as many seeds, {first} to {first + number - 1}; write {number}-{number} for one seed"
+        what = f"{number} is a number of seeds, {first} to {first + number - 1}; write {number}-{number} for one seed"
         raise ExperimentError("seeds", what)
     wanted = SEEDS if number is None else seed_list(number, first)
     results, code = arguments.results, DONE

@@ -154,8 +154,8 @@ class _Searching:
         values = resources(space.config)
         if changed := refused_changes(self._search.folder, values[0], values[-1]):
             message = (
-                f"the param {space.config.resource.name!r} changes {', '.join(changed)}, and a trial that is promoted"
-                " can only be resumed with other limits: use it in train.max_* alone, or leave out resume: true"
+                f"the param {space.config.resource.name!r} changes {', '.join(changed)}, but a promoted trial can only"
+                " be resumed with other limits: use the param only in train.max_*, or omit resume: true"
             )
             raise self._start.document.error(("matrix", "resource", "name"), message)
 
@@ -166,7 +166,7 @@ class _Searching:
         at = next((at for at in given if at[1] == "metric"), None)
         if at is not None and finished and not search.metrics():
             message = (
-                f"no trial had a value of {self._metric!r}: they may be too short for one."
+                f"no trial has a value of {self._metric!r}: the trials may be too short."
                 f" Use another metric, and continue with: {self._command()}"
             )
             raise self._start.document.error(at, message)

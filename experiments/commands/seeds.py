@@ -56,7 +56,7 @@ def run(experiment: ExperimentFile, document: Document, arguments: argparse.Name
         choices(experiment)  # finds mistakes before anything starts
     folder, resume = multi_run.folder_of(experiment.name, arguments, records.SEEDS)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
-        what = f"is one seed, and {folder} has the runs of many: add it to them with --seeds, or leave it out"
+        what = f"is one seed, and {folder} has the runs of many: add the seed to them with --seeds, or omit --seed"
         raise ExperimentError("--seed", what)
     prepared = functools.partial(prepare, folder, experiment, resume=resume)
     with multi_run.only_writer(folder, resume, prepared) as runs:

@@ -50,7 +50,7 @@ def where_the_run_began(command: Callable[[argparse.Namespace], int]) -> Callabl
 
 
 def _existing(arguments: argparse.Namespace) -> Path | None:
-    """The existing folder of the command's run, or runs; None for a new one."""
+    """The existing folder of the command's run or runs; None for a new one."""
     given: Path | None = arguments.model_dir
     if arguments.command != "run":
         return given
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     if seeds.are_wanted(experiment, arguments):
         return seeds.run(experiment, document, arguments)
     if arguments.jobs is not None:
-        what = "is how many seeds or trials run at the same time: use it with --seeds or a matrix, or leave it out"
+        what = "limits how many seeds or trials run at once: use it with --seeds or a matrix, or omit it"
         raise ExperimentError("--jobs", what)
     folder, resume = multi_run.folder_of(experiment.name, arguments)
     with StopOnSignal() as signals:
@@ -135,7 +135,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         if not repeated and number is None:
             how = "evaluated this policy in an environment that a Python program made"
             how = "did not evaluate this policy" if recorded is None else how
-            say(f"The training {how}. These are other episodes.")
+            say(f"The training {how}, so these are other episodes.")
         then = None if recorded is None else recorded.results
         title, found = f"{folder}, checkpoint {checkpoint}", {"checkpoint": checkpoint, "recorded": then}
         more = {"recorded by the training": "-" if then is None else next(iter(evaluation_rows(then).values()))}

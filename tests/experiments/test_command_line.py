@@ -467,7 +467,7 @@ def test_a_checkpoint_gives_the_number_that_the_run_recorded(
     assert best["recorded"] == {name: best[name] for name in best["recorded"]}
     code, out, err = axonrl(capfd, "evaluate", "copies", "--checkpoint", "1")
     assert (code, "evaluation return, 3 episodes" in out) == (0, True)
-    assert "The training did not evaluate this policy." in err
+    assert "The training did not evaluate this policy, so these are other episodes." in err
     found = json.loads(axonrl(capfd, "evaluate", "copies", "--checkpoint", "2", "--episodes", "5", "--json")[1])
     assert (found["episodes"], found["recorded"]["episodes"]) == (5, 2)
     for folder, checkpoint in (("copies", "9"), ("other", "best")):

@@ -95,7 +95,7 @@ def test_what_has_a_result_is_not_run_again(
     assert asked == [([6], folder, True, 2), ([3, 4], folder, True, None), ([100, 101], folder, True, None)]
     assert capsys.readouterr().out == ""
     assert main(["reproduce", "dqn_cartpole", "--seeds", "100", *into]) == 2
-    assert "seeds: 100 means as many seeds, 100 to 199; write 100-100 for one seed" in capsys.readouterr().err
+    assert "seeds: 100 is a number of seeds, 100 to 199; write 100-100 for one seed" in capsys.readouterr().err
 
 
 def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:

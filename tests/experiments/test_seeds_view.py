@@ -169,7 +169,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "said"),
     [
         (["--seeds", "3", "--seeds", "4"], "axonrl run: error: duplicate --seeds: seeds is set already"),
-        (["--jobs", "2"], "axonrl: error: --jobs: is how many seeds or trials run at the same time: use it with"),
+        (["--jobs", "2"], "axonrl: error: --jobs: limits how many seeds or trials run at once: use it with"),
         (
             ["--seeds", "3,9", "--seed", "5"],
             "axonrl: error: --set seed=5: seed: is where a number of seeds begins, and these",
@@ -197,7 +197,7 @@ def test_a_folder_of_many_runs_is_no_run_folder(
     again = "Use --resume to continue them, or another --model-dir."
     assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run") == what + again
     assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run", "--seeds", "2") == what + again
-    one = "axonrl: error: --seed: is one seed, and runs/my_run has the runs of many: add it to them with --seeds"
+    one = "axonrl: error: --seed: is one seed, and runs/my_run has the runs of many: add the seed to them with --seeds"
     assert refused(capsys, "run", "file.yml", "--resume", "--seed", "9").startswith(one)
     synced: list[Path] = []
 
