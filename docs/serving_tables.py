@@ -15,7 +15,10 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _ORDER: Final = ("dqn", "rainbow", "ddpg", "ppo")
 _NOISE: Final = {
     "epsilon": "the probability of a random action",
-    "gaussian": "the standard deviation of Gaussian noise, in half-ranges",
+    "gaussian": (
+        "the standard deviation of Gaussian noise, in units of half the action "
+        "range"
+    ),
     "drawn": "nothing: actions are drawn from the policy",
 }
 _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(

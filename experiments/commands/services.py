@@ -182,7 +182,10 @@ def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
     """Add ``axonrl service`` and ``serve`` to what ``add_subparsers`` returned; returns the parsers of all commands."""
     service = Command("service", "manage the accounts and agents of an HTTP service", (), _EXAMPLES)
     parser = service.parser(commands, _MODULE)
-    inner = parser.add_subparsers(dest="service_command", required=True, metavar="COMMAND", title="commands")
+    about = "one of the commands below"
+    inner = parser.add_subparsers(
+        dest="service_command", required=True, metavar="COMMAND", title="commands", help=about
+    )
     found = {"service": parser}
     for name, (about, own) in SERVICE.items():
         found[f"service {name}"] = Command(name, about, (_data, JSON, DEBUG, *own)).parser(inner, _MODULE)

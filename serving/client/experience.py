@@ -24,8 +24,8 @@ class Experience(Calls):
 
         Args:
             state: an observation: numbers in lists, tuples or arrays.
-            noise: 0 .. 1: the probability of a random action, or a standard deviation in half-ranges; ignored where
-                actions are drawn from the policy.
+            noise: 0 .. 1: the probability of a random action, or a standard deviation in units of half the range;
+                ignored if actions are drawn from the policy.
             explore: True for the agent's own exploration, False for none, whatever ``noise`` is.
             obs: another name of ``state``.
 
