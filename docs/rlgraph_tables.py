@@ -1,6 +1,6 @@
-"""Tables of what RLgraph's interface takes, from the data in its ``specs/``.
+"""Tables of the arguments of RLgraph's interface, from data in ``specs/``.
 
-Each function returns the head and the rows of one; ``generate.py`` writes them.
+Each function returns a table's head and rows; ``generate.py`` writes them.
 """
 
 from __future__ import annotations
@@ -37,62 +37,71 @@ from .tables import (
 
 MEANINGS: Final = {
     "state_space": "a Space, its specification, or one of Gymnasium's",
-    "action_space": "likewise",
-    "discount": "of rewards",
+    "action_space": "a Space, its specification, or one of Gymnasium's",
+    "discount": "discount factor of rewards",
     "preprocessing_spec": "a list of [steps](#preprocessing)",
     "network_spec": "a list of [layers](#layers)",
-    "internal_states_space": "of recurrent networks; it follows from the network",
-    "action_adapter_spec": "from the network's output to values: "
-    "[below](#action-adapters)",
-    "policy_spec": "`network_spec` and `action_adapter_spec` of the agent, in one "
-    "dictionary; of a `dueling-policy` `units_state_value_stream`, and one dense "
-    "layer as `pre_network_spec` of the adapter",
+    "internal_states_space": "recurrent state, checked against the network; may "
+    "be omitted",
+    "action_adapter_spec": "layers between the network and the values or "
+    "probabilities of actions: [below](#action-adapters)",
+    "policy_spec": "`network_spec` and `action_adapter_spec` in one dictionary; "
+    "for a `dueling-policy` also `units_state_value_stream`, and one dense layer "
+    "as the adapter's `pre_network_spec`",
     "exploration_spec": "`epsilon_spec` or `noise_spec`: [below](#exploration)",
     "execution_spec": "`seed`; keys for devices and sessions have no effect",
     "optimizer_spec": "[below](#optimizers); `None`: `gradient_descent` with 1e-4",
-    "observe_spec": "[below](#settings)",
-    "update_spec": "likewise",
-    "summary_spec": "likewise",
-    "saver_spec": "likewise",
-    "auto_build": "`False`: `build()` is to follow",
-    "name": "of the agent",
+    "observe_spec": "buffers of `observe`: [below](#settings)",
+    "update_spec": "when updates run, and on how much: [below](#settings)",
+    "summary_spec": "summaries for TensorBoard: [below](#settings)",
+    "saver_spec": "periodic checkpoints: [below](#settings)",
+    "auto_build": "`False`: call `build()` yourself",
+    "name": "name of the agent",
     "memory_spec": "[below](#memories)",
-    "double_q": "the policy selects the next action, the target values it; of sac "
-    "two critics",
+    "double_q": "the policy selects the next action, the target network values "
+    "it; sac: two critics, of which the smaller value counts",
     "dueling_q": "a value and advantages; `action_adapter_spec` needs their units",
-    "huber_loss": "of TD errors, instead of their square",
-    "n_step": "timesteps of a record, in the place of `observe_spec['n_step']`",
-    "store_last_memory_batch": "keep it in `last_memory_batch`",
-    "store_last_q_table": "keep it in `last_q_table`",
-    "value_function_spec": "layers of the values; `None`: of sac those of "
-    "`network_spec`, of actor_critic one unit after these",
-    "gae_lambda": "of generalised advantage estimation",
-    "sample_episodes": "updates draw whole episodes, `batch_size` of them",
-    "weight_entropy": "of the policy's entropy",
-    "clip_ratio": "epsilon of the paper",
-    "standardize_advantages": "to mean 0 and deviation 1",
-    "value_function_clipping": "how far a value may go in an update; `None`: any",
-    "initial_alpha": "the first weight of the entropy",
-    "target_entropy": "in nats; `None`: minus the action's components",
-    "type": "`single`, `actor` or `learner`",
-    "value_function_optimizer_spec": "of the values; `None`: as `optimizer_spec`",
-    "gumbel_softmax_temperature": "no effect: actions are floats",
+    "huber_loss": "Huber loss of TD errors, instead of their square",
+    "n_step": "rewards summed per record; same as `observe_spec['n_step']`",
+    "store_last_memory_batch": "keep the last batch in `last_memory_batch`",
+    "store_last_q_table": "keep the last batch's Q values in `last_q_table`",
+    "value_function_spec": "layers of the value network; `None`: sac uses those "
+    "of `network_spec`, actor_critic one unit on top of the policy's network",
+    "gae_lambda": "lambda of generalised advantage estimation",
+    "sample_episodes": "a batch is `batch_size` whole episodes, not records",
+    "weight_entropy": "weight of the entropy in the loss",
+    "clip_ratio": "clipping range of the probability ratio (the paper's epsilon)",
+    "standardize_advantages": "scale advantages to mean 0 and standard deviation 1",
+    "value_function_clipping": "how far an update may move a value; `None`: no "
+    "limit",
+    "initial_alpha": "initial entropy weight",
+    "target_entropy": "in nats; `None`: minus the number of action components",
+    "type": "role: `single`, `actor` or `learner`",
+    "value_function_optimizer_spec": "optimizer of the value network; `None`: as "
+    "`optimizer_spec`",
+    "gumbel_softmax_temperature": "no effect, with a warning: actions are floats",
     "batch_apply": "no effect, with a warning: networks take every timestep anyway",
-    "batch_apply_action_adapter": "likewise",
-    "environment_spec": "of environments that the agent steps itself",
-    "num_workers": "environments",
-    "worker_sample_size": "timesteps of an unroll",
-    "fifo_queue_spec": "`capacity` of an actor's queue (1) or a learner's "
-    "(one batch), or the queue of another agent; of type `single` no effect, "
+    "batch_apply_action_adapter": "no effect, with a warning: networks take every "
+    "timestep anyway",
+    "environment_spec": "environments that the agent steps itself",
+    "num_workers": "number of environments",
+    "worker_sample_size": "timesteps per unroll",
+    "fifo_queue_spec": "`capacity` of an actor's queue (default 1) or a learner's "
+    "(default one batch), or another agent's queue; type `single`: no effect, "
     "with a warning",
-    "architecture": "of image networks without `network_spec`: `small`, `large`",
-    "weight_pg": "of the policy's loss; `None`: 1.0",
-    "weight_baseline": "of the values' loss; `None`: 0.5",
+    "architecture": "network for images if `network_spec` is `None`: `small`, "
+    "`large`",
+    "weight_pg": "weight of the policy loss; `None`: 1.0",
+    "weight_baseline": "weight of the value loss; `None`: 0.5",
     "dynamic_batching": "no effect, with a warning: acting is batched anyway",
-    "feed_previous_action_through_nn": "of architectures: the last action joins",
-    "feed_previous_reward_through_nn": "likewise the last reward",
-    "reward_clipping": "in the loss: `None`, `clamp_one`, `soft_asymmetric`",
-    "value_function_sync_spec": "`sync_tau=0.005`, of the target critics",
+    "feed_previous_action_through_nn": "feed the previous action to the lstm, if "
+    "there is one",
+    "feed_previous_reward_through_nn": "feed the previous reward to the lstm, if "
+    "there is one",
+    "reward_clipping": "of rewards in the loss: `None`, `clamp_one`, "
+    "`soft_asymmetric`",
+    "value_function_sync_spec": "`sync_tau=0.005`: Polyak averaging of the target "
+    "critics",
 }
 """Meanings of the agents' arguments."""
 
@@ -109,7 +118,7 @@ def agents() -> Table:
 
 
 def arguments() -> Table:
-    """Every argument of any agent: defaults, and what it means."""
+    """Every argument of any agent, with its defaults and meaning."""
     names = dict.fromkeys(
         name for arguments in reversed(list(AGENTS.values())) for name in arguments
     )
@@ -151,7 +160,7 @@ def preprocessing() -> Table:
 
 
 def differences() -> Table:
-    """Every argument that 0.1.3 has otherwise, or only one of both has."""
+    """Every argument that differs from 0.1.3, or that only one of the two has."""
     rows = []
     for group, classes in json.loads(THEIRS.read_text("utf-8")).items():
         for name, arguments in classes.items():
@@ -172,7 +181,7 @@ def _shown_default(arguments: Mapping[str, Any], name: str) -> str:
 
 
 def _ours(group: str, name: str) -> dict[str, str]:
-    """The arguments that a class has here, and their defaults as they are shown."""
+    """The arguments that a class has here, with their defaults as shown."""
     if group == "agent":
         return _readable({key: one.default for key, one in AGENTS[name].items()})
     if group == "preprocessor":
@@ -249,7 +258,7 @@ def _defaults(uses: Mapping[str, Any]) -> str:
 
 
 def _is_listed(argument: Argument) -> bool:
-    """Not the name that each layer may have, nor what is only refused."""
+    """Is it listed? Not a layer's name, nor what is only refused."""
     return argument.name != "scope" and argument.default is not ABSENT
 
 

@@ -1,6 +1,6 @@
-"""Tables of what Tensorforce's interface takes, from the data in its ``specs/``.
+"""Tables of the arguments of Tensorforce's interface, from data in ``specs/``.
 
-Each function returns the head and the rows of one; ``generate.py`` writes them.
+Each function returns a table's head and rows; ``generate.py`` writes them.
 """
 
 from __future__ import annotations
@@ -39,52 +39,60 @@ from .tables import (
 )
 
 MEANINGS: Final = {
-    "states": "specification of the states; `environment` gives it, too",
-    "actions": "specification of the actions; likewise",
-    "max_episode_timesteps": "the longest episode; likewise, if it has a limit",
+    "states": "specification of the states; default: the `environment`'s",
+    "actions": "specification of the actions; default: the `environment`'s",
+    "max_episode_timesteps": "most timesteps of an episode; default: the "
+    "`environment`'s limit",
     "update": "when updates run, and on how much: [below](#update)",
     "objective": "[below](#objective)",
     "reward_estimation": "[below](#reward-estimation)",
     "policy": "[below](#policy)",
-    "memory": "timesteps; `None`: what an update needs; of the generic agent "
-    "a [module](#memory)",
+    "memory": "capacity in timesteps; `None`: what an update needs; of the "
+    "generic agent a [module](#memory)",
     "optimizer": "[below](#optimizer)",
     "baseline_policy": "a policy that estimates values; `None`: the policy itself",
-    "baseline_optimizer": "a module, or a number, its loss' weight in the policy's",
-    "baseline_objective": "what the baseline learns",
-    "batch_size": "of an update: episodes of ppo, vpg and trpo, else timesteps",
-    "network": "of the policy",
-    "use_beta_distribution": "of float actions with bounds; else they are Gaussian",
+    "baseline_optimizer": "an optimizer, or the weight of the baseline's loss in "
+    "the policy's",
+    "baseline_objective": "objective of the baseline: [below](#objective)",
+    "batch_size": "batch of an update: episodes for ppo, vpg and trpo, else "
+    "timesteps",
+    "network": "network of the policy: [below](#network)",
+    "use_beta_distribution": "beta instead of Gaussian distributions for float "
+    "actions with bounds",
     "update_frequency": "timesteps or episodes between updates, or `'never'`; "
     "`None`: `batch_size`",
     "start_updating": "timesteps before the first update",
-    "learning_rate": "of Adam; of trpo the KL divergence of an update",
-    "subsampling_fraction": "share of the timesteps in each step of an update",
-    "optimization_steps": "steps of the optimizer in an update",
-    "likelihood_ratio_clipping": "c: the ratio is clipped to 1 / (1 + c) .. 1 + c; "
-    "0 does not clip",
-    "huber_loss": "error from which on the loss is linear; 0: never",
-    "horizon": "rewards are summed up to so many timesteps ahead, or to the end of "
-    "the `'episode'`; then comes a value",
-    "discount": "of rewards",
-    "state_action_value": "does the critic value actions instead of states?",
-    "estimate_terminal": "is a value added at the end of an episode, too?",
-    "critic_network": "of the critic; ppo and trpo have none by default",
-    "critic_optimizer": "a module, or a number, its loss' weight in the policy's",
-    "baseline_network": "of the baseline; `None`: there is none",
-    "target_sync_frequency": "updates between two changes of the target network",
-    "target_update_weight": "the policy's share in the target network then",
+    "learning_rate": "learning rate of Adam; for trpo the KL divergence of an "
+    "update",
+    "subsampling_fraction": "fraction of the timesteps used by each step of an "
+    "update",
+    "optimization_steps": "optimizer steps per update",
+    "likelihood_ratio_clipping": "c: the ratio is clipped to 1 / (1 + c) .. 1 + "
+    "c; 0: no clipping",
+    "huber_loss": "error above which the loss is linear; 0: never",
+    "horizon": "how many timesteps ahead rewards are summed, or `'episode'`: to "
+    "its end; then a value is added",
+    "discount": "discount factor of rewards",
+    "state_action_value": "whether the critic values actions instead of states",
+    "estimate_terminal": "whether a value is also added at the end of an episode",
+    "critic_network": "network of the critic; `None`: no critic",
+    "critic_optimizer": "an optimizer, or the weight of the critic's loss in the "
+    "policy's",
+    "baseline_network": "network of the baseline; `None`: no baseline",
+    "target_sync_frequency": "updates between target network updates",
+    "target_update_weight": "the policy's weight in a target network update; 1: a "
+    "copy",
     "preprocessing": "layers by name or type of states, or `reward`: "
     "[below](#preprocessing)",
-    "exploration": "by action, or for all: the probability of a uniform action, of "
-    "floats the standard deviation of noise",
-    "variable_noise": "standard deviation of noise on the weights that act",
+    "exploration": "for all actions, or by action: probability of a uniform "
+    "action; for floats the standard deviation of noise",
+    "variable_noise": "standard deviation of noise on the weights when acting",
     "l2_regularization": "weight of the sum of squares of trained variables",
-    "entropy_regularization": "weight of the entropy, which is subtracted",
-    "name": "of files",
-    "parallel_interactions": "episodes at once; more than 1 only if updates count "
-    "episodes, or nothing is learnt",
-    "seed": "of all that is drawn; `None`: another one each time",
+    "entropy_regularization": "weight of the entropy bonus in the loss",
+    "name": "default name of saved files",
+    "parallel_interactions": "number of parallel episodes; above 1 only if "
+    "updates count episodes, or the agent does not learn",
+    "seed": "seed of all random draws; `None`: a new one each time",
     "saver": "`directory`, `filename`, `frequency=600` (seconds), `load=True`, "
     "`max-checkpoints=5`",
     "summarizer": "`directory`, `labels`, `frequency`, `flush=10`, "
@@ -93,14 +101,14 @@ MEANINGS: Final = {
     "action_values": "by action; `None`: the first legal value, False, 0, or the "
     "middle of the bounds",
 }
-"""Meanings of the agents' arguments, but for those without effect."""
+"""Meanings of the agents' arguments, except those without effect."""
 
-_NO_EFFECT: Final = "accepted, has no effect; a warning says so"
+_NO_EFFECT: Final = "no effect, with a warning"
 _SCHEDULE: Final = {"type": "decaying", "unit": "timesteps", "decay": "linear"}
 _MARK: Final = " †"
 """Marks arguments that take a schedule."""
 _SHARED: Final = ("preprocessing", "name")
-"""First of the arguments that all agents have, or all that learn."""
+"""First argument shared by all agents that learn, and by all agents."""
 
 
 def agents() -> Table:
@@ -114,9 +122,9 @@ def agents() -> Table:
 
 
 def arguments() -> Table:
-    """Every argument of any agent: defaults, and what it means."""
+    """Every argument of any agent, with its defaults and meaning."""
     found: dict[str, list[tuple[str, Argument]]] = {}
-    # What all have comes last.
+    # Shared arguments come last.
     for of_kind in (_own_arguments, lambda kind: kind.arguments):
         for key, kind in AGENTS.items():
             for argument in of_kind(kind):
@@ -142,9 +150,7 @@ def names_of_06() -> Table:
             f"`{ours}`" if ours in known else f"`{ours}` of `reward_estimation`"
         )
         if not ours:
-            written = (
-                critics if name in ("baseline", "critic") else "nothing like it"
-            )
+            written = critics if name in ("baseline", "critic") else "no equivalent"
         rows.append((f"`{name}`", written))
     return ("Tensorforce 0.6", "here"), rows
 
@@ -164,7 +170,7 @@ def modules(kind: str) -> Table:
 
 
 def baseline_optimizers() -> Table:
-    """Optimizers of baselines beside those of policies."""
+    """Optimizers that only baselines may have."""
     own = SPEC_TABLES["baseline_optimizer"]
     names = own.entries.keys() - SPEC_TABLES["optimizer"].entries.keys()
     rows = [_module(own, name, own.entries[name]) for name in sorted(names)]
@@ -199,7 +205,7 @@ TABLES: Final[Mapping[str, Callable[..., Table]]] = {
 
 
 def _own_arguments(kind: Entry) -> Iterator[Argument]:
-    """The arguments of an agent before those that all have, or all that learn."""
+    """The arguments of an agent before the shared ones."""
     return itertools.takewhile(lambda one: one.name not in _SHARED, kind.arguments)
 
 
@@ -232,7 +238,7 @@ def _is_name(argument: Argument) -> bool:
 
 
 def _argument_cell(argument: Argument) -> str:
-    """An argument: required ones are bold, those with a default of Keras' alone."""
+    """An argument: bold if required; without a value if its default is Keras'."""
     mark = _MARK if argument.fed or _may_change(argument) else ""
     if argument.default is REQUIRED:
         return f"**`{argument.name}`**{mark}"
@@ -241,7 +247,7 @@ def _argument_cell(argument: Argument) -> str:
 
 
 def _may_change(argument: Argument) -> bool:
-    """Does it take a schedule in the place of a number?"""
+    """Does it take a schedule instead of a number?"""
     if argument.check is None:
         return False
     try:
