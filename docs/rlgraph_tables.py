@@ -69,7 +69,7 @@ MEANINGS: Final = {
     "of `network_spec`, actor_critic one unit on top of the policy's network",
     "gae_lambda": "lambda of generalised advantage estimation",
     "sample_episodes": "a batch is `batch_size` whole episodes, not records",
-    "weight_entropy": "weight of the entropy in the loss",
+    "weight_entropy": "weight of the entropy in the loss; `None`: 0.00025",
     "clip_ratio": "clipping range of the probability ratio (the paper's epsilon)",
     "standardize_advantages": "scale advantages to mean 0 and standard deviation 1",
     "value_function_clipping": "how far an update may move a value; `None`: no "

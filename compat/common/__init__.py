@@ -1,1 +1,1 @@
-"""Code that other libraries' interfaces share."""
+"""Code shared by the interfaces of other libraries."""

@@ -1,4 +1,4 @@
-"""TensorBoard's events: numbers by name, at a step."""
+"""TensorBoard event files: named summaries at a step."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...hooks.event_files import EventFile
 
 
 class Events:
-    """A new file of events in an existing folder.
+    """A new event file in an existing folder.
 
     Args:
-        folder: where.
-        seconds: between two times that everything is handed to the operating system, at least.
+        folder: the existing folder.
+        seconds: least time between two flushes to the operating system.
     """
 
     def __init__(self, folder: Path, seconds: float) -> None:
@@ -23,7 +23,7 @@ class Events:
         self._seconds, self._flushed = seconds, time.monotonic()
 
     def add(self, step: int, summaries: Iterable[Any], at_once: bool = False) -> None:
-        """Add an event with these summaries; ``at_once``: hand it to the operating system now."""
+        """Add an event with these summaries; ``at_once`` flushes it now."""
         if self._file is None:
             return
         whole = empty()
@@ -35,7 +35,7 @@ class Events:
             self._flushed = time.monotonic()
 
     def close(self) -> None:
-        """Write what is left; afterwards nothing is added."""
+        """Write what is left and close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -49,7 +49,7 @@ def scalar(tag: str, value: float) -> Any:
 
 
 def empty() -> Any:
-    """A summary of nothing."""
+    """A summary without a value."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     return Summary()

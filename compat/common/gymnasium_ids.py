@@ -1,4 +1,4 @@
-"""Ids of environments as programs of 2018 wrote them. Gymnasium is loaded when one is looked up."""
+"""Environment ids as written in 2018, looked up in Gymnasium, which is loaded for the first look-up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def registered_id(given: str) -> tuple[str, bool]:
-    """The id that Gymnasium has for a given one, and whether the given one names its version.
+    """Gymnasium's id for the given id, and whether the given id names a version.
 
-    Without version it is the newest one; in place of a version that Gymnasium no longer has, too. An unknown id is
-    returned unchanged.
+    An id without a version, or with a version that Gymnasium has removed, becomes the newest version. An unknown id
+    is returned unchanged.
     """
     import gymnasium
     from gymnasium.envs.registration import get_env_id, parse_env_id
@@ -33,7 +33,7 @@ def registered_id(given: str) -> tuple[str, bool]:
 
 
 def _load(package: str, name: str) -> None:
-    """Import what registers an id; whether it is installed is found out when the environment is made."""
+    """Import the module that registers an id, if installed; a missing one is reported when the environment is made."""
     import gymnasium
 
     from ...environments import minatar
@@ -44,9 +44,9 @@ def _load(package: str, name: str) -> None:
         elif name.startswith(minatar.NAMESPACE):
             minatar.register()
         elif name not in gymnasium.registry and not any(one.name == name for one in gymnasium.registry.values()):
-            importlib.import_module("ale_py")  # games of Atari had no prefix
+            importlib.import_module("ale_py")  # Atari games had no prefix
 
 
 def _is_gone(spec: Any) -> bool:
-    """Is it only registered so that making it says what to do instead?"""
+    """Is the id registered only to raise an error that names a replacement?"""
     return getattr(spec.entry_point, "__name__", "").startswith("_raise")

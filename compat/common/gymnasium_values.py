@@ -1,4 +1,4 @@
-"""Values of Gymnasium's spaces as the dialects have them: arrays by flat name, each converted both ways."""
+"""Conversion of values between Gymnasium's spaces and a dialect, by flat array name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...environments.spaces import AnySpace, parts
 
 
 class Codec(NamedTuple):
-    """Functions between an array of Gymnasium's and a dialect's."""
+    """Conversions of one array between Gymnasium and a dialect."""
 
     read: Callable[[Any], Any]
     """Function from Gymnasium's array to the dialect's."""
@@ -21,27 +21,27 @@ class Codec(NamedTuple):
 
 
 class Values:
-    """Reads and writes the values of one space.
+    """Converts the values of one space.
 
     Args:
-        space: of Gymnasium.
-        codecs: of its arrays, by flat name.
+        space: the Gymnasium space.
+        codecs: codecs of its arrays, by flat name.
     """
 
     def __init__(self, space: AnySpace, codecs: Mapping[str, Codec]) -> None:
         self._space, self._codecs = space, codecs
 
     def read(self, value: Any) -> dict[str, Any]:
-        """A value of the space, as a dialect has it, by flat name."""
+        """Convert a value of the space to the dialect's arrays by flat name."""
         return {name: self._codecs[name].read(one) for name, one in flat_values(self._space, value).items()}
 
     def write(self, values: Mapping[str, Any]) -> Any:
-        """The value of the space whose parts these are by flat name."""
+        """Convert the dialect's arrays by flat name to a value of the space."""
         return nest(self._space, {name: codec.write(values[name]) for name, codec in self._codecs.items()})
 
 
 def flat_values(space: AnySpace, value: Any, name: str = "") -> dict[str, Any]:
-    """A value's arrays by flat name, as ``environments.spaces.leaves`` has them."""
+    """A value's arrays by flat name, as in ``environments.spaces.leaves``."""
     if not isinstance(space, Dict | Tuple):
         return {name: value}
     keys: Any = space.spaces if isinstance(space, Dict) else range(len(space.spaces))

@@ -1,4 +1,4 @@
-"""Checks of what a user gave, which raise the error of one interface."""
+"""Checks of user input that raise an interface's own error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ...core.protocols import Array
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 _unknown: Final[contextvars.ContextVar[list[ArgumentError] | None]] = contextvars.ContextVar("unknown", default=None)
-"""Errors of unknown names that are gathered, to be told at once; None: each is raised where it is found."""
+"""Collected errors of unknown names, to be raised together; None: each is raised where it is found."""
 
 
 class Refusals:
-    """Checks whose errors are of one class.
+    """Checks that raise errors of one class.
 
     Args:
         error: a subclass of ``ArgumentError``.
@@ -35,11 +35,11 @@ class Refusals:
         self.flag = self._translate(checks.flag)
 
     def refuse(self, argument: str, problem: str, value: object = None) -> NoReturn:
-        """Raise the error of one argument: ``("Agent.act: states", "has")`` begins with ``"Agent.act: states has"``."""
+        """Raise the error of one argument; its message is the argument followed by the problem."""
         raise self._error(f"{argument} {problem}", argument, value)
 
     def as_array(self, argument: str, given: Any) -> Array:
-        """Convert what was given to one array."""
+        """Convert a value to one array."""
         try:
             return np.asarray(given)
         except (ValueError, TypeError):
@@ -48,9 +48,9 @@ class Refusals:
 
     @contextlib.contextmanager
     def translate_errors(self, where: str = "") -> Iterator[None]:
-        """Context in which an ``ArgumentError`` of axonrl becomes one of this class.
+        """Context that turns an ``ArgumentError`` of axonrl into one of this class.
 
-        Its message and its ``argument`` begin with ``where``.
+        ``where`` is put in front of its message and its ``argument``.
         """
         try:
             yield
@@ -61,7 +61,7 @@ class Refusals:
             raise self._error(f"{prefix}{error}", f"{prefix}{error.argument}", error.value) from None
 
     def _translate(self, check: Callable[Params, Result]) -> Callable[Params, Result]:
-        """A check of axonrl's whose errors are of this class."""
+        """One of axonrl's checks, raising errors of this class."""
 
         @functools.wraps(check)
         def translated(*args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -73,7 +73,7 @@ class Refusals:
     def refuse_unknown(
         self, where: str, given: Iterable[str], allowed: Iterable[str], *, what: str = "argument"
     ) -> None:
-        """Refuse names that are not allowed, all of them at once, each with the nearest one that is."""
+        """Refuse all names that are not allowed in one error, each with the nearest allowed name."""
         allowed = list(allowed)
         found = [name for name in given if name not in allowed]
         if not found:
@@ -87,9 +87,9 @@ class Refusals:
 
     @contextlib.contextmanager
     def unknown_at_once(self) -> Iterator[None]:
-        """Context that gathers the unknown names of all parts, and tells them in one error at the end.
+        """Context that collects the unknown names of all parts, and raises one error with all of them at the end.
 
-        So is any other error that follows the first of them: a misspelt name is also a missing one.
+        Any other error after the first unknown name joins it: a misspelt name is also a missing one.
         """
         unknown: list[ArgumentError] = []
         token = _unknown.set(unknown)
@@ -104,7 +104,7 @@ class Refusals:
             raise self._error("\n".join(str(error) for error in unknown), unknown[0].argument)
 
     def mapping(self, where: str, value: Any) -> Mapping[str, Any]:
-        """A dictionary whose keys are strings."""
+        """Check for a dictionary with strings as keys."""
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             self.refuse(where, f"must be a dictionary with strings as keys, got {value!r}", value)
         return value
@@ -113,4 +113,4 @@ class Refusals:
 _plain = Refusals(ArgumentError)
 choice, number, integer, flag = checks.choice, checks.number, checks.integer, checks.flag
 refuse, refuse_unknown, mapping = _plain.refuse, _plain.refuse_unknown, _plain.mapping
-"""Checks for common code: each interface turns their plain errors into its own with ``translate_errors``."""
+"""Checks of shared code: each interface turns their plain errors into its own with ``translate_errors``."""

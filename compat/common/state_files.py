@@ -1,4 +1,4 @@
-"""A state, which is nested mappings of arrays and values, as one safetensors file. Loads no TensorFlow."""
+"""State files: nested mappings of arrays and values as one safetensors file. Does not load TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...run_dir.arrays import encode_arrays, join_state, load_arrays, split_stat
 from ...run_dir.files import write_atomically
 
 _TREE: Final = "state"
-"""Key of all that is no array, in the file's header."""
+"""Header key of everything that is not an array."""
 
 
 def write_state(path: Path, state: State) -> None:
-    """Write a state; an earlier file is replaced whole.
+    """Write a state; an existing file is replaced atomically.
 
     Raises:
         CheckpointError: it cannot be written.
@@ -28,7 +28,7 @@ def read_state(path: Path) -> Any:
     """The state in a file; None if :func:`write_state` did not write it.
 
     Raises:
-        CheckpointError: it is no safetensors file, or damaged.
+        CheckpointError: it is not a safetensors file, or damaged.
         OSError: it cannot be read.
         ValueError: its state is damaged.
     """

@@ -18,12 +18,12 @@ class ValueSpec:
     """One state or action.
 
     Args:
-        name: its names in nested dictionaries, joined by ``/``.
+        name: its keys in nested dictionaries, joined by ``/``.
         type: ``bool``, ``int`` or ``float``.
-        shape: without a batch axis.
-        num_values: of an int: it lies in 0 .. ``num_values - 1``.
-        min_value: of a float with bounds.
-        max_value: likewise.
+        shape: shape without a batch axis.
+        num_values: number of values of an int, 0 .. ``num_values - 1``.
+        min_value: lower bound of a float; None: unbounded.
+        max_value: upper bound of a float; None: unbounded.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ValueSpec:
 
     @property
     def array(self) -> ArraySpec:
-        """Shape and dtype, as memories and programs need them."""
+        """Shape and dtype, for memories and programs."""
         return ArraySpec(self.shape, self.dtype)
 
     @property
@@ -54,7 +54,7 @@ class ValueSpec:
         return self.min_value is not None
 
     def to_json(self) -> dict[str, Any]:
-        """A user's specification of it, in JSON's types."""
+        """Its specification, as users write it, in JSON types."""
         values: dict[str, Any] = {"type": self.type, "shape": list(self.shape), "num_values": self.num_values}
         values |= {"min_value": self.min_value, "max_value": self.max_value}
         return {key: value for key, value in values.items() if value is not None}

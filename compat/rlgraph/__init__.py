@@ -1,6 +1,6 @@
-"""RLgraph 0.1's interface: programs that were written for it run with another import line.
+"""RLgraph 0.1's interface: its programs run with a changed import line.
 
-Names are imported when they are first used; none of them loads TensorFlow or Ray before it is needed.
+Names are imported on first use; none of them loads TensorFlow or Ray before it is needed.
 """
 
 import importlib
@@ -50,12 +50,12 @@ __all__ = [
 
 
 def get_backend() -> str:
-    """The name of RLgraph's backend that this is like."""
+    """The name of RLgraph's equivalent backend."""
     return "tf"
 
 
 def get_distributed_backend() -> str:
-    """The name of RLgraph's distributed backend that this is like."""
+    """The name of RLgraph's equivalent distributed backend."""
     return "ray"
 
 

@@ -1,6 +1,6 @@
-"""Layers with memory: over an axis of their inputs, or over timesteps.
+"""Recurrent layers, over an axis of their inputs or over timesteps.
 
-All loops are unrolled, because gradients of rolled ones do not convert to LiteRT, and windows are short.
+All loops are unrolled, because gradients of rolled loops do not convert to LiteRT, and windows are short.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from ..value_specs import ValueSpec
 from .layer import Layer, Step, Tensor, Transform, project
 
 State: TypeAlias = "tuple[Tensor, ...]"
-"""Float32 [B, units] each: the hidden state, and for an LSTM the cell."""
+"""The hidden state and, for an LSTM, the cell state; float32 [B, units] each."""
 
 
 class Cell:
     """A GRU or an LSTM, with Keras' variables and equations.
 
-    Source: Cho et al. 2014, https://arxiv.org/abs/1406.1078 (with the reset gate after the product, as cuDNN has it);
+    Source: Cho et al. 2014, https://arxiv.org/abs/1406.1078 (with the reset gate after the product, as in cuDNN);
     Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735.
 
     Args:
-        layer: owner of its variables.
+        layer: owner of the variables.
         kind: ``gru`` or ``lstm``.
-        features: of its inputs.
-        units: of its state.
+        features: size of the inputs.
+        units: size of the state.
     """
 
     def __init__(self, layer: Layer, kind: str, features: int, units: int) -> None:
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of a row of packed state."""
+        """Shape of one row of the packed state."""
         return (self.units,) if self._kind == "gru" else (2, self.units)
 
     def unpack(self, state: Tensor) -> State:
@@ -54,7 +54,7 @@ class Cell:
         return state[0] if self._kind == "gru" else tf.stack(state, axis=1)
 
     def zeros(self, like: Tensor) -> State:
-        """The initial state, with as many rows as a tensor [B, ...] has."""
+        """The initial state, zeros for each row of a tensor [B, ...]."""
         zeros = tf.zeros([tf.shape(like)[0], self.units])
         return (zeros,) if self._kind == "gru" else (zeros, zeros)
 
@@ -67,7 +67,7 @@ class Cell:
         return list(tf.unstack(tf.reshape(found, [-1, length, found.shape[-1]]), axis=1))
 
     def __call__(self, step: Tensor, state: State) -> State:
-        """The next state; its first part is the output."""
+        """The next state; its first tensor is the output."""
         inner = tf.matmul(state[0], tf.convert_to_tensor(self._recurrent))  # [B, gates]
         if self._kind == "gru":
             inner += tf.convert_to_tensor(self._bias)[1]
@@ -88,8 +88,8 @@ class Cell:
         Args:
             x: float32 [B * length, features], sorted by rows, then timesteps.
             length: number of timesteps.
-            valid: float32 [B, length]; 0 leaves the state as it is; None: all count.
-            state: float32 [B, *shape]; None: zeros.
+            valid: float32 [B, length]; where it is 0 the state stays as it is; None: all are valid.
+            state: initial state, float32 [B, *shape]; None: zeros.
         """
         parts, outputs = self.steps(x, length), []
         now = self.zeros(parts[0]) if state is None else self.unpack(state)
@@ -104,10 +104,10 @@ class Cell:
 
 
 class Recurrent(Transform):
-    """A cell that runs over the first axis of inputs [N, T, features].
+    """A recurrent layer over the first axis of inputs [N, T, features].
 
-    Returns the final state, [N, size] (an LSTM's hidden state and cell, of half that size, joined), or all outputs,
-    [N, T, size].
+    Returns the final state [N, size] (of an LSTM the hidden and cell states, each of half that size, concatenated), or
+    all outputs [N, T, size].
     """
 
     BIAS = False
@@ -127,11 +127,11 @@ class Recurrent(Transform):
 
 
 class Internal(Transform):
-    """A cell that runs over timesteps, by ``cell.unrolled`` and ``finish``; its state is what agents call an internal.
+    """A recurrent layer over timesteps, run with ``cell.unrolled`` and ``finish``; agents call its state an internal.
 
     Attributes:
         length: timesteps of the windows that it learns from.
-        cell: its ``shape`` is that of the state: ``(size,)`` of a GRU; ``(2, size)`` of an LSTM, output and cell.
+        cell: the cell; its ``shape`` is the state's: ``(size,)`` of a GRU, ``(2, size)`` of an LSTM.
     """
 
     BIAS = False

@@ -37,7 +37,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "softmax": tf.nn.softmax,
     "softplus": tf.nn.softplus,
     "softsign": tf.nn.softsign,
-    "swish": lambda x: x * tf.sigmoid(x),  # not TensorFlow's, whose custom gradient does not convert to LiteRT
+    "swish": lambda x: x * tf.sigmoid(x),  # the custom gradient of TensorFlow's own does not convert to LiteRT
     "tanh": tf.tanh,
 }
 """Activations by name; ``crelu`` doubles the last axis."""
@@ -45,11 +45,11 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Circumstances of a call of layers.
+    """How layers are called.
 
     Args:
-        training: do dropout and statistics act?
-        valid: float32 [N], 1 for the rows that count in statistics; None: all.
+        training: apply dropout and update statistics?
+        valid: float32 [N], 1 for the rows that statistics use; None: all.
     """
 
     training: bool
@@ -57,18 +57,18 @@ class Step:
 
 
 class Layer:
-    """One layer. Its constructor creates all its variables, in the name scope that is open.
+    """A layer. Its constructor creates all its variables, in the current name scope.
 
     Args:
-        place: for messages.
-        inputs: what it is called with; bools come as float32 0 or 1.
+        place: prefix of messages.
+        inputs: spec of its inputs; bools are passed as float32 0 or 1.
         is_trainable: are its variables trained?
     """
 
     def __init__(self, place: str, inputs: ValueSpec, *, is_trainable: bool = True) -> None:
         self.place, self.inputs = place, inputs
         self.output = inputs
-        """Specification of its outputs; subclasses set it."""
+        """Spec of its outputs; subclasses set it."""
         self.variables: list[Any] = []
         """Trained variables in the order of creation."""
         self.untrained: list[Any] = []
@@ -90,7 +90,7 @@ class Layer:
         return made
 
     def require(self, *ranks: int) -> tuple[int, ...]:
-        """The shape of the inputs, which must be floats (or bools) with so many axes."""
+        """The shape of the inputs, which must be floats (or bools) with an allowed number of axes."""
         shape = self.inputs.shape
         if self.inputs.type == "int":
             refuse(self.place, "takes floats, but gets ints: add a layer embedding before it", self.inputs.type)
@@ -109,15 +109,15 @@ class Transform(Layer):
     """A layer that ends with a bias, an activation and dropout; size 0 means one unit, whose axis is dropped.
 
     Args:
-        place: for messages.
-        inputs: what it is called with.
-        size: of the last axis.
-        bias: is there one? None: as ``BIAS`` of the class says.
-        activation: a name of :data:`ACTIVATIONS`; None is ``none``; by default ``ACTIVATION`` of the class.
-        dropout: the probability with which outputs are set to zero in training.
+        place: prefix of messages.
+        inputs: spec of its inputs.
+        size: size of the last axis.
+        bias: add a bias? None: the class's ``BIAS``.
+        activation: a name of :data:`ACTIVATIONS`; None is ``none``; default: the class's ``ACTIVATION``.
+        dropout: probability that an output is set to zero in training.
         is_trainable: are its variables trained?
-        kernel_initializer: of the kernel that :meth:`kernel` creates; None: orthogonal.
-        bias_initializer: None: zeros.
+        kernel_initializer: initial values of the kernel that :meth:`kernel` creates; None: orthogonal.
+        bias_initializer: initial values of the bias; None: zeros.
     """
 
     BIAS = True
@@ -152,7 +152,7 @@ class Transform(Layer):
         return self.variable("kernel", shape, initializer(argument, self._kernel_initializer, shape, orthogonal))
 
     def ends(self, *shape: int, bias: str = "bias") -> None:
-        """Create the bias, under this name; the output is ``shape`` and the units."""
+        """Create the bias under this name, and set the output spec to ``shape`` plus the units."""
         if self._has_bias:
             one, argument = (self.units,), f"{self.place}: bias_initializer"
             self._bias = self.variable(bias, one, initializer(argument, self._bias_initializer, one, "zeros"))
@@ -178,7 +178,7 @@ def initializer(argument: str, given: Initial, shape: tuple[int, ...], default: 
     """Initializer of a variable of this shape; ``default`` if none is given.
 
     Raises:
-        ArgumentError: an array has another shape, or values that are no finite numbers.
+        ArgumentError: an array has another shape, or values that are not finite numbers.
     """
     if given is None or callable(given):
         return default if given is None else given

@@ -1,4 +1,4 @@
-"""The layers of networks, by type, but those with memory (``internal.py``)."""
+"""The layers of networks, except recurrent ones (``internal.py``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REDUCTIONS: Final = {"max": tf.reduce_max, "mean": tf.reduce_mean, "product": t
 
 
 class Linear(Transform):
-    """Linear in the last axis, which may be one of up to three; ``ends`` as :class:`Transform` takes them."""
+    """Linear in the last axis, for inputs with up to three axes; ``ends`` are arguments of :class:`Transform`."""
 
     RANKS: tuple[int, ...] = (1, 2, 3)
 
@@ -33,14 +33,14 @@ class Linear(Transform):
 
 
 class Dense(Linear):
-    """A fully connected layer, of vectors."""
+    """A fully connected layer for vectors."""
 
     ACTIVATION = "tanh"
     RANKS = (1,)
 
 
 class Embedding(Transform):
-    """A vector for each value of bools or ints."""
+    """Embedding: a trained vector for each value of bools or ints."""
 
     ACTIVATION = "tanh"
 
@@ -71,13 +71,13 @@ class Embedding(Transform):
         if self._max_norm is not None:
             squares = tf.reduce_sum(tf.square(kernel), axis=-1, keepdims=True)
             kernel *= tf.minimum(1.0, self._max_norm * tf.math.rsqrt(tf.maximum(squares, 1e-12)))
-        # A product instead of a look-up: its gradient is a product too, which converts to LiteRT.
+        # A matrix product instead of a look-up: its gradient is a product too, which converts to LiteRT.
         chosen = tf.one_hot(tf.cast(x, tf.int32), self._count, dtype=tf.float32)
         return self.finish(project(chosen, kernel), step)
 
 
 class Convolution(Transform):
-    """A convolution over all axes but the last one, which has the channels."""
+    """A convolution over all axes but the last, which holds the channels."""
 
     ACTIVATION = "relu"
     AXES = 1
@@ -97,7 +97,7 @@ class Convolution(Transform):
         *axes, channels = self.require(self.AXES + 1)
         windows, self._strides, self._dilations = (_each(self.AXES, one) for one in (window, stride, dilation))
         if max(self._strides) > 1 and max(self._dilations) > 1:
-            refuse(f"{place}: dilation", f"must be 1 where the stride is not, got {dilation!r}", dilation)
+            refuse(f"{place}: dilation", f"must be 1 if the stride is not 1, got {dilation!r}", dilation)
         spans = [(one - 1) * holes + 1 for one, holes in zip(windows, self._dilations, strict=True)]
         self._padding = padding.upper()
         self._kernel = self.kernel(*windows, channels, self.units)
@@ -116,7 +116,7 @@ class Convolution2d(Convolution):
 
 
 class WindowPooling(Layer):
-    """The mean or the maximum of windows over all axes but the last one."""
+    """Pooling: the mean or maximum of windows over all axes but the last."""
 
     AXES = 1
 
@@ -140,7 +140,7 @@ class WindowPooling(Layer):
 
 
 class WindowPooling2d(WindowPooling):
-    """The mean or the maximum of windows over two axes."""
+    """Pooling over two axes."""
 
     AXES = 2
 
@@ -149,10 +149,10 @@ class Plain(Layer):
     """A layer without variables.
 
     Args:
-        place: for messages.
-        inputs: what it is called with.
-        make: sets the layer's output; returns the function of tensors and of how the layer is called.
-        arguments: of ``make``.
+        place: prefix of messages.
+        inputs: spec of its inputs.
+        make: sets the layer's output spec and returns its function of tensors and :class:`Call`.
+        arguments: arguments of ``make``.
     """
 
     def __init__(self, place: str, inputs: ValueSpec, make: Callable[..., Function], **arguments: Any) -> None:
@@ -164,7 +164,7 @@ class Plain(Layer):
 
 
 def pooling(layer: Layer, reduction: str) -> Function:
-    """All axes but the last reduced to none, or joined with it."""
+    """Reduce all axes but the last, or join them with it."""
     *axes, last = layer.require(1, 2, 3, 4, 5)
     reduce, over = _REDUCTIONS.get(reduction), list(range(1, len(axes) + 1))
     if reduce is None:
@@ -183,7 +183,7 @@ def reshape(layer: Layer, shape: int | Sequence[int]) -> Function:
 
 
 def flatten(layer: Layer) -> Function:
-    """A vector of all numbers; of a single number too."""
+    """All numbers as one vector; a single number becomes a vector of one."""
     return reshape(layer, math.prod(layer.inputs.shape))
 
 
@@ -197,7 +197,7 @@ def activation(layer: Layer, nonlinearity: str) -> Function:
 
 
 def dropout(layer: Layer, rate: float) -> Function:
-    """Values are zero with a probability, in training."""
+    """Dropout: in training, zero values with a probability."""
     layer.returns(*layer.require(*range(6)))
     return lambda x, step: apply_dropout(x, rate, step)
 
@@ -209,9 +209,9 @@ def _each(axes: int, value: int | Sequence[int]) -> list[int]:
 def _sizes_after_windows(
     place: str, axes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: str
 ) -> list[int]:
-    """The sizes of axes over which windows move."""
+    """Output sizes of the axes over which windows move."""
     if padding == "valid":
         axes = [size - window + 1 for size, window in zip(axes, windows, strict=True)]
     if min(axes) < 1:
-        refuse(f"{place}: window", "is larger than the inputs: use padding 'same' or a smaller one", list(windows))
+        refuse(f"{place}: window", "is larger than the inputs: use padding 'same' or a smaller window", list(windows))
     return [math.ceil(size / stride) for size, stride in zip(axes, strides, strict=True)]

@@ -1,4 +1,4 @@
-"""Names of variables: those of the layers that they are in, before their own."""
+"""Variable names, prefixed with the names of the enclosing layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import keras
 
 @contextlib.contextmanager
 def scopes(*names: str) -> Iterator[None]:
-    """Context in which names of variables begin with these names."""
+    """Context that prefixes variable names with these names."""
     with contextlib.ExitStack() as stack:
         for name in names:
             stack.enter_context(keras.name_scope(scope(name)))
@@ -19,9 +19,9 @@ def scopes(*names: str) -> Iterator[None]:
 
 
 def scope(name: str) -> str:
-    """A name as a name scope: with the characters that TensorFlow takes.
+    """A name as a name scope, in characters that TensorFlow accepts.
 
-    Traces drop the numbers that Keras appends to names (``dense_3``). A user's own is followed by a dot, which names
-    cannot have, so that it stays: ``conv_1`` is ``conv_1.``.
+    Traces drop the numbers that Keras appends to names (``dense_3``). To keep a number that the user wrote, a dot is
+    appended, which names cannot contain: ``conv_1`` becomes ``conv_1.``.
     """
     return re.sub(r"(_\d+)(?=_|$)", r"\1.", re.sub(r"[^A-Za-z0-9_-]", "_", name))

@@ -1,6 +1,6 @@
 """Preprocessing of states and rewards on the host, in NumPy: one set of steps for all interfaces.
 
-A function makes a step for arrays of one kind, from the step's place (for messages), from what goes in and from the
-step's arguments. What needs no floats keeps its dtype. Images of integers stay what they are where they are resized or
-made grey, with values rounded to the nearest; so images of bytes are stored as bytes until they are divided.
+A function makes a step for one kind of array, from the step's place (for messages), its inputs and its arguments. Steps
+that need no floats keep the dtype: resizing and greyscale round integer images to the nearest integer, so that uint8
+images are stored as uint8 until they are divided.
 """

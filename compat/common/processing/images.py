@@ -16,7 +16,7 @@ LUMA: Final = (0.299, 0.587, 0.114)
 
 
 def grayscale(where: str, value: Numbers, weights: Sequence[float], keep_rank: bool = False) -> Step:
-    """The weighted sum over the last axis, which goes unless ``keep_rank``."""
+    """The weighted sum over the last axis, which is dropped unless ``keep_rank``."""
     if not value.shape or value.shape[-1] != len(weights):
         problem = f"has {len(weights)} weights, one for each channel; the state has the shape {list(value.shape)}"
         refuse(f"{where}['weights']", problem, weights)
@@ -35,7 +35,7 @@ def grayscale(where: str, value: Numbers, weights: Sequence[float], keep_rank: b
 def image_binary(where: str, value: Numbers, threshold: float = 0.0, keep_rank: bool = False) -> Step:
     """1 where the sum of the channels is above ``threshold``, else 0, in the dtype of the image.
 
-    The axis of the channels goes unless ``keep_rank``; an image without one keeps its shape.
+    The channel axis is dropped unless ``keep_rank``; an image without one keeps its shape.
     """
     _check_image(where, value)
     dtype, has_channels = value.dtype, len(value.shape) == 3
@@ -49,7 +49,7 @@ def image_binary(where: str, value: Numbers, threshold: float = 0.0, keep_rank: 
 
 
 def image_crop(where: str, value: Numbers, x: int, y: int, width: int, height: int) -> Step:
-    """``height`` rows from ``y`` on, of which ``width`` columns from ``x`` on."""
+    """Crop to ``height`` rows from ``y`` and ``width`` columns from ``x``."""
     _check_image(where, value)
     for size, start, index, wanted, begin in (("height", "y", 0, height, y), ("width", "x", 1, width, x)):
         if begin + wanted > value.shape[index]:
@@ -61,12 +61,11 @@ def image_crop(where: str, value: Numbers, x: int, y: int, width: int, height: i
 
 
 def image_resize(where: str, value: Numbers, width: int, height: int, interpolation: str = "area") -> Step:
-    """Another size.
+    """Resize.
 
-    ``interpolation``: with ``area`` each new pixel is the mean of the area that it covers in the old image, where
-    pixels are squares. Small things therefore get fainter and do not vanish, as they would where pixels are only
-    interpolated. ``bilinear``: on a line between the two old pixels whose centres are next to its own. ``nearest``: the
-    old pixel in which its centre lies.
+    ``interpolation``: ``area`` averages the area of the old image that a new pixel covers, so that small objects get
+    fainter but do not vanish; ``bilinear`` interpolates between the old pixels with the nearest centres; ``nearest``
+    takes the old pixel that contains the new pixel's centre.
     """
     _check_image(where, value)
     old, out = value.shape[:2], value.of_shape(height, width, *value.shape[2:])
@@ -88,7 +87,7 @@ def image_resize(where: str, value: Numbers, width: int, height: int, interpolat
 
 
 def _of_floats(value: Numbers, low: float, high: float, function: Callable[[Array], Array]) -> Step:
-    """A step whose function returns floats, rounded where the values are integers; it makes floats of bools."""
+    """A step whose function returns floats, rounded if the inputs are integers; bools become floats."""
     if value.dtype.kind not in "iu":
         return Step(value.with_range(FLOAT, low, high), function)
     dtype, limits = value.dtype, np.iinfo(value.dtype)
@@ -107,7 +106,7 @@ def _check_image(where: str, value: Numbers) -> None:
 
 
 def _area(old: int, new: int) -> Array:
-    """Shares of old pixels in each new one, along one axis: float32 [new, old], rows of sum 1."""
+    """Weights of old pixels in each new one by area, along one axis: float32 [new, old], whose rows sum to 1."""
     edges = np.arange(new + 1) * (old / new)
     begin, end = edges[:-1, None], edges[1:, None]
     pixels = np.arange(old)
@@ -117,7 +116,7 @@ def _area(old: int, new: int) -> Array:
 
 
 def _bilinear(old: int, new: int) -> Array:
-    """Shares as in ``_area``, larger for nearer centres. Beyond the outermost centres, edge pixels repeat."""
+    """Bilinear weights, shaped as those of ``_area``. Beyond the outermost centres, edge pixels repeat."""
     centres = np.clip((np.arange(new) + 0.5) * (old / new) - 0.5, 0, old - 1)[:, None]
     shares: Array = np.clip(1 - np.abs(centres - np.arange(old)), 0, None).astype(np.float32)
     return shares
@@ -129,4 +128,4 @@ def _nearest(old: int, new: int) -> Array:
 
 
 METHODS: Final[dict[str, Callable[[int, int], Array]]] = {"area": _area, "bilinear": _bilinear, "nearest": _nearest}
-"""The ways to resize."""
+"""Interpolations of resizing."""

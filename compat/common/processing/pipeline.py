@@ -1,4 +1,4 @@
-"""Steps that remember, and pipelines of steps for the arrays of several lanes."""
+"""Stateful steps, and pipelines of steps for the arrays of several lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Memory: TypeAlias = "Mapping[str, Array]"
 Arrays: TypeAlias = "dict[str, Array]"
 """Arrays by name, [B, ...]."""
 Stage: TypeAlias = "Mapping[str, Step] | Callable[[Arrays], Arrays]"
-"""The step of each array that has one, by name; or a function of all arrays."""
+"""Steps by array name, or one function of all arrays."""
 
 
 def sequence(where: str, value: Numbers, length: int, axis: int = -1, concatenate: bool = True) -> Step:
@@ -59,9 +59,9 @@ def exponential_normalization(
 ) -> Step:
     """Minus the mean, divided by the standard deviation, both over ``axes`` and over time.
 
-    Over time each timestep weighs ``decay`` times the one after it, and weights are divided by their sum, so that few
-    timesteps are not mixed with zeros (West 1979, Updating Mean and Variance Estimates). ``axes`` is all but the last
-    by default. The statistics are one for all lanes and include the present timestep.
+    A timestep's weight is ``decay`` times that of the next one, and weights are divided by their sum, so that early
+    statistics are not biased towards zero (West 1979, Updating Mean and Variance Estimates). By default ``axes`` is all
+    but the last. All lanes share the statistics, which include the present timestep.
     """
     rank = len(value.shape)
     over = fitted_axes(f"{where}['axes']", axes, rank, max(rank - 1, 0))
@@ -84,7 +84,7 @@ def exponential_normalization(
 
 
 def concat(where: str, values: Mapping[str, Numbers]) -> tuple[Numbers, Stage]:
-    """All arrays joined along their last axis, in their order, as one under the name ``""``; numbers are arrays of one.
+    """Concatenate all arrays in order along their last axis, under the name ``""``; numbers count as arrays of one.
 
     Arrays of different dtypes become float32.
     """
@@ -105,18 +105,18 @@ def concat(where: str, values: Mapping[str, Numbers]) -> tuple[Numbers, Stage]:
 
 
 class Pipeline:
-    """Stages of steps, and what these remember.
+    """Stages of steps, with their state.
 
-    A lane is any stream of timesteps that its key tells from the others. What its steps remember begins anew with each
-    of its episodes (:meth:`reset`). What shared steps remember stays.
+    A lane is a stream of timesteps, identified by its key. Its state is reset with each of its episodes
+    (:meth:`reset`); the state of shared steps is kept.
 
     Args:
-        stages: in order.
-        shared: what shared steps of another pipeline with these stages remember; it is used, and left as it is.
+        stages: stages in order.
+        shared: state of the shared steps of another pipeline with these stages; it is read, never changed.
 
     Attributes:
-        lanes: what is remembered of each lane, by index of the stage and name.
-        shared: likewise, of all lanes.
+        lanes: the state of each lane, by index of the stage and array name.
+        shared: the state shared by all lanes, by index of the stage and array name.
     """
 
     def __init__(self, stages: Sequence[Stage], shared: dict[tuple[int, str], Memory] | None = None) -> None:
@@ -129,9 +129,9 @@ class Pipeline:
         """One timestep.
 
         Args:
-            arrays: some of those with steps by name, [B, ...]; others stay as they are.
-            lanes: the key of each row.
-            remember: False: as if these were to come next.
+            arrays: arrays [B, ...] by name; those without steps stay as they are.
+            lanes: the lane of each row.
+            remember: False: return the result, but keep the state as it was.
         """
         found = dict(arrays)
         for index, stage in enumerate(self.stages):
@@ -148,7 +148,7 @@ class Pipeline:
         return found
 
     def reset(self, lanes: Iterable[Hashable] | None = None) -> None:
-        """Forget these lanes; all for None."""
+        """Drop the state of these lanes; None: of all."""
         for lane in list(self.lanes) if lanes is None else lanes:
             self.lanes.pop(lane, None)
 

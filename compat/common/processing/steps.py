@@ -1,4 +1,4 @@
-"""Steps that treat each state by itself and remember nothing."""
+"""Stateless steps, which process each state on its own."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..refusals import refuse
 
 FLOAT: Final = np.dtype(np.float32)
 _UNBOUNDED: Final = 2**31
-"""Ints with as many values or more count as unbounded."""
+"""Ints with this many values or more count as unbounded."""
 _MOST_CATEGORIES: Final = 10_000
 _EPSILON: Final = 1e-6
-"""Smallest variance by whose root values are divided."""
+"""Smallest variance that values are normalised with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Numbers:
     """Contents of one state array.
 
     Args:
-        shape: without a batch axis.
-        dtype: bool, an integer or a float.
+        shape: shape without a batch axis.
+        dtype: bool, an integer or a float dtype.
         low: the smallest value.
         high: the largest value.
-        categories: of ints, how many values there are from ``low`` on; None of those without bounds, and where each
-            number has its own.
+        categories: number of values of an int, starting at ``low``; None without bounds, or if numbers have different
+            bounds.
     """
 
     shape: tuple[int, ...]
@@ -41,11 +41,11 @@ class Numbers:
     categories: int | None = None
 
     def of_shape(self, *shape: int) -> Numbers:
-        """The same values in another shape."""
+        """A copy with another shape."""
         return dataclasses.replace(self, shape=shape)
 
     def with_range(self, dtype: np.dtype[Any], low: float, high: float) -> Numbers:
-        """The same shape with values from ``low`` to ``high``."""
+        """A copy with values from ``low`` to ``high``."""
         if dtype.kind == "b":
             return Numbers(self.shape, dtype, 0, 1)
         if dtype.kind == "f":
@@ -56,15 +56,14 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step that was made for arrays of one kind.
+    """A step for one kind of array.
 
     Args:
-        out: what comes out.
-        function: of arrays [B, ...], which it neither changes nor holds. If the step remembers something, of one row
-            without a batch axis and of what it remembers, None at the start; it returns the result, and what it
-            remembers now.
-        memory: shapes of what it remembers, by name.
-        is_shared: is that of all lanes and episodes, rather than of each lane's episode?
+        out: contents of its outputs.
+        function: function of arrays [B, ...], which it neither changes nor keeps. A stateful step's function takes one
+            row without a batch axis and the state (None at the start), and returns the result and the new state.
+        memory: shapes of the state, by name.
+        is_shared: is the state shared by all lanes and episodes, rather than one per lane and episode?
     """
 
     out: Numbers
@@ -74,7 +73,7 @@ class Step:
 
 
 def clip(where: str, value: Numbers, lower: float, upper: float) -> Step:
-    """Values between two bounds. Integers stay integers if both bounds are; else they become floats."""
+    """Clip values to two bounds. Integers stay integers if both bounds are integers; else they become floats."""
     dtype = value.dtype
     if dtype.kind in "iu" and float(lower).is_integer() and float(upper).is_integer():
         limits = np.iinfo(dtype)
@@ -103,7 +102,7 @@ def multiply(where: str, value: Numbers, factor: float) -> Step:
 
 
 def convert_type(where: str, value: Numbers, to_dtype: str) -> Step:
-    """Values in another dtype: towards zero and at most its range if it is of integers, and bools of what is not 0."""
+    """Cast to another dtype. Integers: rounded towards zero and clipped to the dtype's range. Bools: not equal to 0."""
     dtype, low, high = np.dtype(to_dtype), value.low, value.high
     if dtype == value.dtype:
         return Step(value, lambda x: x)
@@ -149,10 +148,10 @@ def reshape(
     flatten_categories: bool | int = True,
     new_shape: Sequence[int] | None = None,
 ) -> Step:
-    """Another shape: ``new_shape``, one number of which may be -1; or one axis with ``flatten``.
+    """Reshape to ``new_shape``, in which one size may be -1, or to one axis with ``flatten``.
 
-    ``flatten`` makes ints with categories one-hot, float32, and joins these; not so with ``flatten_categories=False``,
-    and not bytes, which are numbers, as in images. A number in its place is that of the categories.
+    ``flatten`` one-hot encodes ints with categories as float32 and concatenates them, except bytes, which are numbers
+    as in images. ``flatten_categories=False`` turns this off; a number sets the number of categories.
     """
     if flatten == (new_shape is not None):
         given = f"flatten={flatten} and new_shape={new_shape}"
@@ -178,11 +177,11 @@ def _categories(place: str, value: Numbers, wanted: bool | int) -> int | None:
     if value.dtype.kind not in "iu" or given is None:
         categories = None if is_byte else value.categories
         if categories is not None and categories > _MOST_CATEGORIES:
-            problem = f"must be False for ints of {categories:,} categories: one-hot they are at most"
+            problem = f"must be False for ints of {categories:,} categories: one-hot encoding takes at most"
             refuse(place, f"{problem} {_MOST_CATEGORIES:,}", wanted)
         return categories
     if value.categories is not None and not is_byte and given < value.categories:
-        refuse(place, f"must be at least {value.categories}, the values that there are", given)
+        refuse(place, f"must be at least {value.categories}, the number of values", given)
     return given
 
 
@@ -249,7 +248,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {
 
 
 def round_to(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
-    """Numbers in another dtype: the nearest integer (halves to even ones) or towards zero, and never out of its range.
+    """Cast to another dtype: to the nearest integer (halves to even) or towards zero, clipped to the dtype's range.
 
     As bools, all numbers but zero are True.
     """
@@ -261,7 +260,7 @@ def round_to(values: Array, dtype: np.dtype[Any], *, nearest: bool) -> Array:
 
 
 def standardize(x: Array, mean: Array, variance: Array) -> Array:
-    """Values in standard deviations from their mean, float32; 0 where they vary by rounding alone."""
+    """Values minus their mean in standard deviations, float32; 0 where they vary by rounding errors only."""
     y = (x - mean) / np.sqrt(np.maximum(variance, _EPSILON)) * varies(variance, mean * mean)
     return np.asarray(y, FLOAT)
 

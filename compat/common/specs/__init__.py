@@ -1,1 +1,1 @@
-"""Specifications of modules: in the forms that users write, and as dictionaries with all their arguments."""
+"""Specifications of modules, from the forms that users write to dictionaries with all arguments."""

@@ -1,4 +1,4 @@
-"""Checks of modules' and agents' arguments: each takes an argument's place and value, and returns its final value."""
+"""Checks of arguments of modules and agents: each takes an argument's place and value, and returns its final value."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: floa
 
 
 def one_of(*names: str) -> Check:
-    """One of some names."""
+    """One of the given names."""
     return lambda where, value: refusals.choice(where, value, names)
 
 
 def anything(where: str, value: Any) -> Any:
-    """Whatever it is."""
+    """Any value."""
     return value
 
 
@@ -44,7 +44,7 @@ flag = refusals.flag
 
 
 def text(where: str, value: Any) -> str:
-    """A string that is not empty."""
+    """A non-empty string."""
     if not isinstance(value, str) or not value:
         refuse(where, f"must be a name, got {shortened(value)}", value)
     return value
@@ -52,35 +52,35 @@ def text(where: str, value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Only:
-    """The check of an argument that has one value here, for a reason."""
+    """The check of an argument with a single supported value."""
 
     accepted: Any
     reason: str
 
     def __call__(self, where: str, value: Any) -> Any:
-        """The value; ArgumentError if it is another."""
+        """The value; ArgumentError for any other."""
         if value != self.accepted:
             refuse(where, f"must be {self.accepted!r}: {self.reason}; got {shortened(value)}", value)
         return value
 
 
 def categories(where: str, value: Any) -> Any:
-    """Whether ints become one-hot, or of how many categories; or None."""
+    """A flag for one-hot encoding of ints, their number of categories, or None."""
     return value if value is None or isinstance(value, bool) else integer(2)(where, value)
 
 
 def or_none(check: Check) -> Check:
-    """None, or what ``check`` takes."""
+    """None, or a value that passes ``check``."""
     return lambda where, value: None if value is None else check(where, value)
 
 
 def or_false(check: Check) -> Check:
-    """False, or what ``check`` takes."""
+    """False, or a value that passes ``check``."""
     return lambda where, value: False if value is False else check(where, value)
 
 
 def several(check: Check, what: str = "", *, count: int | None = None) -> Check:
-    """A list of what ``check`` takes; ``what`` they are, for messages."""
+    """A list of values that pass ``check``; ``what`` names them in messages."""
     wanted = " ".join(str(word) for word in (count, what) if word)
 
     def check_all(where: str, value: Any) -> list[Any]:
@@ -110,15 +110,15 @@ def by_name(check: Check) -> Check:
 
 
 def keyword_arguments(checks: Mapping[str, Check]) -> tuple[Argument, ...]:
-    """Arguments that are left out where they are not given."""
+    """Arguments that are omitted if not given."""
     return tuple(Argument(name, ABSENT, check) for name, check in checks.items())
 
 
 def as_json(where: str, value: Any) -> Any:
-    """The value in JSON's types: tuples and arrays become lists, NumPy's numbers Python's, paths strings.
+    """The value in JSON types: tuples and arrays become lists, NumPy numbers Python numbers, paths strings.
 
     Raises:
-        ArgumentError: it has a part that JSON has no type for, such as a function.
+        ArgumentError: a part of it, such as a function, has no JSON type.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -134,5 +134,5 @@ def as_json(where: str, value: Any) -> Any:
 
 
 def unbox(value: Any) -> Any:
-    """One of NumPy's numbers as Python's; anything else as it is."""
+    """Convert a NumPy number to Python's; return anything else unchanged."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Files and objects of modules that specifications name."""
+"""Files and importable objects named by specifications."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ YAML: Final = (".yml", ".yaml")
 
 
 def is_file_name(name: str, suffixes: tuple[str, ...] = JSON) -> bool:
-    """Whether a string of a specification names a file: one with such a suffix, which may be missing, or any other."""
+    """Does a string name a file? Either it has one of these suffixes, even if it does not exist, or it exists."""
     return name.endswith(suffixes) or (len(name) < 1000 and "\0" not in name and Path(name).is_file())
 
 
 def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...] = JSON) -> Any:
-    """Read a file: YAML, if its suffix says so and is one of ``suffixes``, else JSON.
+    """Read a file: YAML if its suffix says so and is one of ``suffixes``, else JSON.
 
     Raises:
-        ArgumentError: there is no such file, or it is not valid.
+        ArgumentError: the file does not exist or is not valid.
     """
     path = os.fspath(name)
     is_yaml = path.endswith(YAML) and path.endswith(suffixes)
@@ -35,7 +35,7 @@ def read_file(where: str, name: str | os.PathLike[str], suffixes: tuple[str, ...
         return _from_yaml(content) if is_yaml else json.loads(content)
     except OSError as error:
         refuse(where, f"names the file {path}, which cannot be read: {error.strerror or error}", path)
-    except ValueError as error:  # of the format, or of the encoding
+    except ValueError as error:  # invalid format or encoding
         refuse(where, f"names the file {path}, which is not valid {'YAML' if is_yaml else 'JSON'}: {error}", path)
 
 
@@ -43,7 +43,7 @@ def import_object(where: str, name: str) -> Any:
     """Import ``package.module.name``.
 
     Raises:
-        ArgumentError: no such module, or it has no such name.
+        ArgumentError: the module or the name in it does not exist.
     """
     module, _, attribute = name.rpartition(".")
     try:
@@ -53,7 +53,7 @@ def import_object(where: str, name: str) -> Any:
 
 
 def _from_yaml(content: str) -> Any:
-    """YAML without tags, in which ``1e-3`` is a number, as in YAML 1.2.
+    """Read YAML without tags, in which ``1e-3`` is a number, as in YAML 1.2.
 
     Raises:
         ValueError: it is not valid.
@@ -61,7 +61,7 @@ def _from_yaml(content: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """A loader of its own, to which the form of numbers is added."""
+        """A YAML loader with YAML 1.2's numbers."""
 
     exponent = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", exponent, list("-+0123456789"))

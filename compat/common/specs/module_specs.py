@@ -1,4 +1,4 @@
-"""The specification of a module, in any form that users may write, opened: a name and arguments."""
+"""Reads a module's specification, in any form that users may write, as a name and arguments."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .tables import SpecTable
 
 
 def parse_spec(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] = ()) -> tuple[str, dict[str, Any]]:
-    """The name of the entry that a specification means, and the arguments that it gives.
+    """The name of the table's entry for a specification, and the arguments given.
 
     Args:
         where: the argument's place, for messages: ``"Agent.create: optimizer"``.
         spec: a dictionary, with ``type`` or for the default entry; a name; the name of a file; ``module.name``;
             a class or function; or the first argument of the default entry.
-        table: what may stand there.
-        files: those that are being read: one that contains itself is refused.
+        table: the allowed entries.
+        files: files being read, to refuse one that contains itself.
 
     Raises:
-        ArgumentError: it means no entry of the table; names the place.
+        ArgumentError: the table has no such entry; names the place.
     """
     if isinstance(spec, Mapping):
         return _from_mapping(where, mapping(where, spec), table, files)
@@ -39,7 +39,7 @@ def parse_spec(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] =
 
 
 def unfold(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Unfold files and dictionaries into names under ``key`` or ``type``, and arguments; those of the outermost win.
+    """Unfold files and dictionaries into the name under ``key`` or ``type``, and arguments; the outermost win.
 
     Raises:
         ArgumentError: a file cannot be read, or contains itself.
@@ -59,7 +59,7 @@ def unfold(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[A
 
 
 def merge(where: str, values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both dictionaries in one; a key that both have, with different values, is an error."""
+    """Merge two dictionaries; a key with different values is an error."""
     for key in more:
         if key in values and values[key] is not more[key] and not np.array_equal(values[key], more[key]):
             problem = f"is given twice, as {shortened(values[key])} and {shortened(more[key])}"
@@ -102,7 +102,7 @@ def _from_string(where: str, spec: str, table: SpecTable, files: tuple[str, ...]
 
 
 def _of_class(where: str, spec: str, table: SpecTable) -> tuple[str, dict[str, Any]]:
-    """The entry that a class of the original library is here."""
+    """The entry for a class of the original library."""
     name = spec.rpartition(".")[2]
     found, instead = table.of_class(name), table.instead_of_class(name)
     if found is None and instead is not None:

@@ -1,4 +1,4 @@
-"""Modules: a specification, in any form, becomes a dictionary with the module's name and all its arguments."""
+"""Resolves a module's specification, in any form, to a dictionary with its name and all its arguments."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .module_specs import parse_spec
 from .tables import ABSENT, REQUIRED, Argument, Entry, SpecTable
 
 Resolve: TypeAlias = Callable[[str, Any, str], dict[str, Any]]
-"""Resolves a module inside another one: from its place, its specification and its kind."""
+"""Resolves a module inside another one, from its place, specification and kind."""
 
 
 def resolve(
     where: str, spec: Any, kind: str, tables: Mapping[str, SpecTable], ignored: list[str] | None = None
 ) -> dict[str, Any]:
-    """The module that a specification means, with all its arguments.
+    """Resolve a specification to the module with all its arguments.
 
     Args:
         where: the argument's place, for messages and as ``argument`` of errors: ``"Agent.create: optimizer"``.
         spec: a dictionary with ``type``; one without, for the default of its kind; a name; the name of a file; a dotted
             name; a class or function; or the first argument of the default module. It is left unchanged.
-        kind: what may stand there, a key of ``tables``.
-        tables: all there are, by name.
-        ignored: arguments that have no meaning here, and were given, are added to it.
+        kind: the table of allowed modules, a key of ``tables``.
+        tables: all tables by name.
+        ignored: collects given arguments without effect.
 
     Returns:
-        The arguments with their defaults, and ``type`` where the table has several modules. Modules inside it are
-        resolved too. All but the user's functions and classes can be written as JSON.
+        The arguments with their defaults, and ``type`` if the table has several modules. Modules inside are resolved
+        too. Everything but the user's functions and classes can be written as JSON.
 
     Raises:
         ArgumentError: the module is unknown or not supported, or an argument is unknown, missing or invalid.
@@ -61,10 +61,10 @@ def resolve(
 
 
 def read_arguments(where: str, owner: str, arguments: tuple[Argument, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments: as given, or their defaults; ``owner`` takes them, for messages.
+    """All arguments, as given or with their defaults; ``owner`` names the module in messages.
 
     Raises:
-        ArgumentError: one is unknown, missing or invalid.
+        ArgumentError: an argument is unknown, missing or invalid.
     """
     entry = Entry(arguments)
     refuse_unknown(where, given, entry.names)
@@ -72,7 +72,7 @@ def read_arguments(where: str, owner: str, arguments: tuple[Argument, ...], give
 
 
 def _values(where: str, name: str, entry: Entry, given: Mapping[str, Any], inner: Resolve) -> dict[str, Any]:
-    """The entry's arguments: as given, or their defaults."""
+    """The entry's arguments, as given or with their defaults."""
     values = {}
     for argument in entry.arguments:
         written = [one for one in (argument.name, *argument.aliases) if one in given]

@@ -1,4 +1,4 @@
-"""Tables of the entries that one place of a specification takes, with their arguments, as data."""
+"""Tables of the entries allowed in one place of a specification, with their arguments, as data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 from .files import JSON
 
 Check: TypeAlias = Callable[[str, Any], Any]
-"""Function of an argument's place, for messages, and its value: the value in its final type, or an ArgumentError."""
+"""Function of an argument's place (for messages) and value; returns the final value or raises ArgumentError."""
 
 REQUIRED: Final = object()
-"""The default of an argument that must be given."""
+"""Default of a required argument."""
 ABSENT: Final = object()
-"""The default of an argument that is left out where it is not given."""
+"""Default of an argument that is omitted if not given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Argument:
     """One argument of a module or an agent.
 
     Args:
-        name: as the user writes it.
-        default: its value where it is not given, :data:`REQUIRED` or :data:`ABSENT`.
-        check: what it may be; None takes anything.
-        module: of an argument that is itself a module: its table; ``check`` is not used.
-        collected: ``list``: it is a list of modules of that table, or a list of such lists; ``dict``: they are by name.
-        fed: it may change from update to update: a number, or a parameter.
-        aliases: other names, of which one may be given in the place of ``name``.
+        name: its name in specifications.
+        default: its default value, :data:`REQUIRED` or :data:`ABSENT`.
+        check: check of its value; None accepts anything.
+        module: the table, if the argument is itself a module; ``check`` is not used then.
+        collected: ``list``: a list of modules of that table, or a list of such lists; ``dict``: modules by name.
+        fed: may it change from update to update (a number or a parameter)?
+        aliases: other names, one of which may be given instead of ``name``.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Entry:
     """One module of a table.
 
     Args:
-        arguments: in their order.
-        open: arguments beside these are kept as they are.
-        finish: completes or checks the resolved arguments, which it is given with the place for messages.
-        classes: names of its class in the original library, beside the entry's own name in capitals.
-        ignored: arguments that have no meaning here, each with its default.
+        arguments: its arguments in order.
+        open: keep other arguments as they are?
+        finish: completes or checks the resolved arguments; takes them and their place, for messages.
+        classes: names of its class in the original library, besides the entry's own name in CamelCase.
+        ignored: arguments without effect, each with its default.
     """
 
     arguments: tuple[Argument, ...] = ()
@@ -69,22 +69,22 @@ class SpecTable:
     """Entries for one place of an agent's specification.
 
     Args:
-        name: of the table, for messages.
-        entries: by name.
-        default: the entry that is meant where no ``type`` is given.
+        name: name of the table, for messages.
+        entries: entries by name.
+        default: the entry used without ``type``.
         aliases: other names of entries.
-        refused: names that are known and not supported, and for each what to use instead.
-        typed: does a specification name its entry under ``type``? If not, there is one entry, the default.
-        ignored: arguments that have no meaning here, each with its default.
-        alone: in words, what may stand alone, as the first argument of the default entry; empty: nothing may.
-        bare: arguments that the default entry has where its first one stands alone.
-        bare_names: names, of another table, that may stand as the first argument of the default entry.
-        from_callable: the entry and arguments that a class or function of the user stands for.
+        refused: known names that are not supported, each with what to use instead.
+        typed: does a specification name its entry under ``type``? If not, the default is the only entry.
+        ignored: arguments without effect, each with its default.
+        alone: words for the first argument of the default entry if it may stand alone; empty: it may not.
+        bare: arguments added to the default entry if its first one stands alone.
+        bare_names: names of another table that may stand alone as the first argument of the default entry.
+        from_callable: function that turns a user's class or function into an entry and its arguments.
         rewrite: function of the place, an entry's name and the arguments given; returns the name and arguments meant.
-        normalized: names are alike if this makes the same of them.
-        prefix: dotted names that begin with it are those of the original library's classes; empty: none are.
-        dotted: may another dotted name stand for what it imports?
-        suffixes: of names of files, beside which any file that exists may be named.
+        normalized: normalises names before they are compared.
+        prefix: prefix of dotted names of the original library's classes; empty: none.
+        dotted: may any other dotted name be imported?
+        suffixes: suffixes of file names; any existing file may be named, too.
     """
 
     name: str
@@ -109,7 +109,7 @@ class SpecTable:
         return self._find({**{key: key for key in self.entries}, **self.aliases}, name)
 
     def instead_of(self, name: str) -> str | None:
-        """The replacement of a name that is known and not supported, or None."""
+        """The replacement for a known name that is not supported, or None."""
         return self._find(self.refused, name)
 
     def _find(self, values: Mapping[str, str], name: str) -> str | None:
@@ -118,12 +118,12 @@ class SpecTable:
         return next(found, None)
 
     def of_class(self, name: str) -> str | None:
-        """The entry whose class has this name in the original library, or None."""
+        """The entry for the class of this name in the original library, or None."""
         of_name = (key for key, one in self.entries.items() if _is_class(key, name) or name in one.classes)
         return next(of_name, None)
 
     def instead_of_class(self, name: str) -> str | None:
-        """The replacement of a class of the original library that is not supported, or None."""
+        """The replacement for an unsupported class of the original library, or None."""
         return next((instead for key, instead in self.refused.items() if _is_class(key, name)), None)
 
 

@@ -1,4 +1,4 @@
-"""States of each environment, as callers write them and as the model sees them."""
+"""Conversion of callers' states to the model's inputs, per environment."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..spaces.readers import StatesReader
 from ..utils.rlgraph_errors import refuse
 
 FIRST_ID: Final = "env_0"
-"""The environment of records and states that name none."""
+"""The environment of records and states without an ``env_id``."""
 
 
 class Perception:
-    """Conversion of states, as callers write them, to what the model sees of each environment.
+    """Converts callers' states to the model's inputs, per environment.
 
     Args:
         where: the agent's class, for messages.
-        states: the space of what :meth:`Agent.get_action` takes.
-        seen: the space of what the model sees.
-        preprocessor: from the first to the second.
+        states: the space of the states that :meth:`Agent.get_action` takes.
+        seen: the space of preprocessed states.
+        preprocessor: preprocesses states.
     """
 
     def __init__(self, where: str, states: Space, seen: Space, preprocessor: Preprocessor) -> None:
@@ -34,7 +34,7 @@ class Perception:
         """Recurrent states by environment."""
 
     def read(self, method: str, states: Any, preprocesses: bool, what: str = "states") -> tuple[dict[str, Array], bool]:
-        """States [B, ...] by flat name, to be preprocessed or not, and whether it was one; ``what`` for messages."""
+        """States [B, ...] by flat name, preprocessed already or not, and whether it was a single one."""
         return (self._read if preprocesses else self._read_seen)(method, states, what)
 
     def see(self, arrays: dict[str, Array], ids: list[str]) -> dict[str, Array]:
@@ -46,7 +46,7 @@ class Perception:
         return self.seen_space.unflatten({name: part[0] if single else part for name, part in seen.items()})
 
     def forget(self, env_id: str | None) -> None:
-        """Forget the last episode of an environment, or of all: another one begins."""
+        """Reset the state of preprocessing and recurrence of an environment, or of all: an episode begins."""
         self.preprocessor.reset(None if env_id is None else [env_id])
         for name in list(self._internals) if env_id is None else [env_id]:
             self._internals.pop(name, None)
@@ -54,7 +54,7 @@ class Perception:
     def internals(
         self, where: str, given: Any, zeros: dict[str, Array] | None, ids: list[str], single: bool
     ) -> dict[str, Array] | None:
-        """Recurrent state [B, ...] to act with; ``zeros`` where episodes begin; None for a model without one."""
+        """Recurrent state [B, ...] to act with, ``zeros`` where episodes begin; None for a model without one."""
         if zeros is None:
             if not is_nothing(given):
                 refuse(f"{where}: internals", "must be None or []: the agent's network has no lstm", given)
@@ -67,16 +67,16 @@ class Perception:
         return zeros
 
     def keep(self, ids: list[str], internals: Mapping[str, Array]) -> None:
-        """Keep recurrent states [B, ...] for the next act."""
+        """Store recurrent states [B, ...] for the next act."""
         for row, env_id in enumerate(ids):
             self._internals[env_id] = {name: part[row].copy() for name, part in internals.items()}
 
     def state_dict(self) -> State:
-        """Recurrent states, and the state of preprocessing."""
+        """Recurrent states and the state of preprocessing."""
         return {"preprocessor": self.preprocessor.state_dict(), "internals": dict(self._internals)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.preprocessor.load_state_dict(state["preprocessor"])
         self._internals = {env_id: dict(parts) for env_id, parts in state["internals"].items()}
 

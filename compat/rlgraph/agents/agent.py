@@ -25,18 +25,18 @@ Made = TypeVar("Made", bound="Agent")
 
 
 class Agent(BaseAgent):
-    """An agent for a loop that its caller owns: ``get_action``, ``observe``, ``update``.
+    """An agent for a loop that the caller owns: ``get_action``, ``observe``, ``update``.
 
-    It is abstract. DQNAgent and the others take its arguments by keyword, beside their own:
+    It is abstract. DQNAgent and the others take its arguments by keyword, besides their own:
 
     Args:
-        state_space: a Space, the specification of one, or one of Gymnasium's.
-        action_space: likewise.
-        discount: of future rewards, 0 .. 1.
-        preprocessing_spec: a list of steps from states to what the model sees.
+        state_space: a Space, its specification, or one of Gymnasium's.
+        action_space: a Space, its specification, or one of Gymnasium's.
+        discount: discount factor of rewards, 0 .. 1.
+        preprocessing_spec: a list of preprocessing steps.
         network_spec: a list of layers.
-        internal_states_space: of recurrent networks; it follows from the network.
-        action_adapter_spec: from the network's output to values or probabilities of actions.
+        internal_states_space: recurrent state, checked against the network; may be omitted.
+        action_adapter_spec: layers between the network and the values or probabilities of actions.
         exploration_spec: ``epsilon_spec`` or ``noise_spec``.
         execution_spec: ``seed``.
         optimizer_spec: ``type``, ``learning_rate`` and more.
@@ -46,11 +46,11 @@ class Agent(BaseAgent):
             ``save_steps`` timesteps, or ``save_secs`` = 120 seconds where that is None; ``summary_regexp`` selects.
         saver_spec: ``directory`` for checkpoints, written every ``save_steps`` timesteps, or ``save_secs`` = 600
             seconds where that is None, and at :meth:`terminate`; ``max_checkpoints`` = 5 are kept.
-        auto_build: False: :meth:`build` is to follow.
-        name: of the agent.
+        auto_build: False: call :meth:`build` yourself.
+        name: name of the agent.
 
     Raises:
-        RLGraphError: an argument is unknown, missing or wrong, or arguments do not fit each other.
+        RLGraphError: an argument is unknown, missing or invalid, or arguments do not fit each other.
     """
 
     @classmethod
@@ -59,11 +59,11 @@ class Agent(BaseAgent):
 
         Args:
             spec: a dictionary with ``type``; the name of a JSON or YAML file with one; a key such as ``"dqn"``; a
-                class; or an agent, which is returned. Of a subclass ``type`` may be left out.
-            **kwargs: arguments, which win over those of the specification; that stays as it is.
+                class; or an agent, which is returned. ``type`` may be omitted if this is called on a subclass.
+            **kwargs: arguments, which override those of the specification; the specification is not changed.
 
         Raises:
-            RLGraphError: it means no agent, or another one than this class.
+            RLGraphError: the specification is not of an agent, or not of this class.
         """
         made: Made = create(cls, Agent, spec, kwargs)
         return made
@@ -86,24 +86,24 @@ class Agent(BaseAgent):
         terminals: Any = False,
         env_id: str | None = None,
     ) -> None:
-        """Store a record, or a batch of consecutive ones with a leading axis on everything.
+        """Store a record, or a batch of consecutive records, whose arrays all have a leading axis.
 
-        Records gather under ``env_id``. At ``buffer_size`` records, or after a terminal one, they go to the memory.
+        Records are buffered per ``env_id``. At ``buffer_size`` records, or after a terminal one, they go to the memory.
 
         Args:
-            preprocessed_states: as the model sees them.
-            actions: what was done.
-            internals: of a recurrent agent; else [] or None.
-            rewards: float.
-            next_states: what followed, preprocessed: of a terminal record the last state of the episode.
+            preprocessed_states: the preprocessed states.
+            actions: the actions taken.
+            internals: recurrent states of a recurrent agent; else [] or None.
+            rewards: the rewards.
+            next_states: the next preprocessed states; for a terminal record the last state of the episode.
             terminals: has the episode ended, other than by a time limit?
-            env_id: which environment; None is ``"env_0"``.
+            env_id: name of the environment; None is ``"env_0"``.
 
         Raises:
-            RLGraphError: an argument is wrong. Nothing is stored then.
+            RLGraphError: an argument is invalid. Nothing is stored then.
         """
         name = checked_id(self.begin("observe"), FIRST_ID if env_id is None else env_id)
-        del internals  # they are not learnt from
+        del internals  # recurrent states are not learnt from
         rows = self._records.rows(preprocessed_states, actions, rewards, terminals, next_states)
         stops = self.observe_spec["buffer_enabled"]
         most = self.observe_spec["buffer_size"] if stops else len(rows)
@@ -126,10 +126,10 @@ class Agent(BaseAgent):
 
     @exclusive
     def flush_env_buffers(self, env_id: str | None = None) -> None:
-        """Store what an environment's buffer holds, as after a time limit: the last record is not terminal.
+        """Move an environment's buffer to the memory, as after a time limit: the last record is not terminal.
 
         Args:
-            env_id: which; None: all.
+            env_id: name of the environment; None: all.
         """
         where = self.begin("flush_env_buffers")
         for name in self._env_ids(where, env_id):
@@ -140,12 +140,12 @@ class Agent(BaseAgent):
 
     @exclusive
     def reset_env_buffers(self, env_id: str | None = None) -> None:
-        """Drop what an environment's buffer holds; an unknown one has none.
+        """Drop the contents of an environment's buffer; an unknown name is ignored.
 
-        What agents of the newest records have stored of its episode ends there, without a terminal.
+        For actor-critic agents, the stored part of its episode ends there, without a terminal.
 
         Args:
-            env_id: which; None: all.
+            env_id: name of the environment; None: all.
         """
         where = self.begin("reset_env_buffers")
         for name in self._env_ids(where, env_id):
@@ -155,7 +155,7 @@ class Agent(BaseAgent):
 
     @exclusive
     def import_observations(self, observations: Any) -> int:
-        """Store records of others, already preprocessed, as if a buffer had held them.
+        """Store preprocessed records from elsewhere, such as demonstrations, as if they came from a buffer.
 
         Args:
             observations: arrays [B, ...] under ``states``, ``actions``, ``rewards``, ``terminals`` and
@@ -165,7 +165,7 @@ class Agent(BaseAgent):
             The number of records.
 
         Raises:
-            RLGraphError: something is missing or of another shape. Nothing is stored then.
+            RLGraphError: an array is missing or has the wrong shape. Nothing is stored then.
         """
         where = self.begin("import_observations")
         parts = [observations] if isinstance(observations, Mapping) else observations
@@ -190,16 +190,16 @@ class Agent(BaseAgent):
         """One update.
 
         Args:
-            batch: None: from the memory. Else arrays [B, ...] under ``states``, ``actions``, ``rewards``,
-                ``terminals`` and ``next_states``, perhaps ``importance_weights``; it touches neither memory nor
-                priorities.
+            batch: None: a batch from the memory. Else arrays [B, ...] under ``states``, ``actions``, ``rewards``,
+                ``terminals``, ``next_states`` and optionally ``importance_weights``; memory and priorities are not
+                changed.
 
         Returns:
-            The mean loss, a :class:`Loss`: a float that also unpacks like a tuple, of DQNAgent into the loss and
-            ``loss_per_item``; None of RandomAgent.
+            The mean loss, a :class:`Loss`: a float that also unpacks like a tuple, for DQNAgent into the loss and
+            ``loss_per_item``; None for RandomAgent.
 
         Raises:
-            RLGraphError: the memory holds less than a batch, or the batch is wrong. Nothing is changed then.
+            RLGraphError: the memory holds less than a batch, or the batch is invalid. Nothing is changed then.
         """
         self.begin("update")
         if batch is None:
@@ -215,26 +215,26 @@ class Agent(BaseAgent):
         return loss
 
     def updating(self, where: str, given: Any) -> AbstractContextManager[Mapping[str, Any]]:
-        """Other entries of ``update_spec`` within a block.
+        """Context that overrides entries of ``update_spec``.
 
         Args:
             where: their place, for messages.
             given: the entries; None: none.
 
         Raises:
-            RLGraphError: an entry is unknown or wrong.
+            RLGraphError: an entry is unknown or invalid.
         """
         return updating(where, self.form, given)
 
     @exclusive
     def get_weights(self) -> dict[str, Array]:
-        """The weights of the policy that acts, by name, copied; neither the target's nor the optimizer's."""
+        """Copies of the acting policy's weights by name, without target networks and optimizer."""
         self.begin("get_weights")
         return self.core.weights()
 
     @exclusive
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set them all; the target's stay until they are synchronized.
+        """Set all weights of the policy; target networks keep theirs until the next synchronization.
 
         Raises:
             RLGraphError: names, shapes or dtypes differ, or a number is not finite. Nothing is set then.
@@ -257,31 +257,31 @@ class Agent(BaseAgent):
 
     @exclusive
     def store_model(self, path: str | os.PathLike[str] | None = None, add_timestep: bool = True) -> str:
-        """Write everything that the agent follows from: weights, memory, buffers, counters, generators.
+        """Write the agent's complete state: weights, memory, buffers, counters, random generators.
 
         Args:
             path: a folder for checkpoints; None: ``saver_spec["directory"]``.
             add_timestep: add the timestep to the checkpoint's name.
 
         Returns:
-            The checkpoint's folder: ``<path>/<checkpoint_basename>-<timesteps>``. Of these the newest
-            ``max_checkpoints`` are kept.
+            The checkpoint's folder: ``<path>/<checkpoint_basename>-<timesteps>``. The newest ``max_checkpoints`` of
+            these are kept.
 
         Raises:
-            RLGraphError: there is no path, or something else is there.
-            CheckpointError: it cannot be written; what was there stays.
+            RLGraphError: no path is known, or something other than a checkpoint is there.
+            CheckpointError: it cannot be written; what was there is kept.
         """
         return files.store(self.begin("store_model"), self, path, add_timestep)
 
     @exclusive
     def load_model(self, path: str | os.PathLike[str]) -> None:
-        """Take over what :meth:`store_model` wrote: afterwards both agents go on alike, bit for bit.
+        """Restore what :meth:`store_model` wrote: the agent then continues bit for bit as the stored one.
 
         Args:
-            path: a checkpoint's folder, or one that holds several: the one with the highest number.
+            path: a checkpoint's folder, or a folder of checkpoints, of which the highest number is loaded.
 
         Raises:
-            RLGraphError: there is none, it is damaged, or another agent's. Nothing is changed then.
+            RLGraphError: there is no checkpoint, it is damaged, or it is of another agent. Nothing is changed then.
         """
         self.load_state_dict(files.load(self.begin("load_model"), self, path))
 
@@ -292,18 +292,18 @@ class Agent(BaseAgent):
         It is read by ``axonrl.runtimes.Policy.load``, whose ``act`` takes states and returns the best actions.
 
         Args:
-            filename: of the folder; a suffix ``.meta`` is dropped.
+            filename: the folder; a suffix ``.meta`` is dropped.
 
         Returns:
             The folder.
 
         Raises:
-            RLGraphError: the model cannot be converted, preprocessing remembers states, or something else is there.
+            RLGraphError: the model cannot be converted, preprocessing is stateful, or something else is there.
         """
         return files.export(self.begin("export_graph"), self, filename)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the agent follows from."""
+        """The agent's complete state."""
         return {
             "timesteps": self.timesteps,
             "updates": self.updates,
@@ -313,7 +313,7 @@ class Agent(BaseAgent):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.core.load_state_dict(state["core"])
         self.perception.load_state_dict(state["perception"])
         self._buffers = {name: rows_of(columns) for name, columns in state["buffers"].items()}
@@ -321,16 +321,17 @@ class Agent(BaseAgent):
 
     @exclusive
     def call_api_method(self, op: str, inputs: Any = None, return_ops: Any = None) -> Any:
-        """Call what RLgraph's graph called an API method.
+        """Call an API method of RLgraph's graph.
 
         Args:
             op: its name.
-            inputs: one value, a list of them in the method's order, or a dictionary of them by input space: ``states``,
-                ``time_step``, ``use_exploration``, ... Exploration sees ``time_step``, and nothing is counted.
-            return_ops: indices of what to return.
+            inputs: one value, a list of values in the method's order, or a dictionary of them by input space:
+                ``states``, ``time_step``, ``use_exploration``, ... Exploration uses ``time_step``; no timesteps are
+                counted.
+            return_ops: indices of the results to return.
 
         Raises:
-            RLGraphError: there is none of this name; the message lists them.
+            RLGraphError: no method has this name; the message lists all names.
         """
         return api_methods.call(self.begin("call_api_method"), self._api_methods(), op, inputs, return_ops)
 

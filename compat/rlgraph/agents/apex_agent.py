@@ -8,7 +8,7 @@ from .dqn_agent import DQNAgent
 
 
 class ApexAgent(DQNAgent):
-    """DQNAgent with the Huber loss and a prioritized memory; the target's copies go by the items that it has learnt.
+    """DQNAgent with the Huber loss and a prioritized memory; ``sync_interval`` counts the records it has learnt from.
 
     It takes the arguments of :class:`DQNAgent`.
     """

@@ -39,7 +39,7 @@ def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
     """API methods of all agents, by name."""
 
     def at_time(time_step: Any, states: Any, use_exploration: Any, preprocess: bool, extras: Any) -> Any:
-        """Act as of a timestep; None: the present one. ActorCriticAgent's method had no ``time_step``."""
+        """Act at a given timestep; None: the current one. ActorCriticAgent's method had no ``time_step``."""
         if isinstance(time_step, bool | np.bool_):
             time_step, use_exploration = None, time_step
         time_step = agent.timesteps if time_step is None else int(time_step)
@@ -82,7 +82,7 @@ def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
 
 
 def refused_method(name: str) -> Callable[..., NoReturn]:
-    """A method of RLgraph's graph, which there is not."""
+    """A method that needs RLgraph's graph, which does not exist here."""
 
     def method(self: Any, *_: Any, **__: Any) -> NoReturn:
         """Refused."""
@@ -93,7 +93,7 @@ def refused_method(name: str) -> Callable[..., NoReturn]:
 
 
 def _inputs(inputs: Any, parameters: Container[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Inputs by position, and by input space where a dictionary has the name of a parameter."""
+    """Positional inputs, and inputs by input space if a dictionary has the name of a parameter."""
     if inputs is None or isinstance(inputs, list | tuple):
         return list(inputs or ()), {}
     if isinstance(inputs, Mapping):

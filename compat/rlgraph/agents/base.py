@@ -1,4 +1,4 @@
-"""Agents between their creation and their end, and how they act."""
+"""Base class of agents: creation, acting and termination."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from .records import RecordReader
 from .rows import Row
 
 EXTRAS: Final = ("preprocessed_states", "internal_states", "used_exploration")
-"""Values that ``get_action`` can return beside the action, in this order."""
+"""Values that ``get_action`` can return besides the action, in this order."""
 
 
 class BaseAgent:
     """The common part of agents: creation, acting and termination.
 
     Attributes:
-        preprocessor: of states.
-        optimizer: its specification with all defaults; None of RandomAgent.
-        lock: held by each public method: threads may share an agent, one environment each.
-        arguments: all of them, as they were given or with their defaults.
-        form: what they mean: every spec with all its defaults.
-        state_space: of what :meth:`get_action` takes.
-        preprocessed_state_space: of what the model sees.
-        action_space: of what it chooses.
-        discount: of future rewards.
-        timesteps: actions so far.
-        updates: so far.
-        seed: of all that the agent draws.
+        preprocessor: preprocesses states.
+        optimizer: the optimizer's specification with all defaults; None for RandomAgent.
+        lock: held by each public method: threads may share an agent, with separate environments.
+        arguments: all arguments, as given or with their defaults.
+        form: the normal form: every specification with all its defaults.
+        state_space: space of the states that :meth:`get_action` takes.
+        preprocessed_state_space: space of preprocessed states.
+        action_space: space of the actions.
+        discount: discount factor of rewards.
+        timesteps: number of actions so far.
+        updates: number of updates so far.
+        seed: seed of all random draws.
     """
 
     kind: ClassVar[str] = ""
-    """Key of the agent; empty for a class that is no agent by itself."""
+    """Key of the agent; empty for an abstract class."""
     kinds: ClassVar[dict[str, type[BaseAgent]]] = {}
     """Agents by key."""
     core_class: ClassVar[type[Core]] = Core
     chains_batches: ClassVar[bool] = False
-    """May batches of the caller's have no ``next_states``?"""
+    """May ``update(batch)`` omit ``next_states``?"""
     may_differ: ClassVar[tuple[str, ...]] = ()
-    """Parts of the form that need not be those of the files that it loads."""
+    """Parts of the normal form that may differ from those of a loaded checkpoint."""
     __signature__: ClassVar[inspect.Signature] = signature("")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -96,7 +96,7 @@ class BaseAgent:
         self._out = actions_out(self.action_space)
         self._core: Core | None = None
         self.companions: list[Companion] = []
-        """Companions, which are told of events and change nothing."""
+        """Companions, which observe events and change nothing."""
         self._terminated = False
         if form["auto_build"]:
             self.build()
@@ -105,13 +105,13 @@ class BaseAgent:
 
     @exclusive
     def build(self, build_options: Any = None) -> None:
-        """Build the model. It is only needed after ``auto_build=False``.
+        """Build the model; only needed with ``auto_build=False``.
 
         Args:
-            build_options: has no effect.
+            build_options: no effect.
 
         Raises:
-            RLGraphError: the agent is built, or its parts do not fit each other.
+            RLGraphError: the agent is built already, or its parts do not fit each other.
         """
         del build_options
         name = type(self).__name__
@@ -129,19 +129,19 @@ class BaseAgent:
 
     @property
     def graph_built(self) -> bool:
-        """Is the model there?"""
+        """Is the model built?"""
         return self._core is not None
 
     @property
     def core(self) -> Core:
-        """Parts special to this kind of agent: its model, memory and exploration."""
+        """Parts specific to this kind of agent: its model, memory and exploration."""
         if self._core is None:
             raise RLGraphError(f"{type(self).__name__}: the agent is not built: call build() first", "build")
         return self._core
 
     @exclusive
     def terminate(self) -> None:
-        """End the agent: every call but this one is an error afterwards."""
+        """Terminate the agent: every later call except this one is an error."""
         companions, self.companions = self.companions, []
         try:
             for one in companions:
@@ -164,7 +164,7 @@ class BaseAgent:
             return self.core_class(name, self.form, self.preprocessed_state_space, self.action_space, self.seed)
 
     def begin(self, method: str) -> str:
-        """The place of a call, for messages; RLGraphError if the agent cannot do it now."""
+        """The place of a call, for messages; RLGraphError if the agent is terminated or not built."""
         where = f"{type(self).__name__}.{method}"
         if self._terminated:
             raise RLGraphError(f"{where}: the agent is terminated", method)
@@ -188,21 +188,21 @@ class BaseAgent:
         """An action for a state, or a batch of actions for a batch of states.
 
         Args:
-            states: of ``state_space``, or with a leading axis.
-            internals: of a recurrent agent: [units] or [B, units] each, used and not kept. None: those of the act
-                before, zeros after :meth:`reset`.
-            use_exploration: False: the best action; nothing is drawn.
+            states: a state of ``state_space``, or a batch with a leading axis.
+            internals: recurrent states of a recurrent agent, [units] or [B, units] each, used but not stored. None:
+                those of the previous act, zeros after :meth:`reset`.
+            use_exploration: False: the greedy action, without random draws.
             apply_preprocessing: False: states are preprocessed already.
-            extra_returns: names of what is returned too: ``preprocessed_states``, ``internal_states`` and
+            extra_returns: names of extras to return: ``preprocessed_states``, ``internal_states`` and
                 ``used_exploration`` (bool, or bool [B]: was the action a random one?).
-            env_ids: of a batch: the environment of each state; by default ``env_0``, ``env_1``, ...
+            env_ids: the environment of each state of a batch; by default ``env_0``, ``env_1``, ...
 
         Returns:
-            The action: a NumPy scalar of the action space's dtype or an array; or a tuple of it and the extras, these
-            always in the order above.
+            The action, a NumPy scalar of the action space's dtype or an array; or a tuple of it and the extras, always
+            in the order above.
 
         Raises:
-            RLGraphError: an argument is wrong. Nothing is changed then.
+            RLGraphError: an argument is invalid. Nothing is changed then.
         """
         return self.act(states, internals, use_exploration, apply_preprocessing, extra_returns, env_ids)
 
@@ -217,7 +217,7 @@ class BaseAgent:
         *,
         time_step: int | None = None,
     ) -> Any:
-        """See :meth:`get_action`. Exploration sees a ``time_step`` that is given, and nothing is counted then."""
+        """See :meth:`get_action`. With a ``time_step``, exploration uses it and no timesteps are counted."""
         where, look = self.begin("get_action"), self.perception
         extras = () if extra_returns is None else [extra_returns] if isinstance(extra_returns, str) else extra_returns
         if not isinstance(extras, tuple | list | set | frozenset):
@@ -249,11 +249,11 @@ class BaseAgent:
 
     @exclusive
     def preprocess_states(self, states: Any, *, env_ids: Any = None) -> Any:
-        """States as the model sees them: as :meth:`get_action` would, with what stateful steps remember.
+        """Preprocess states as :meth:`get_action` does, advancing stateful steps.
 
         Args:
-            states: as there.
-            env_ids: likewise.
+            states: as for :meth:`get_action`.
+            env_ids: as for :meth:`get_action`.
 
         Raises:
             RLGraphError: the states are not of ``state_space``.
@@ -264,9 +264,9 @@ class BaseAgent:
 
     @exclusive
     def reset(self, env_id: str | None = None) -> None:
-        """Begin an episode: reset stateful preprocessors and the agent's own internals.
+        """Begin an episode: reset stateful preprocessing and the stored recurrent states.
 
-        Weights, memory, counters and buffers stay.
+        Weights, memory, counters and buffers are kept.
 
         Args:
             env_id: the environment whose episode begins; None: all.
@@ -280,7 +280,7 @@ class BaseAgent:
 
     @property
     def can_update(self) -> bool:
-        """Is there what ``update()`` needs, in the memory and in buffers?"""
+        """Do memory and buffers hold enough for ``update()``?"""
         return self.core.can_update(self._buffered_count)
 
     @property
@@ -289,22 +289,22 @@ class BaseAgent:
 
     @property
     def memory(self) -> Any:
-        """The memory, whose length is the number of records; None of an agent without."""
+        """The memory, whose length is the number of records; None for an agent without one."""
         return None if self._core is None else self._core.memory
 
     @property
     def exploration(self) -> Any:
-        """Exploration of actions; None before :meth:`build`, and without an ``exploration_spec``."""
+        """Exploration of actions; None before :meth:`build`, and without ``exploration_spec``."""
         return None if self._core is None else self._core.exploration
 
     @property
     def policy(self) -> Any:
-        """The traced model, which acts; None before :meth:`build`, and of an agent without."""
+        """The traced model, which acts; None before :meth:`build`, and for an agent without one."""
         return None if self._core is None else self._core.model
 
     @property
     def last_memory_batch(self) -> dict[str, Any] | None:
-        """Batch of the last update, by the names that ``update`` takes; with priorities also ``indices``.
+        """The last batch from the memory, under the names that ``update`` takes; with priorities also ``indices``.
 
         None without ``store_last_memory_batch``, which DQNAgent has, or before an update.
         """
@@ -322,7 +322,7 @@ class BaseAgent:
 
     @property
     def last_q_table(self) -> dict[str, Any] | None:
-        """``states`` and ``q_values`` [B, actions] of that batch, before the step.
+        """``states`` and ``q_values`` [B, actions] of the last update's batch, before the step.
 
         None without ``store_last_q_table``, which DQNAgent has, or before an update.
         """

@@ -1,4 +1,4 @@
-"""Companions of an agent that never change what it does: the saver, and the summarizer of TensorBoard."""
+"""Companions of an agent, which never change its behaviour: the saver and the TensorBoard summarizer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Companion:
     """Observer of an agent's events; each method does nothing unless it is overridden.
 
     Args:
-        agent: the agent that it observes.
-        spec: when something is due again: after ``save_steps`` timesteps, or after ``save_secs`` seconds where that is
-            None; neither: never.
-        at_once: by the clock it is due at first.
+        agent: the observed agent.
+        spec: ``save_steps``, timesteps between writes, or if that is None ``save_secs``, seconds between them; neither:
+            never.
+        at_once: with ``save_secs``, is the first write due at once?
     """
 
     def __init__(self, agent: Any, spec: Mapping[str, Any], *, at_once: bool = False) -> None:
@@ -34,7 +34,7 @@ class Companion:
         self._time = float("-inf") if at_once else time.monotonic()
 
     def is_due(self) -> bool:
-        """Is it due? Then it is not until the next time."""
+        """Is a write due? A positive answer restarts the interval."""
         timestep = self.agent.timesteps
         if self._steps is not None:
             if timestep // self._steps == self._step // self._steps:
@@ -48,25 +48,25 @@ class Companion:
         """A record of an environment was observed."""
 
     def cut(self, env_id: str | None) -> None:
-        """The episode of an environment, of all for None, was cut by a time limit."""
+        """The episode of an environment (None: of all) was cut by a time limit."""
 
     def updated(self, loss: float | None) -> None:
         """An update was done."""
 
     def reset(self, env_id: str | None) -> None:
-        """An episode begins in an environment, or in all: one that was not finished is forgotten."""
+        """An episode begins in an environment (None: in all); an unfinished one is dropped."""
 
     def close(self) -> None:
         """The agent ends."""
 
 
 class Saver(Companion):
-    """Calls ``store_model`` from time to time, and at the end.
+    """Calls ``store_model`` periodically, and at the end.
 
     Args:
         where: the agent's class, for messages.
         spec: ``saver_spec`` in normal form, with a ``directory``.
-        agent: whose it is.
+        agent: the agent to save.
     """
 
     def __init__(self, where: str, spec: Mapping[str, Any], agent: Any) -> None:
@@ -83,7 +83,7 @@ class Saver(Companion):
             self.close()
 
     def close(self) -> None:
-        """Write what has been reached since the last time."""
+        """Write, unless nothing has happened since the last time."""
         reached = (self.agent.timesteps, self.agent.updates)
         if reached != self._saved:
             self.agent.store_model()
@@ -91,15 +91,15 @@ class Saver(Companion):
 
 
 class Summarizer(Companion):
-    """Writes the newest ``loss``, ``episode_reward`` and ``epsilon`` from time to time; steps are timesteps.
+    """Writes the newest ``loss``, ``episode_reward`` and ``epsilon`` periodically; steps are timesteps.
 
-    An episode's reward is that of all records since its environment's last terminal, cut or reset.
+    An episode's reward is the sum over all records since its environment's last terminal, cut or reset.
 
     Args:
         where: the agent's class, for messages.
-        spec: ``summary_spec`` in normal form, with a ``directory``; ``summary_regexp`` is searched for in the tags that
-            are to be written.
-        agent: whose it is.
+        spec: ``summary_spec`` in normal form, with a ``directory``; only tags that match ``summary_regexp`` are
+            written.
+        agent: the agent to summarize.
 
     Raises:
         RLGraphError: the directory cannot be written to.
@@ -114,7 +114,7 @@ class Summarizer(Companion):
             warnings.warn(f"{text}: nothing is written", RLGraphWarning, stacklevel=4)
         self._rewards: dict[str, float] = {}
         self._values: dict[str, float] = {}
-        """The newest that were not written yet."""
+        """The newest values that are not written yet."""
         directory = Path(spec["directory"])
         try:
             make_folders(directory)

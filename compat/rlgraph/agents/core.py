@@ -1,4 +1,4 @@
-"""Inner parts of a kind of agent: a traced model, core's policy and memory, and what they draw from."""
+"""Inner parts of a kind of agent: a traced model, core's policy and memory, and random generators."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Asked(NamedTuple):
     features: Mapping[str, Array]
     """States [B, ...] by flat name."""
     internals: Mapping[str, Array] | None
-    """The recurrent state [B, ...] by name; None of a model without."""
+    """The recurrent state [B, ...] by name; None for a model without one."""
     explore: bool
-    """False: the best actions, and nothing is drawn."""
+    """False: greedy actions, without random draws."""
     timestep: int
     ids: Sequence[str]
     """The environment of each state."""
 
 
 class Acted(NamedTuple):
-    """Actions [B, ...] by flat name, and what else is known of them."""
+    """Actions [B, ...] by flat name, with further values."""
 
     actions: dict[str, Array]
     explored: Array
@@ -43,35 +43,35 @@ class Acted(NamedTuple):
     internals: dict[str, Array] | None = None
     """The next recurrent state [B, ...] by name."""
     extras: dict[str, Array] | None = None
-    """Values that are special to the agent's kind, [B, ...] by name."""
+    """Values specific to the kind of agent, [B, ...] by name."""
 
 
 class Core:
-    """The part of an agent that depends on its kind. This one stores nothing and learns nothing.
+    """The part of an agent that depends on its kind. The base class stores nothing and learns nothing.
 
     Args:
-        name: of the agent, for messages.
+        name: name of the agent, for messages.
         form: the normal form.
         states: the space of preprocessed states.
         actions: the action space.
-        seed: of all that it draws.
+        seed: seed of all random draws.
 
     Attributes:
-        model: a TracedModel, set by subclasses; None: there is none.
-        policy: one of core's explorations, which draws from what the model predicts; None: the best action.
-        memory: whose length is the number of records.
-        exploration: of ``exploration_spec``; None: there is none.
-        exploration_rng: what actions are drawn from.
-        memory_rng: what batches are drawn from.
-        last_batch: of the last update from the memory; None unless it was asked for.
-        last_q_table: its states, and their values before the step; likewise.
+        model: a TracedModel, set by subclasses; None: no model.
+        policy: one of core's explorations, which draws from the model's predictions; None: the greedy action.
+        memory: the memory; its length is the number of records.
+        exploration: exploration by ``exploration_spec``; None: no exploration.
+        exploration_rng: generator of action draws.
+        memory_rng: generator of batch draws.
+        last_batch: batch of the last update from the memory; None unless ``store_last_memory_batch``.
+        last_q_table: states of that batch and their values before the step; None unless ``store_last_q_table``.
     """
 
     model: Any = None
     policy: Any = None
     memory: Any = None
     takes_buffered = False
-    """Do records in buffers count in an update from the memory?"""
+    """Does an update from the memory include records still in buffers?"""
     last_batch: dict[str, Any] | None = None
     last_q_table: dict[str, Any] | None = None
 
@@ -94,7 +94,7 @@ class Core:
         within = drawn
         if self.policy is not None:
             drawn = _by_name(self.policy(predictions, asked.timestep, self.exploration_rng)[0])
-            within = {  # a normal distribution has draws beyond all bounds
+            within = {  # draws of a normal distribution may exceed any bounds
                 name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
                 for name, part in drawn.items()
             }
@@ -103,7 +103,7 @@ class Core:
         return Acted(actions, explored, following)
 
     def explore(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
-        """Actions after ``exploration_spec``, and bool [B]: where something random was done."""
+        """Actions after ``exploration_spec``, and bool [B]: which are random."""
         if self.exploration is None:
             return actions, np.zeros(len(asked.ids), np.bool_)
         return self.exploration(actions, asked.timestep, self.exploration_rng, asked.ids)
@@ -111,48 +111,48 @@ class Core:
     def note(
         self, asked: Asked, predictions: Mapping[str, Any], drawn: Mapping[str, Array], actions: Mapping[str, Array]
     ) -> None:
-        """Remember an act until its record is observed; ``drawn`` are the actions before they were clipped."""
+        """Remember an act until its record is observed; ``drawn`` are the actions before clipping."""
 
     def epsilon(self, timestep: int) -> float | None:
-        """The probability of random actions at a time; None for a model that does not explore by it."""
+        """Epsilon at a timestep; None without epsilon-greedy exploration."""
         return self.exploration.level(timestep) if isinstance(self.exploration, EpsilonExploration) else None
 
     def zero_internals(self, rows: int) -> dict[str, Array] | None:
-        """The recurrent state in which episodes begin, [B, ...] by name; None for a model without."""
+        """The initial recurrent state, [B, ...] by name; None for a model without one."""
         return None
 
     # -- storing and learning -----------------------------------------------------------------------------------------
 
     def observed(self, env_id: str | None, row: Row) -> Row:
-        """A record, with what was noted when the agent acted so; None: its environment is unknown."""
+        """Complete a record with what was noted when the agent acted; ``env_id`` None: environment unknown."""
         return row
 
     def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
-        """Put consecutive records of an environment into the memory; None: it is unknown, and nothing follows."""
+        """Store consecutive records of an environment; None: environment unknown, no records will follow."""
 
     def end(self, env_id: str | None) -> None:
-        """End an environment's stored episode there, without a terminal; None: of all environments."""
+        """End the stored episode of an environment without a terminal; None: of all environments."""
 
     def drop(self, env_id: str) -> None:
-        """Forget what was noted of an environment's last act: another is observed next."""
+        """Forget an environment's last act: its record will not be observed."""
 
     def update(self, updates: int) -> Loss | None:
-        """One update from the memory, of which there were ``updates`` before."""
+        """One update from the memory, after ``updates`` earlier ones."""
         return None
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss | None:
-        """One update from a batch of the caller's."""
+        """One update from the caller's own batch."""
         return None
 
     def can_update(self, more: int = 0) -> bool:
-        """Has the memory what an update needs, with ``more`` records that are still in buffers?"""
+        """Is there enough for an update, counting ``more`` records still in buffers?"""
         return False
 
     def require_batch(self, more: int = 0) -> None:
-        """Refuse an update for which too little is stored."""
+        """Refuse an update if too little is stored."""
 
     def require(self, found: int, wanted: int, what: str = "records") -> None:
-        """Refuse an update from less than is wanted."""
+        """Refuse an update if fewer are stored than wanted."""
         if found < wanted:
             problem = f"needs {wanted} {what} in the memory, one batch; there are {found}: observe more before"
             refuse(f"{self.name}: update", problem, found)
@@ -160,22 +160,22 @@ class Core:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
-        """Weights of the acting policy by name, without target and optimizer."""
+        """Weights of the acting policy by name, without target networks and optimizer."""
         return {} if self.model is None else self.model.part(_POLICY)
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set some or all of them, which were checked; all other variables stay."""
+        """Set some or all of these weights, already checked; other variables are kept."""
         if self.model is not None:
             self.model.set_named({_POLICY + name: array for name, array in weights.items()})
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """The parts that have a state."""
+        """The stateful parts."""
         parts = {"model": self.model, "exploration": self.exploration, "memory": self.memory}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 
     def state_dict(self) -> State:
-        """Everything that acting and learning follow from."""
+        """The complete state of acting and learning."""
         return {
             "exploration_rng": self.exploration_rng.bit_generator.state,
             "memory_rng": self.memory_rng.bit_generator.state,
@@ -183,7 +183,7 @@ class Core:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         for name, part in self._parts.items():
             part.load_state_dict(state[name])
         self.exploration_rng.bit_generator.state = state["exploration_rng"]
@@ -191,14 +191,14 @@ class Core:
 
 
 class RandomCore(Core):
-    """Draws actions; what is observed is forgotten."""
+    """Draws random actions; records are not stored."""
 
     def __init__(self, name: str, form: Mapping[str, Any], states: Space, actions: Space, seed: int) -> None:
         super().__init__(name, form, states, actions, seed)
         self._actions = actions
 
     def act(self, asked: Asked) -> Acted:
-        """See ``Core.act``; ignores ``explore``: there is no best action."""
+        """See ``Core.act``; ignores ``explore``: there is no greedy action."""
         drawn = self._actions.flatten(self._actions.sample(len(asked.ids), rng=self.exploration_rng))
         return Acted(drawn, np.ones(len(asked.ids), np.bool_))
 

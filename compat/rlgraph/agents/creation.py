@@ -1,4 +1,4 @@
-"""The class and arguments of an agent that a specification means."""
+"""Reads an agent's specification as a class and arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def create(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _class_of(cls: Any, base: Any, where: str, kind: Any) -> Any:
-    """The agent's class of a key, a class, or its dotted name."""
+    """The agent's class for a key, a class, or its dotted name."""
     if kind is None:
         if cls.kind:
             return cls

@@ -18,13 +18,13 @@ class DQNAgent(Agent):
 
     Args:
         double_q: the policy selects the next action, the target network values it.
-        dueling_q: values are a state's and advantages; ``action_adapter_spec`` needs ``units_state_value_stream`` and
-            ``units_advantage_stream``.
-        huber_loss: of the TD error; else its square.
-        n_step: timesteps of a record, in the place of ``observe_spec["n_step"]``.
+        dueling_q: separate streams for a state's value and advantages; ``action_adapter_spec`` needs
+            ``units_state_value_stream`` and ``units_advantage_stream``.
+        huber_loss: Huber loss of the TD error; else its square.
+        n_step: rewards summed per record; same as ``observe_spec["n_step"]``.
         memory_spec: ``replay`` (of 1,000 records by default) or ``prioritized_replay``.
-        store_last_memory_batch: keep the batch of the last update from the memory in ``last_memory_batch``.
-        store_last_q_table: keep its states and their values in ``last_q_table``.
+        store_last_memory_batch: keep the last batch from the memory in ``last_memory_batch``.
+        store_last_q_table: keep that batch's states and their values in ``last_q_table``.
         **kwargs: see :class:`Agent`.
     """
 
@@ -33,9 +33,9 @@ class DQNAgent(Agent):
 
     @exclusive
     def get_td_loss(self, batch: Any) -> Loss:
-        """The loss of a batch, as :meth:`update` takes it, which unpacks into the loss and ``loss_per_item``.
+        """The loss of a batch, without learning; the batch is as for :meth:`update`.
 
-        Nothing is learnt.
+        The loss unpacks into the loss and ``loss_per_item``.
         """
         self.begin("get_td_loss")
         return self._replay.td_loss(self._records.batch("get_td_loss", batch), self.updates)

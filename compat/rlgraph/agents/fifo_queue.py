@@ -1,4 +1,4 @@
-"""Unrolls of experience, as :class:`IMPALAAgent` tells, and the queue between actors and a learner of one process."""
+"""Unrolls, as :class:`IMPALAAgent` documents them, and the queue between actors and a learner in one process."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..utils.rlgraph_errors import refuse
 from .rows import stack_rows
 
 Unroll: TypeAlias = "dict[str, Any]"
-"""Arrays by name; states as their space has them, and internals as a tuple."""
+"""Arrays by name; states nested as their space, internals as a tuple."""
 STATES: Final = "states"
 INTERNALS: Final = "initial_internal_states"
 
 
 class FIFOQueue:
-    """Unrolls in the order in which they came. Agents fill and empty it; it never blocks.
+    """First-in, first-out queue of unrolls. Agents fill and empty it; it never blocks.
 
     Args:
-        capacity: the most that it holds.
+        capacity: most unrolls it can hold.
         states: the space of their states.
-        layout: what the unrolls of its agents are like.
+        layout: description of the unrolls of its agents.
 
     Attributes:
-        unrolls: what it holds, the oldest first.
+        unrolls: its unrolls, oldest first.
     """
 
     def __init__(self, capacity: int, states: Space, layout: Mapping[str, Any]) -> None:
@@ -37,14 +37,14 @@ class FIFOQueue:
         return len(self.unrolls)
 
     def check(self, where: str, layout: Mapping[str, Any]) -> None:
-        """Refuse an agent whose unrolls are other ones than those of the queue's agents before.
+        """Refuse an agent whose unrolls differ from those of the queue's other agents.
 
         Args:
             where: the agent's argument, for messages.
-            layout: what its unrolls are like.
+            layout: description of the agent's unrolls.
 
         Raises:
-            RLGraphError: they differ; the message has the first difference.
+            RLGraphError: they differ; the message names the first difference.
         """
         for name, own in layout.items():
             if self._layout[name] != own:
@@ -52,7 +52,7 @@ class FIFOQueue:
                 refuse(where, problem, own)
 
     def check_room(self, where: str, count: int) -> None:
-        """RLGraphError unless there is room for so many unrolls more."""
+        """Raise RLGraphError unless there is room for this many more unrolls."""
         if len(self) + count > self.capacity:
             problem = (
                 f"is full: it holds {len(self)} of at most {self.capacity} unrolls, and {count} more were to come:"
@@ -61,16 +61,16 @@ class FIFOQueue:
             refuse(f"{where}: fifo_queue", problem, len(self))
 
     def take(self, count: int) -> Unroll:
-        """The first ones as one dictionary of arrays [B, ...], which leave the queue; there must be so many."""
+        """Remove the oldest unrolls; returns them as one dictionary of arrays [B, ...]. The queue must hold enough."""
         taken, self.unrolls = self.unrolls[:count], self.unrolls[count:]
         return self._nest(stack_rows([self._flat(unroll) for unroll in taken]))
 
     def state_dict(self) -> State:
-        """The unrolls by place in the queue."""
+        """The unrolls by position in the queue."""
         return {str(index): self._flat(unroll) for index, unroll in enumerate(self.unrolls)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.unrolls = [self._nest(state[str(index)]) for index in range(len(state))]
 
     def _flat(self, unroll: Unroll) -> Unroll:

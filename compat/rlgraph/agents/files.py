@@ -1,4 +1,4 @@
-"""Files: an agent as a folder, written whole or not at all, and its policy as one. Nothing is pickled."""
+"""Saves an agent, or its policy, as a folder, atomically. Nothing is pickled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAME: Final = (
     *("double_q", "memory_spec", "exploration_spec", "type", "architecture", "worker_sample_size"),
     *("feed_previous_action_through_nn", "feed_previous_reward_through_nn"),
 )
-"""Parts of the normal form that an agent must share with the files that it loads."""
+"""Parts of the normal form that must match a loaded checkpoint."""
 
 
 def store(where: str, agent: Any, path: str | os.PathLike[str] | None, add_timestep: bool) -> str:
@@ -55,7 +55,7 @@ def store(where: str, agent: Any, path: str | os.PathLike[str] | None, add_times
 
 
 def load(where: str, agent: Any, path: str | os.PathLike[str]) -> Any:
-    """The state that an agent like this has stored; as ``Agent.load_model``."""
+    """The stored state of a matching agent; see ``Agent.load_model``."""
     folder = Path(os.fspath(path))
     if not (folder / _MANIFEST).is_file():
         checkpoints = (
@@ -101,7 +101,7 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
 
 
 def _about(agent: Any) -> dict[str, Any]:
-    """Facts that an agent must share to load a checkpoint."""
+    """Facts that must be equal to load a checkpoint."""
     form = agent.form
     names = [name for name in _SAME if name in form and name not in agent.may_differ]
     about: dict[str, Any] = {name: form[name] for name in names}

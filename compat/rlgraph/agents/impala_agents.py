@@ -26,37 +26,37 @@ _OBSERVE: Final = "is not for this agent, which steps its own environments: see 
 class IMPALAAgent(Agent):
     """An actor-critic that steps its own environments and learns from whole unrolls, corrected by V-trace.
 
-    ``type`` says which part it is. A ``single`` one does both: each ``update()`` steps the environments and learns. An
-    ``actor`` fills ``fifo_queue`` by ``call_api_method("perform_n_steps_and_insert_into_fifo")``; a ``learner`` with
-    ``fifo_queue_spec=actor.fifo_queue`` empties it by ``update()``, and weights go by ``get_policy_weights`` and
-    ``set_policy_weights``. The ``timesteps`` of a learner are those that it has learnt from.
+    ``type`` is its role. A ``single`` agent acts and learns: each ``update()`` steps the environments and learns. An
+    ``actor`` fills ``fifo_queue`` with ``call_api_method("perform_n_steps_and_insert_into_fifo")``; a ``learner`` with
+    ``fifo_queue_spec=actor.fifo_queue`` empties it with ``update()``; weights are copied with ``get_policy_weights``
+    and ``set_policy_weights``. A learner's ``timesteps`` are those it has learnt from.
 
     An unroll is a dictionary of one environment's T = ``worker_sample_size`` timesteps:
 
     - ``states`` [T + 1, ...], preprocessed; the first is equal to the last of the unroll before;
-    - ``terminals`` bool [T]: the next state is that of a new episode; ``truncated`` bool [T]: only by a time limit;
-    - ``actions`` int32 [T, ...], from 0, and ``rewards`` float32 [T], as the environment has them;
-    - ``action_probs`` float32 [T, ..., A] of the policy that acted, and ``log_probs`` float32 [T] of the actions;
-    - ``initial_internal_states``: of the lstm before the first timestep, two arrays [units]; else ();
-    - ``final_values`` float32 [T]: where an episode was cut, what its last state was worth to the actor;
-    - ``previous_actions`` (-1: none) and ``previous_rewards`` [T + 1], where the network takes them.
+    - ``terminals`` bool [T]: the next state is that of a new episode; ``truncated`` bool [T]: ended by a time limit;
+    - ``actions`` int32 [T, ...], from 0, and ``rewards`` float32 [T], unclipped;
+    - ``action_probs`` float32 [T, ..., A] of the behaviour policy, and ``log_probs`` float32 [T] of the actions;
+    - ``initial_internal_states``: the lstm's state before the first timestep, two arrays [units]; else ();
+    - ``final_values`` float32 [T]: where an episode was cut, the actor's value of its last state;
+    - ``previous_actions`` (-1: none) and ``previous_rewards`` [T + 1], if the network takes them.
 
     Args:
-        discount: of future rewards.
-        fifo_queue_spec: of an actor ``{"capacity": 1}``, of a learner one batch; or the queue of another agent in this
-            process. A single agent has its own, and warns that it has no effect.
-        architecture: ``small`` or ``large``, of images; a ``network_spec`` takes its place.
-        environment_spec: what ``Environment.from_spec`` takes.
-        weight_pg: of the policy's loss; None is 1.
-        weight_baseline: of the value's, half a square; None is 0.5.
-        weight_entropy: of the entropy; None is 0.00025.
-        worker_sample_size: T.
-        dynamic_batching: has no effect, with a warning.
-        num_workers: environments; also called ``num_actors``.
-        feed_previous_action_through_nn: join the last action, one-hot, to the inputs of the lstm, if there is one.
-        feed_previous_reward_through_nn: likewise the last reward, clipped as it is learnt from.
-        reward_clipping: of what is learnt from: ``clamp_one`` (to -1 .. 1), ``soft_asymmetric`` or None.
-        type: ``single``, ``actor`` or ``learner``.
+        discount: discount factor of rewards.
+        fifo_queue_spec: ``{"capacity": 1}`` for an actor, a capacity of one batch for a learner, by default; or the
+            queue of another agent in this process. No effect, with a warning, on a single agent, which has its own.
+        architecture: network for images if ``network_spec`` is None: ``small`` or ``large``.
+        environment_spec: a specification for ``Environment.from_spec``.
+        weight_pg: weight of the policy loss; None is 1.
+        weight_baseline: weight of the value loss, half the squared error; None is 0.5.
+        weight_entropy: weight of the entropy; None is 0.00025.
+        worker_sample_size: T, timesteps per unroll.
+        dynamic_batching: no effect, with a warning.
+        num_workers: number of environments; also called ``num_actors``.
+        feed_previous_action_through_nn: feed the previous action, one-hot, to the lstm, if there is one.
+        feed_previous_reward_through_nn: feed the previous reward, clipped, to the lstm, if there is one.
+        reward_clipping: clipping of rewards in the loss: ``clamp_one`` (to -1 .. 1), ``soft_asymmetric`` or None.
+        type: role: ``single``, ``actor`` or ``learner``.
         **kwargs: see :class:`Agent`; spaces follow from the environments. ``update_spec["batch_size"]`` counts
             unrolls, 16 by default. ``observe_spec`` has no effect, with a
             warning.
@@ -64,16 +64,16 @@ class IMPALAAgent(Agent):
 
     kind: ClassVar[str] = "impala"
     core_class: ClassVar[type[Core]] = ImpalaCore
-    may_differ: ClassVar[tuple[str, ...]] = ("memory_spec",)  # a queue of another capacity does as well
+    may_differ: ClassVar[tuple[str, ...]] = ("memory_spec",)  # a queue of another capacity also works
     default_environment_spec: ClassVar[Mapping[str, Any]] = {
         "type": "deepmind_lab",
         "level_id": "seekavoid_arena_01",
         "observations": ["RGB_INTERLEAVED", "INSTR"],
         "frameskip": 4,
     }
-    """RLgraph's. It needs DeepMind Lab, which is not supported."""
+    """RLgraph's default environment. It needs DeepMind Lab, which is not supported."""
     default_internal_states_space: ClassVar[Space] = Tuple(FloatBox(shape=(256,)), FloatBox(shape=(256,)))
-    """The LSTM's states, in both architectures."""
+    """Space of the LSTM's state, in both architectures."""
 
     _environments: OwnEnvironments | None = None
     _stepper: PolicyLoop | None = None
@@ -92,7 +92,7 @@ class IMPALAAgent(Agent):
 
     @property
     def fifo_queue(self) -> FIFOQueue:
-        """Unrolls that wait for an update; its length is their number."""
+        """Queue of unrolls that wait for an update."""
         return self.impala_core.memory
 
     @property
@@ -120,15 +120,15 @@ class IMPALAAgent(Agent):
         """An action for a state, or a batch of actions for a batch of states: see :meth:`Agent.get_action`.
 
         Args:
-            states: of ``state_space``, or with a leading axis.
-            internal_states: used and not kept; None: those of the act before, zeros after :meth:`reset`.
-            use_exploration: False: the likeliest action; nothing is drawn.
-            extra_returns: names of what is returned too.
+            states: a state of ``state_space``, or a batch with a leading axis.
+            internal_states: used but not stored; None: those of the previous act, zeros after :meth:`reset`.
+            use_exploration: False: the likeliest action, without random draws.
+            extra_returns: names of extras to return.
             internals: the same as ``internal_states``.
             apply_preprocessing: False: states are preprocessed already.
             env_ids: the environment of each state.
-            previous_rewards: what the actions before brought, only for networks that take it; None: nothing. The
-                actions before are those of the agent, none after :meth:`reset`.
+            previous_rewards: rewards of the previous actions, only for networks that take them; None: zeros. The
+                previous actions are the agent's own, none after :meth:`reset`.
         """
         where, core = self.begin("get_action"), self.impala_core
         if internals is not None and internal_states is not None:
@@ -147,36 +147,36 @@ class IMPALAAgent(Agent):
 
     @exclusive
     def reset(self, env_id: str | None = None) -> None:
-        """See :meth:`Agent.reset`; own environments go on."""
+        """See :meth:`Agent.reset`; the agent's environments are not reset."""
         where = self.begin("reset")
         self.perception.forget(None if env_id is None else checked_id(where, env_id))
         self.impala_core.forget_actions(env_id)
 
     @property
     def episode_returns(self) -> list[float]:
-        """Returns of the last episodes (at most 100) that ended in the agent's environments, newest last."""
+        """Returns of the last 100 episodes in the agent's environments, newest last."""
         return [] if self._stepper is None else list(self._stepper.episode_returns)
 
     def observe(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: the agent steps its own environments."""
+        """Not supported: the agent steps its own environments."""
         refuse(self.begin("observe"), _OBSERVE)
 
     def import_observations(self, observations: Any) -> NoReturn:
-        """Refused likewise."""
+        """Not supported: the agent steps its own environments."""
         refuse(self.begin("import_observations"), _OBSERVE, observations)
 
     @exclusive
     def update(self, batch: Any = None) -> Loss:
         """Learn once from ``update_spec["batch_size"]`` unrolls.
 
-        A single agent steps its environments until there are so many; a learner takes them from its queue.
+        A single agent steps its environments until it has enough unrolls; a learner takes them from its queue.
 
         Args:
             batch: must be None.
 
         Returns:
-            The mean loss of the unrolls, a float that also unpacks into the number of the update, the loss,
-            ``loss_per_item`` float32 [B], summed over time, and the unrolls as one dictionary of arrays [B, ...].
+            The mean loss of the unrolls: a float that also unpacks into the number of the update, the loss,
+            ``loss_per_item`` float32 [B] (summed over time), and the unrolls as one dictionary of arrays [B, ...].
 
         Raises:
             RLGraphError: a batch is given, the agent is an actor, or the queue has too few unrolls.
@@ -195,7 +195,7 @@ class IMPALAAgent(Agent):
         return loss
 
     def export_graph(self, filename: Any) -> str:
-        """See :meth:`Agent.export_graph`; networks must take no previous actions or rewards."""
+        """See :meth:`Agent.export_graph`; the network must not take previous actions or rewards."""
         where = self.begin("export_graph")
         for name in self.impala_core.fed:
             refuse(f"{where}: {FEEDS[name][0]}", "must be False: a policy gets states alone", True)
@@ -227,7 +227,7 @@ class IMPALAAgent(Agent):
                 if given[name] is not None and space_of(f"{where}: {name}", given[name]) != own:
                     refuse(f"{where}: {name}", f"is another one than that of the environments, {own!r}", given[name])
                 given[name] = own
-            if role == "learner":  # it needed only the spaces
+            if role == "learner":  # only its spaces were needed
                 self._close()
         for name in ("state_space", "action_space"):
             if given[name] is None:
@@ -286,9 +286,9 @@ class IMPALAAgent(Agent):
 
     @exclusive
     def load_model(self, path: Any) -> None:
-        """See :meth:`Agent.load_model`. Environments cannot be saved: episodes begin in them, with own seeds.
+        """See :meth:`Agent.load_model`. Environments cannot be saved: new episodes begin, with new seeds.
 
-        Two agents that load the same files go on alike, bit for bit.
+        Two agents that load the same checkpoint continue identically, bit for bit.
         """
         super().load_model(path)
 
@@ -311,9 +311,9 @@ class SingleIMPALAAgent(IMPALAAgent):
     """IMPALAAgent of type ``single``.
 
     Args:
-        num_workers: environments.
-        worker_sample_size: timesteps of an unroll.
-        **kwargs: those of :class:`IMPALAAgent`, but for ``type``.
+        num_workers: number of environments.
+        worker_sample_size: timesteps per unroll.
+        **kwargs: arguments of :class:`IMPALAAgent`, except ``type``.
     """
 
     kind: ClassVar[str] = "single_impala"

@@ -1,4 +1,4 @@
-"""The core of IMPALAAgent: acting by a policy, and learning from whole unrolls."""
+"""The core of IMPALAAgent: sampling actions, and learning from whole unrolls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEEDS: Final = {
     PREVIOUS_ACTION: ("feed_previous_action_through_nn", "previous_actions"),
     PREVIOUS_REWARD: ("feed_previous_reward_through_nn", "previous_rewards"),
 }
-"""Inputs that may be fed beside states: the argument that says so, and its name in unrolls."""
+"""Inputs that may be fed besides states: the argument that turns one on, and its name in unrolls."""
 _MODEL: Final = (
     *("network_spec", "architecture", "action_adapter_spec", "optimizer_spec", "reward_clipping", "weight_pg"),
     *("weight_baseline", "weight_entropy"),
@@ -31,7 +31,7 @@ _MODEL: Final = (
 """Keys of the normal form that the model takes."""
 _LABELS: Final = ("reward", "discount", "terminal", "truncated", "final_value", "log_prob")
 _STATE: Final = ("hidden", "cell")
-"""The parts of the recurrent state, in the order in which callers have them."""
+"""The parts of the recurrent state, in callers' order."""
 
 
 class ImpalaCore(Core):
@@ -40,10 +40,10 @@ class ImpalaCore(Core):
     Its arguments are those of :class:`Core`.
 
     Attributes:
-        memory: where unrolls wait.
+        memory: queue of waiting unrolls.
         layout: description of its unrolls.
-        fed: names of the inputs that are fed beside states.
-        previous_rewards: float32 [B], of the next call of :meth:`act`; None: zeros.
+        fed: names of the inputs that are fed besides states.
+        previous_rewards: previous rewards for the next call of :meth:`act`, float32 [B]; None: zeros.
     """
 
     memory: FIFOQueue
@@ -100,7 +100,7 @@ class ImpalaCore(Core):
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, asked: Asked) -> Acted:
-        """See :meth:`Core.act`. Networks that take previous actions get those of the same environments."""
+        """See :meth:`Core.act`. Networks that take previous actions get those of the same environment."""
         none = np.full(self._low.shape, -1, np.int32)
         actions = np.stack([self._last_actions.get(env_id, none) for env_id in asked.ids])
         rewards = np.zeros(len(actions), np.float32) if self.previous_rewards is None else self.previous_rewards
@@ -120,14 +120,14 @@ class ImpalaCore(Core):
         return {name: given[name] for name in self.fed}
 
     def choose(self, asked: Asked) -> Acted:
-        """Actions drawn from the policy, and perhaps from all actions by ``exploration_spec``.
+        """Draw actions from the policy, or uniformly where ``exploration_spec`` explores.
 
         Args:
-            asked: with what is fed beside states among the features.
+            asked: the request; its features include the inputs fed besides states.
 
         Returns:
-            with the extras ``actions`` int32 [N, ...], from 0, ``action_probs`` float32 [N, ..., A] of each value of an
-            action and ``log_probs`` float32 [N] of the actions, random ones included.
+            Actions, with the extras ``actions`` int32 [N, ...], from 0, ``action_probs`` float32 [N, ..., A] of each
+            value of an action, and ``log_probs`` float32 [N] of the actions, including random ones.
         """
         predictions, following = self.model.act(asked.features, asked.internals)
         rows, epsilon, actions = len(asked.ids), 0.0, {ONLY: predictions["action"]}
@@ -163,7 +163,7 @@ class ImpalaCore(Core):
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def can_update(self, more: int = 0) -> bool:
-        """Is there a batch in the queue?"""
+        """Does the queue hold a batch?"""
         return len(self.memory) >= self.batch_size
 
     def require_batch(self, more: int = 0) -> None:
@@ -173,7 +173,7 @@ class ImpalaCore(Core):
             refuse(f"{self.name}.update: fifo_queue", f"{problem}: let an actor fill it before", len(self.memory))
 
     def update(self, updates: int) -> Loss:
-        """See :meth:`Core.update`; takes the first unrolls out of the queue."""
+        """See :meth:`Core.update`; removes the oldest unrolls from the queue."""
         records = self.memory.take(self.batch_size)
         errors = self.model.train(self._batch(records), updates)
         each = errors.sum(axis=1, dtype=np.float64)  # over time
@@ -181,7 +181,7 @@ class ImpalaCore(Core):
         return Loss(loss, (updates + 1, loss, each.astype(np.float32), records))
 
     def _batch(self, records: Mapping[str, Any]) -> dict[str, Any]:
-        """Unrolls as the model takes them."""
+        """Unrolls as inputs of the model."""
         terminated = records["terminals"] & ~records["truncated"]
         fed = {name: records[FEEDS[name][1]] for name in self.fed}
         batch = {
@@ -201,17 +201,17 @@ class ImpalaCore(Core):
     # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:
-        """Everything that acting and learning follow from, but the environments."""
+        """The complete state of acting and learning, without the environments."""
         return {**super().state_dict(), "last_actions": dict(self._last_actions)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._last_actions = dict(state["last_actions"])
 
 
 def image_scale(boxes: Mapping[str, Any]) -> float:
-    """The divisor of images: 255, or 1 if their space says that they are at most 1."""
+    """The divisor of images: 255, or 1 if their space's upper bound is at most 1."""
     box = boxes[ONLY]
     excluded = 1.0 if box.dtype.kind in "iu" else 0.0
     return 1.0 if float(box.high.max()) - excluded <= 1.0 else 255.0

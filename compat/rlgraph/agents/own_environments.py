@@ -1,4 +1,4 @@
-"""The environments that an agent steps itself, and the unrolls that come of it."""
+"""The environments that an agent steps itself, and the unrolls collected in them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .impala_core import FEEDS, ImpalaCore
 from .rows import stack_rows
 
 _RETURNS: Final = 100
-"""Number of episodes whose returns are kept."""
+"""Number of latest episodes whose returns are kept."""
 
 
 class OwnEnvironments:
-    """Environments of one specification.
+    """Environments from one specification.
 
     Args:
         where: the agent's argument, for messages.
-        spec: what ``Environment.from_spec`` takes: a dictionary, or a callable that makes one at each call; an
-            environment only if ``count`` is 1.
-        count: how many.
+        spec: a specification for ``Environment.from_spec``: a dictionary, or a callable that makes a new environment at
+            each call; an environment only if ``count`` is 1.
+        count: number of environments.
 
     Raises:
-        RLGraphError: the specification is wrong, or two of the environments are one object.
+        RLGraphError: the specification is invalid, or two of the environments are the same object.
     """
 
     def __init__(self, where: str, spec: Any, count: int) -> None:
@@ -52,26 +52,26 @@ class OwnEnvironments:
             refuse(where, "must be one environment: num_workers says how many there are", spec)
 
     def seed(self, *entropy: int) -> None:
-        """Seed those that were made for the agent, each differently; the others are their owner's."""
+        """Seed the environments made for the agent, each differently; others are left to their owner."""
         if self._is_own:
             seeds = np.random.SeedSequence(entropy).generate_state(len(self.all))
             for environment, seed in zip(self.all, seeds, strict=True):
-                environment.seed(int(seed) // 2)  # some take no more than 31 bits
+                environment.seed(int(seed) // 2)  # some environments take at most 31 bits
 
     def terminate(self) -> None:
-        """Terminate those that were made for the agent."""
+        """Terminate the environments made for the agent."""
         for environment in self.all if self._is_own else []:
             environment.terminate()
 
 
 class PolicyLoop:
-    """Steps environments by an agent's policy.
+    """Steps environments with an agent's policy.
 
     Args:
-        agent: an IMPALAAgent, whose timesteps are counted, and whose companions are told of them.
-        environments: its own.
-        look: perception of these environments alone.
-        core: of the agent.
+        agent: an IMPALAAgent; its timesteps are counted, and its companions notified.
+        environments: the agent's own environments.
+        look: conversion of the states of these environments only.
+        core: the agent's core.
     """
 
     def __init__(self, agent: Any, environments: OwnEnvironments, look: Perception, core: ImpalaCore) -> None:
@@ -80,15 +80,15 @@ class PolicyLoop:
         self._out, self._names = actions_out(agent.action_space), tuple(look.seen_space.flat())
         self._ids = [f"env_{index}" for index in range(len(self._environments))]
         self._features: dict[str, Array] | None = None
-        """Preprocessed states [N, ...], and the previous actions and rewards; None: episodes are to begin."""
+        """Preprocessed states [N, ...], and the previous actions and rewards; None: new episodes must begin."""
         self._internals: dict[str, Array] | None = None
         """Internals before the next timestep, [N, ...]: zeros where an episode begins."""
         self._returns = np.zeros(len(self._ids))
         self.episode_returns: deque[float] = deque(maxlen=_RETURNS)
-        """Returns of the episodes that ended last, in the environments' rewards."""
+        """Returns of the latest episodes, of unclipped rewards."""
 
     def reset(self) -> None:
-        """Begin an episode in all environments; those before were not finished."""
+        """Begin an episode in all environments; running episodes are dropped."""
         for one in self._agent.companions:
             one.reset(None)
         self._look.preprocessor.reset()
@@ -99,11 +99,11 @@ class PolicyLoop:
         self._features, self._internals = {**states, **none}, self._core.zero_internals(count)
 
     def forget(self) -> None:
-        """Make the next call begin episodes."""
+        """Make the next call begin new episodes."""
         self._features = None
 
     def run(self) -> list[Unroll]:
-        """One unroll of each environment. After an exception the next call begins episodes."""
+        """One unroll of each environment. After an exception the next call begins new episodes."""
         if self._features is None:
             self.reset()
         first, features, columns = self._internals or {}, list[Any]([self._features]), []
@@ -128,7 +128,7 @@ class PolicyLoop:
         }
 
     def _step(self) -> dict[str, Array]:
-        """Step all environments; returns what is stored of the timestep, [N, ...] each."""
+        """Step all environments; returns the timestep's stored arrays, [N, ...] each."""
         core, agent, features = self._core, self._agent, self._features or {}
         agent.timesteps += len(self._ids)
         acted = core.choose(Asked(features, self._internals, True, agent.timesteps, self._ids))
@@ -143,8 +143,8 @@ class PolicyLoop:
                 if one.truncated:
                     companion.cut(env_id)
         cut, values = [lane for lane, one in enumerate(told) if one.truncated], np.zeros(len(told), np.float32)
-        if cut:  # what the last states were worth
-            last = {name: features[name].copy() for name in self._names}  # of one size at every call
+        if cut:  # values of the last states of cut episodes
+            last = {name: features[name].copy() for name in self._names}  # one batch size at every call
             for name, part in self._preprocess([told[k].state for k in cut], [self._ids[k] for k in cut]).items():
                 last[name][cut] = part
             values[cut] = core.values({**last, **core.previous(extras["actions"], rewards)}, acted.internals)[cut]
@@ -160,7 +160,7 @@ class PolicyLoop:
     def _go_on(
         self, told: Sequence[Stepped], actions: Array, rewards: Array, internals: Mapping[str, Array] | None
     ) -> None:
-        """Go on to the next timestep, which begins an episode where one has ended."""
+        """Advance to the next timestep; episodes begin where one has ended."""
         ended = [lane for lane, one in enumerate(told) if one.terminal]
         self._look.preprocessor.reset([self._ids[lane] for lane in ended])
         self.episode_returns.extend(self._returns[ended].tolist())
@@ -173,7 +173,7 @@ class PolicyLoop:
         self._features = {**self._preprocess(raw, self._ids), **self._core.previous(actions, rewards)}
 
     def _preprocess(self, raw: Sequence[Any], ids: list[str]) -> dict[str, Array]:
-        """States of some environments as the model sees them, [N, ...] by flat name."""
+        """Preprocessed states of some environments, [N, ...] by flat name."""
         rows = []
         for state in raw:
             arrays, single = self._look.read("update", state, True, "a state of its environment")

@@ -13,18 +13,18 @@ class PPOAgent(Agent):
     """Proximal policy optimisation: an actor-critic with several steps on the same records.
 
     ``update`` takes the newest records, estimates their advantages once, and takes ``update_spec["num_iterations"]``
-    steps, each on ``update_spec["sample_size"]`` of them, drawn with replacement; losses are those of the last step.
-    The memory keeps them. Otherwise it is as :class:`ActorCriticAgent`.
+    steps, each on ``update_spec["sample_size"]`` records drawn with replacement; losses are those of the last step.
+    The records stay in the memory. Everything else is as in :class:`ActorCriticAgent`.
 
     Args:
-        value_function_spec: a list of layers, after which one unit values the state.
-        clip_ratio: how far the ratio of probabilities may leave 1.
-        gae_lambda: of generalized advantage estimation, 0 .. 1.
-        standardize_advantages: to a mean of 0 and a standard deviation of 1, over the whole batch.
+        value_function_spec: a list of layers, followed by one unit for the value.
+        clip_ratio: clipping range of the probability ratio (the paper's epsilon).
+        gae_lambda: lambda of generalized advantage estimation, 0 .. 1.
+        standardize_advantages: scale advantages to mean 0 and standard deviation 1 over the whole batch.
         sample_episodes: see :class:`ActorCriticAgent`.
         memory_spec: ``ring_buffer``, of 1,000 records by default.
-        weight_entropy: how much the entropy of the policy counts, in its loss.
-        value_function_clipping: how far a value may leave that of acting time; None does not clip.
+        weight_entropy: weight of the policy's entropy in the loss.
+        value_function_clipping: how far a value may move from its value when acting; None: no limit.
         **kwargs: see :class:`Agent`.
     """
 

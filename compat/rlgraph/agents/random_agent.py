@@ -11,7 +11,7 @@ from .core import Core, RandomCore
 class RandomAgent(Agent):
     """Draws actions uniformly from its action space.
 
-    It takes the arguments of :class:`Agent`, of which only the spaces matter.
+    It takes the arguments of :class:`Agent`, but uses only the spaces.
     """
 
     kind: ClassVar[str] = "random"

@@ -1,4 +1,4 @@
-"""Records, as callers write them."""
+"""Reads callers' records."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown, translate_er
 from .rows import Row, rows_of
 
 KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
-"""Names in a batch of the caller's."""
+"""Names in a caller's batch."""
 _WEIGHTS: Final = "importance_weights"
 
 
 def buffer_property(part: str, meaning: str, space: str = "") -> property:
-    """A part of the records that are not in the memory yet, by environment."""
+    """One column of the buffered records, by environment."""
 
     def read(self: Any) -> defaultdict[str, list[Any]]:
         found: defaultdict[str, list[Any]] = defaultdict(list)
@@ -37,10 +37,10 @@ class RecordReader:
 
     Args:
         where: the agent's class, for messages.
-        states: the space of what the model sees.
+        states: the space of preprocessed states.
         actions: the action space.
-        chained: may ``next_states`` of a batch be missing? They are then the states of the next records, and that of
-            the last record is its own.
+        chained: may a batch omit ``next_states``? They are then the states of the next records; the last record's is
+            its own state.
     """
 
     def __init__(self, where: str, states: Space, actions: Space, *, chained: bool) -> None:
@@ -71,7 +71,7 @@ class RecordReader:
         return columns
 
     def batch(self, method: str, batch: Any) -> dict[str, Any]:
-        """A batch of the caller's, with ``weight`` [B]."""
+        """Read a caller's batch, with ``weight`` [B]."""
         place = f"{self._where}.{method}: batch"
         given = dict(mapping(place, batch))
         if self._chained and "states" in given and "next_states" not in given:
@@ -89,7 +89,7 @@ class RecordReader:
         return {**columns, "weight": weight}
 
     def _columns(self, method: str, given: Mapping[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], bool]:
-        """Records as arrays [B, ...], and whether they were one without a leading axis; ``names`` are for messages."""
+        """Records as arrays [B, ...], and whether it was one without a leading axis; ``names`` are for messages."""
         found, single = self._states(method, given["states"], names["states"])
         count, place = None if single else len(next(iter(found.values()))), f"{self._where}.{method}:"
 

@@ -1,4 +1,4 @@
-"""DQNAgent, ApexAgent and SACAgent: learning from single records of core's ReplayMemory, with target networks."""
+"""Core of DQNAgent, ApexAgent and SACAgent: learning from records of core's ReplayMemory, with target networks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBER = ArraySpec((), np.float32)
 
 
 class Replay(ReplayMemory):
-    """The memory of single records, in the order in which they were stored; its length is their number.
+    """The memory of single records, in the order in which they were stored; its length is the number of records.
 
     Args:
         spec: ``memory_spec`` in normal form.
@@ -37,18 +37,18 @@ class Replay(ReplayMemory):
 
     @property
     def capacity(self) -> int:
-        """The most records that it holds."""
+        """Most records that it can hold."""
         return self.size
 
     def update_records(self, indices: Any, priorities: Any) -> None:
-        """Give records new priorities; those that were forgotten meanwhile are left out.
+        """Set priorities of records; records that were overwritten meanwhile are skipped.
 
         Args:
-            indices: numbers [B] of records, as ``last_memory_batch["indices"]`` has them.
-            priorities: at least 0, [B].
+            indices: numbers [B] of records, such as ``last_memory_batch["indices"]``.
+            priorities: priorities [B], at least 0.
 
         Raises:
-            RLGraphError: the memory has no priorities, or an index or a priority is wrong.
+            RLGraphError: the memory has no priorities, or an index or a priority is invalid.
         """
         where = "memory.update_records"
         tickets, values = np.asarray(indices), np.asarray(priorities)
@@ -62,15 +62,15 @@ class Replay(ReplayMemory):
         self.prioritize(tickets.astype(np.int64), values)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
-        """Enough for the worst case: records of several environments follow one another."""
+        """Enough for the worst case, in which records of several environments alternate."""
         return timesteps
 
 
 def sum_rewards(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
-    """Records over up to ``n_step`` timesteps: what is stored of consecutive ones.
+    """Records with n-step returns, from consecutive records.
 
-    Rewards are summed with discounts up to a terminal, to the end of the records, or over ``n_step``; what follows is
-    the state after the last of these m rewards, which counts ``discount ** m``: the record's ``power``.
+    Discounted rewards are summed up to a terminal, to the last record, or over ``n_step``; the next state is that after
+    the last of these m rewards, and its discount ``discount ** m`` is the record's ``power``.
     """
     found = []
     for k, row in enumerate(rows):
@@ -86,7 +86,7 @@ def sum_rewards(rows: Sequence[Row], discount: float, n_step: int) -> list[Row]:
 
 
 class ReplayCore(Core):
-    """Q-learning, or soft actor-critic where the form says ``sac``.
+    """Q-learning, or soft actor-critic if the form's kind is ``sac``.
 
     Its arguments are those of :class:`Core`.
     """
@@ -126,7 +126,7 @@ class ReplayCore(Core):
 
     @property
     def batch_size(self) -> int:
-        """Records that an update draws."""
+        """Records per update."""
         return int(self.form["update_spec"]["batch_size"])
 
     def q_values(self, features: Mapping[str, Array]) -> Array:
@@ -150,7 +150,7 @@ class ReplayCore(Core):
             )
 
     def can_update(self, more: int = 0) -> bool:
-        """Is there a batch in the memory, or is that full?"""
+        """Does the memory hold a batch, or is it full?"""
         return len(self.memory) >= min(self.batch_size, self.memory.capacity)
 
     def require_batch(self, more: int = 0) -> None:
@@ -176,7 +176,7 @@ class ReplayCore(Core):
         return self._loss(self._train(self._as_memory_batch(batch), updates), batch["weight"])
 
     def td_loss(self, batch: Mapping[str, Any], updates: int) -> Loss:
-        """The loss of a batch of the caller's. Nothing is learnt: all variables are put back."""
+        """The loss of a caller's batch, without learning: all variables are restored."""
         before = self.model.weights()
         try:
             errors = self._step(self._as_memory_batch(batch), updates, copies=False)
@@ -185,15 +185,15 @@ class ReplayCore(Core):
         return self._loss(errors, batch["weight"])
 
     def synchronize(self) -> None:
-        """Make the target networks copies."""
+        """Copy the online weights to the target networks."""
         weights = self.model.named_weights()
         targets = [name for name in weights if name.startswith("target-")]
         self.model.set_named({name: weights[name.removeprefix("target-")] for name in targets})
 
     def _train(self, batch: Mapping[str, Any], updates: int) -> Array:
-        """One step; TD errors [B]. The target becomes a copy of the policy first, where that is due.
+        """Take one step, after copying the policy to the target network if that is due; returns TD errors [B].
 
-        ApexAgent counts the records of batches until then, DQNAgent timesteps.
+        The interval between copies counts records learnt from for ApexAgent, timesteps for DQNAgent.
         """
         spec = self.form["update_spec"]
         self._since_copy += len(batch["reward"]) if self.form["kind"] == "apex" else spec["update_interval"]
@@ -207,7 +207,7 @@ class ReplayCore(Core):
         return self.model.train({name: batch[name] for name in self._learnt}, updates, **numbers)
 
     def _as_memory_batch(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch of the caller's as the memory has it: its rewards are sums already."""
+        """A caller's batch in the memory's form; its rewards are n-step sums already."""
         power = self.form["discount"] ** self.form["observe_spec"]["n_step"]
         discount = np.where(batch["terminal"], 0.0, power).astype(np.float32)
         return {**batch, "action": batch["action"][ONLY], "discount": discount}
@@ -221,10 +221,10 @@ class ReplayCore(Core):
         return Loss(loss, (loss, each))
 
     def state_dict(self) -> State:
-        """Everything that acting and learning follow from."""
+        """The complete state of acting and learning."""
         return {**super().state_dict(), "since_copy": self._since_copy}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._since_copy = state["since_copy"]

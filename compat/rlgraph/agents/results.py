@@ -7,18 +7,18 @@ from typing import Any
 
 
 class Loss(float):
-    """A loss, as a number; it also unpacks and indexes like the tuple that RLgraph 0.1's code returned.
+    """A loss as a float, which also unpacks and indexes like the tuple that RLgraph 0.1 returned.
 
     Args:
         value: the mean loss.
-        parts: the tuple.
+        parts: the tuple's items.
     """
 
     parts: tuple[Any, ...]
     """The tuple that it unpacks into."""
 
     def __new__(cls, value: float, parts: tuple[Any, ...]) -> Loss:
-        """A float that remembers the tuple."""
+        """Create the float and attach the tuple."""
         made = super().__new__(cls, value)
         made.parts = parts
         return made

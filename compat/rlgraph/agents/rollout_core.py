@@ -1,4 +1,4 @@
-"""ActorCriticAgent and PPOAgent: learning from the newest records, with what was known when the agent acted."""
+"""Core of ActorCriticAgent and PPOAgent: learning from the newest records, with values known when the agent acted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .traced import TracedModel, arrays_of, specs_of
 
 _NUMBER: Final = ArraySpec((), np.float32)
 _NOTED: Final = ("drawn", "log_prob", "value")
-"""Values of a record known when the agent acted: the action before it was clipped, and more. NaN: unknown."""
+"""A record's values from the time of acting: the action before clipping, its log-probability, ... NaN: unknown."""
 _TINY: Final = 1e-8
 
 
 class RolloutCore(Core):
-    """Actor-critic: one step on all that was drawn, or PPO's several ones on random parts of it.
+    """Actor-critic: one step on the whole batch, or PPO's several steps on random parts of it.
 
     Its arguments are those of :class:`Core`.
     """
@@ -45,7 +45,7 @@ class RolloutCore(Core):
         self.policy = policy_of(self.boxes)
         self._specs = {key: _spec(key, box) for key, box in self.boxes.items()}
         self._acts: dict[str, Row] = {}
-        """Facts known when the agent acted, by environment, until the record is observed."""
+        """Values from the last act of each environment, until its record is observed."""
         load_tensorflow()
         from ..model.actor_critic import model_fn
 
@@ -55,7 +55,7 @@ class RolloutCore(Core):
             "actions": self._specs,
             "bounds": {key: _bounds(box, self._specs[key].dtype) for key, box in self.boxes.items()},
         }
-        names = ["reward", "advantage", "return", "weight"]  # without rewards there is no batch
+        names = ["reward", "advantage", "return", "weight"]  # a batch needs rewards
         names += ["log_prob"] if self._is_ppo else []
         names += ["value"] if self._clip is not None else []
         row: dict[str, Any] = {"action": {key: spec.array for key, spec in self._specs.items()}}
@@ -92,11 +92,11 @@ class RolloutCore(Core):
 
     @property
     def _count(self) -> int:
-        """Records or episodes of a batch."""
+        """Records or episodes per batch."""
         return int(self.form["update_spec"]["batch_size"])
 
     def can_update(self, more: int = 0) -> bool:
-        """Is there a batch, or a memory that is full, ``more`` records that are still in buffers included?"""
+        """Is there a batch, or a full memory, counting ``more`` records still in buffers?"""
         memory = self.memory
         if not self.takes_buffered:
             return len(memory.whole_episodes()) >= (1 if len(memory) == memory.capacity else self._count)
@@ -115,7 +115,7 @@ class RolloutCore(Core):
         self.require(len(memory.whole_episodes()), self._count, "whole episodes")
 
     def store(self, env_id: str | None, rows: Sequence[Row]) -> None:
-        """See ``Core.store``; None: the last episode ends there."""
+        """See ``Core.store``; without an environment the episode ends at the last record."""
         self.memory.insert(env_id, rows_of(self._complete_records(stack_rows(rows))))
 
     def end(self, env_id: str | None) -> None:
@@ -123,7 +123,7 @@ class RolloutCore(Core):
         self.memory.end(env_id)
 
     def _complete_records(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Records as the memory keeps them; where nothing was noted, the present policy and values count."""
+        """Records as the memory stores them; missing log-probabilities and values are those of the current networks."""
         observation, after = columns["observation"], columns["next_observation"]
         action = {key: columns["drawn"][key].astype(spec.dtype) for key, spec in self._specs.items()}
         missing = np.flatnonzero(np.isnan(columns["log_prob"]))
@@ -155,7 +155,7 @@ class RolloutCore(Core):
         return loss
 
     def learn(self, batch: Mapping[str, Any], updates: int) -> Loss:
-        """See ``Core.learn``. A record goes on with the next one if its next state is that one's state."""
+        """See ``Core.learn``. A record is continued by the next one if its next state equals that one's state."""
         unknown = np.full(len(batch["reward"]), np.nan, np.float32)
         valued = self._complete_records({**batch, "drawn": batch["action"], "log_prob": unknown, "value": unknown})
         valued["next_value"] = self.model.act(batch["next_observation"])[0]["value"]
@@ -181,20 +181,20 @@ class RolloutCore(Core):
             errors = self.model.train({name: sample[name] for name in self._learnt}, updates)
         value_errors = sample["weight"] * _value_errors(value, sample["value"], sample["return"], self._clip)
         losses = [(float(each.mean(dtype=np.float64)), each) for each in (errors, value_errors)]
-        return Loss(losses[0][0], (*losses[0], *losses[1]))  # of the last step, before it
+        return Loss(losses[0][0], (*losses[0], *losses[1]))  # losses before the last step
 
     def state_dict(self) -> State:
-        """Everything that acting and learning follow from."""
+        """The complete state of acting and learning."""
         return {**super().state_dict(), "acts": dict(self._acts)}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._acts = dict(state["acts"])
 
 
 def _spec(key: str, box: BoxSpace) -> ValueSpec:
-    """Actions as the model has them; those of a BoolBox are two categories."""
+    """Specs of the model's actions; a BoolBox has two categories."""
     if isinstance(box, FloatBox):
         return ValueSpec(key, "float", box.shape)
     return ValueSpec(key, "int", box.shape, box.num_categories if isinstance(box, IntBox) else 2)
@@ -205,7 +205,7 @@ def _bounds(box: BoxSpace, dtype: Any) -> tuple[Array, ...]:
 
 
 def policy_of(boxes: Mapping[str, Any]) -> Any:
-    """Core's policy that draws such actions; bools are categories."""
+    """Core's exploration for such actions; bools are categories."""
     spaces = {key: IntBox(2, shape=box.shape) if isinstance(box, BoolBox) else box for key, box in boxes.items()}
     if list(spaces) != [ONLY]:
         from gymnasium import spaces as gym
@@ -217,7 +217,7 @@ def policy_of(boxes: Mapping[str, Any]) -> Any:
 
 
 def standardize(advantage: Array) -> Array:
-    """Advantages [B] of mean 0 and standard deviation 1, float32; equal ones, but for rounding, become 0."""
+    """Advantages [B] scaled to mean 0 and standard deviation 1, float32; if equal up to rounding, 0."""
     centred, deviation = advantage - advantage.mean(), advantage.std()
     differ = varies(deviation * deviation, np.square(advantage).mean())
     return np.asarray(centred / (deviation + _TINY) * differ, np.float32)

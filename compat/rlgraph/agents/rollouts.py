@@ -1,4 +1,4 @@
-"""The memory of agents that learn from what they have just done: rows in order, by episodes."""
+"""The memory of on-policy agents: rows in order, by episode."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .rows import Row, rows_of, stack_rows
 
 
 class Rollouts:
-    """The newest records of all environments, in the order in which they came; its length is their number.
+    """The newest records of all environments, in order of arrival; its length is the number of records.
 
     An environment's records continue its episode until one is terminal or :meth:`end` is called. An episode is
-    *whole* when it has ended, and all of its records are there.
+    *whole* if it has ended and none of its records was dropped.
 
     Args:
-        capacity: records.
+        capacity: most records it can hold.
 
     Attributes:
         rows: the records, each with the number of its ``episode``.
@@ -28,20 +28,20 @@ class Rollouts:
         self.capacity = capacity
         self.rows: list[Row] = []
         self._open: dict[str, int] = {}
-        """Number of the episode that goes on, by environment."""
+        """Number of the unfinished episode, by environment."""
         self._cut: set[int] = set()
-        """Episodes of which records are gone."""
+        """Episodes with dropped records."""
         self._next = 0
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def insert(self, env_id: str | None, rows: Sequence[Row]) -> None:
-        """Store consecutive records; the oldest ones make room.
+        """Store consecutive records; the oldest are dropped to make room.
 
         Args:
-            env_id: their environment. None: one without a name, whose last episode ends here.
-            rows: with ``terminal`` and others.
+            env_id: their environment; None: an unnamed one, whose episode ends with them.
+            rows: the records.
         """
         name = "" if env_id is None else env_id
         for row in rows:
@@ -55,7 +55,7 @@ class Rollouts:
         self._drop(set(range(len(self.rows) - self.capacity)))
 
     def end(self, env_id: str | None = None) -> None:
-        """End the episode of an environment, whose last record is not terminal; None: of all."""
+        """End the episode of an environment without a terminal; None: of all environments."""
         for name in list(self._open) if env_id is None else [env_id]:
             self._open.pop(name, None)
 
@@ -80,13 +80,13 @@ class Rollouts:
         return stack_rows([self.rows[index] for index in indices])
 
     def forget(self, indices: Sequence[int]) -> None:
-        """Drop records that were learnt from. Later records of their episodes belong to other ones."""
+        """Drop records that were learnt from. Later records of their episodes start new ones."""
         episodes = {self.rows[index]["episode"] for index in indices}
         self._drop(set(indices))
         self._open = {name: episode for name, episode in self._open.items() if episode not in episodes}
 
     def _drop(self, indices: set[int]) -> None:
-        """Drop rows, whose episodes are not whole any more."""
+        """Drop rows; their episodes are no longer whole."""
         if indices:
             self._cut |= {self.rows[index]["episode"] for index in indices}
             self.rows = [row for index, row in enumerate(self.rows) if index not in indices]
@@ -100,7 +100,7 @@ class Rollouts:
         return {"rows": rows, "open": dict(self._open), "cut": sorted(self._cut), "next": self._next}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         rows = [] if state["rows"] is None else rows_of(state["rows"])
         self.rows = [{**row, "episode": int(row["episode"])} for row in rows]
         self._open, self._cut, self._next = dict(state["open"]), set(state["cut"]), state["next"]
@@ -109,16 +109,16 @@ class Rollouts:
 def gae(batch: Mapping[str, Any], discount: float, lambda_: float) -> Array:
     """Generalized advantage estimates, ``A_t = delta_t + discount * lambda * A_{t+1}`` within each episode.
 
-    ``delta_t = r_t + discount * V(s_{t+1}) - V(s_t)``, without V(s_{t+1}) where t is terminal. An episode that goes on
-    after its last record bootstraps from it.
+    ``delta_t = r_t + discount * V(s_{t+1}) - V(s_t)``, without V(s_{t+1}) if t is terminal. An unfinished episode
+    bootstraps from the state after its last record.
 
     Source: Schulman et al. 2016, https://arxiv.org/abs/1506.02438, equation 16.
 
     Args:
         batch: ``reward``, ``terminal``, ``value``, ``next_value`` and ``episode`` [T]; the records of an episode are
-            in order, those of others may be between them.
-        discount: of a timestep.
-        lambda_: from one-step TD errors (0) to discounted returns less the value (1).
+            in order, but may alternate with those of others.
+        discount: discount factor per timestep.
+        lambda_: from one-step TD errors (0) to discounted returns minus the value (1).
 
     Returns:
         float32 [T].

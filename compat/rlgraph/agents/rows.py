@@ -1,4 +1,4 @@
-"""Rows: what is known of single timesteps, as nested dictionaries; many of them are arrays with a leading axis."""
+"""Rows: single timesteps as nested dictionaries, and their conversion to arrays with a leading axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ....core.trees import leaves, map_tree
 
 Row: TypeAlias = "dict[str, Any]"
-"""Arrays without a batch axis, or NumPy scalars, by name; observations and actions by flat name below."""
+"""Arrays without a batch axis, or NumPy scalars, by name; observations and actions are nested by flat name."""
 
 
 def stack_rows(rows: Sequence[Row]) -> dict[str, Any]:
@@ -21,5 +21,5 @@ def stack_rows(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def rows_of(columns: Mapping[str, Any]) -> list[Row]:
-    """The rows of such arrays."""
+    """Rows from arrays [T, ...]."""
     return [map_tree(operator.itemgetter(k), columns) for k in range(len(leaves(columns)[0]))]

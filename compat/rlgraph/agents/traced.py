@@ -1,4 +1,4 @@
-"""A ``model_fn``, traced: it acts, and learns from batches of any number of rows."""
+"""A traced ``model_fn``, which acts and learns from batches of any number of rows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ logger = logging.getLogger("axonrl")
 
 
 def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
-    """Specs of states for networks: their types, and how many values an integer has.
+    """Specs of states for networks: their types, and the number of values of an integer.
 
-    Bytes are numbers, as in images, and not categories.
+    Bytes are numbers, as in images, not categories.
     """
     found = {}
     for name, box in boxes.items():
@@ -38,7 +38,7 @@ def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
 
 
 def arrays_of(boxes: Mapping[str, Any]) -> dict[str, ArraySpec]:
-    """Shapes and dtypes of states, as memories and programs need them."""
+    """Shapes and dtypes of states, for memories and programs."""
     return {name: ArraySpec(box.shape, box.dtype) for name, box in boxes.items()}
 
 
@@ -50,19 +50,19 @@ def lows_of(box: Any) -> Array:
 class TracedModel:
     """A model with its weights.
 
-    TRAIN has batches of a fixed number of rows. Shorter ones are filled up with rows that are not ``valid``, which
-    :func:`labels["valid"] <axonrl.core.protocols.EstimatorSpec>` tells the model; for longer ones it is traced again,
-    with twice as many rows until they fit, and gets the weights.
+    TRAIN takes batches of a fixed number of rows. Shorter batches are padded with rows that are not ``valid``, as
+    :func:`labels["valid"] <axonrl.core.protocols.EstimatorSpec>` tells the model; for longer ones the model is traced
+    again, doubling the rows until they fit, and gets the weights.
 
     Args:
-        model_fn: of the dialect.
-        params: for it.
+        model_fn: the dialect's model function.
+        params: params of the model function.
         observation: specs of one state by flat name.
-        row: specs of one row of a batch, beside its state: name to a spec, or to specs by name. Where rows are not
-            single timesteps, ``observation`` is one of them.
-        rows: of most batches; 0: the model only acts.
-        seed: of initial weights, and of noise.
-        numbers: names of the scalars that each update is given.
+        row: specs of one row of a batch, besides its state: name to a spec, or to specs by name. If rows are not single
+            timesteps, ``observation`` is one of them.
+        rows: rows of most batches; 0: the model only acts.
+        seed: seed of initial weights and noise.
+        numbers: names of the scalars passed to each update.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TracedModel:
     def act(
         self, features: Mapping[str, Array], state: Mapping[str, Array] | None = None
     ) -> tuple[dict[str, Any], dict[str, Array] | None]:
-        """Predictions [B, ...], and the next recurrent state, with the weights as they are."""
+        """Predictions [B, ...] of the current weights, and the next recurrent state."""
         seen: Any = features if state is None else {"observation": features, "state": dict(state)}
         return self._now.executor.act(seen)
 
@@ -92,17 +92,17 @@ class TracedModel:
         """One gradient step.
 
         Args:
-            batch: name to arrays [B, ...] of the specs of a row, or to dictionaries of such; ``observation`` too.
-            updates: before this one.
+            batch: arrays [B, ...] by name as in the specs of a row, or nested dictionaries; includes ``observation``.
+            updates: number of updates before this one.
             **numbers: the scalars.
 
         Returns:
-            what the model measures as ``td_error`` of each row, float32 [B], or of its timesteps [B, T].
+            The model's ``td_error`` of each row, float32 [B], or of its timesteps [B, T].
         """
         count = len(batch["reward"])
         now = self._for(count)
         filled = dict(batch)
-        if (more := now.rows - count) > 0:  # zeros after the rows
+        if (more := now.rows - count) > 0:  # pad with zeros
             filled = map_tree(lambda x: np.concatenate([x, np.zeros((more, *x.shape[1:]), x.dtype)]), filled)
         filled["valid"] = (np.arange(now.rows) < count).astype(np.float32) if more else now.valid
         if numbers:
@@ -119,11 +119,11 @@ class TracedModel:
         return self._now.program
 
     def acting_weights(self) -> dict[str, Array]:
-        """The weights with which it acts now, by name."""
+        """The current acting weights by name."""
         return self._now.executor.get_predict_weights()
 
     def acting_program(self) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT, as ``estimators.export`` takes it."""
+        """The program of mode PREDICT in LiteRT, for ``estimators.export``."""
         from ....runtimes.frozen import acting_program
 
         return acting_program(self.program, shared_content)
@@ -133,33 +133,33 @@ class TracedModel:
         return self._now.executor.get_weights()
 
     def named_weights(self) -> dict[str, Array]:
-        """The :meth:`weights` under the names that the model gives them: ``policy/dense-0/kernel``."""
+        """The :meth:`weights` under the model's names: ``policy/dense-0/kernel``."""
         return {_bare_name(name): array for name, array in self.weights().items()}
 
     def part(self, prefix: str) -> dict[str, Array]:
-        """The variables whose names begin so, without that."""
+        """The variables whose names have this prefix, without the prefix."""
         named = self.named_weights()
         return {name.removeprefix(prefix): array for name, array in named.items() if name.startswith(prefix)}
 
     def set_named(self, weights: Mapping[str, Array]) -> None:
-        """Set some variables by those names; the others stay."""
+        """Set some variables by the model's names; others are kept."""
         self.set_weights({name: weights.get(_bare_name(name), array) for name, array in self.weights().items()})
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the variables that act, or all; ``ValueError``, and nothing is set, where names or shapes differ."""
+        """Set the acting variables, or all; if names or shapes differ, raises ``ValueError`` and sets nothing."""
         self._now.executor.set_weights(weights)
 
     def state_dict(self) -> State:
-        """Weights, and how far chance has come."""
+        """Weights and random state."""
         return {"weights": self.weights(), "noise": self._noise_rng.bit_generator.state}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned."""
         self.set_weights(state["weights"])
         self._noise_rng.bit_generator.state = state["noise"]
 
     def _for(self, count: int) -> _Traced:
-        """The trace for at least so many rows, with the present weights."""
+        """The trace for at least this many rows, with the current weights."""
         rows = self._rows
         while rows < count:
             rows *= 2
@@ -190,7 +190,7 @@ class TracedModel:
 
 
 def _bare_name(name: str) -> str:
-    """A variable's name without its number, which tells variables of equal names apart."""
+    """A variable's name without the number that makes it unique."""
     return re.sub(r"^\d+\.", "", name)
 
 
@@ -200,4 +200,4 @@ class _Traced(NamedTuple):
     noise: Any
     program: Any
     valid: Array
-    """Mask of a batch without rows that fill it up."""
+    """Mask of a batch without padding."""

@@ -148,7 +148,7 @@ class Network:
                 raise
             except ValueError:
                 problem = (
-                    f"has a window that is larger than inputs of shape {inputs}: use padding 'same' or a smaller one"
+                    f"has a window that is larger than inputs of shape {inputs}: use padding 'same' or a smaller window"
                 )
                 refuse(place, problem, inputs)
             self._nodes.append(made)
@@ -166,7 +166,7 @@ class Network:
         spec, shape, wanted = self.output, layer["new_shape"], layer["flatten_categories"]
         if spec.type == "int" and isinstance(wanted, int) and not isinstance(wanted, bool):
             if wanted < (spec.num_values or 0):
-                problem = f"must be at least {spec.num_values}, the values that there are; got {wanted}"
+                problem = f"must be at least {spec.num_values}, the number of values; got {wanted}"
                 refuse(f"{place}: flatten_categories", problem, wanted)
             spec = ValueSpec("", "int", spec.shape, wanted, spec.min_value)
         if layer["flatten"] == (shape is not None):

@@ -105,7 +105,7 @@ class NoiseExploration:
         return {lane: dict(noise) for lane, noise in self._lanes.items()}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
         self._lanes = {lane: {name: np.array(x) for name, x in noise.items()} for lane, noise in state.items()}
 
 

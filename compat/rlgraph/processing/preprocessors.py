@@ -85,7 +85,7 @@ class Preprocessor:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned."""
+        """Restore what ``state_dict`` returned."""
         self._pipeline.lanes = {
             lane: {(int(at.partition("/")[0]), at.partition("/")[2]): dict(own) for at, own in kept.items()}
             for lane, kept in state.items()

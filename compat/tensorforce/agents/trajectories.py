@@ -305,7 +305,7 @@ class Trajectories:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned, or as much of the newest as there is room for.
+        """Restore what :meth:`state_dict` returned, or as much of the newest as there is room for.
 
         Raises:
             ValueError: its timesteps are others, or its episodes too long.

@@ -183,7 +183,7 @@ class Parameter:
         return {} if self._process is None else {"process": self._process}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned; the state of another kind of parameter is ignored."""
+        """Restore what ``state_dict`` returned; the state of another kind of parameter is ignored."""
         if self._process is not None and "process" in state:
             self._process = number(f"{self._where}: process", state["process"])
 

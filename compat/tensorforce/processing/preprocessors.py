@@ -189,7 +189,7 @@ class Preprocessing:
         return {name: {str(at): dict(memory) for (at, of), memory in shared if of == name} for name in self._steps}
 
     def load_state_dict(self, state: State) -> None:
-        """Take over what ``state_dict`` returned.
+        """Restore what ``state_dict`` returned.
 
         Raises:
             TensorforceError: it is of other layers or other states; nothing has changed then.
