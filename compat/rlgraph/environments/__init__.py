@@ -1,4 +1,4 @@
-"""Environments, as programs import them from ``rlgraph.environments``. Gymnasium is loaded when one of its is made."""
+"""The environments of ``rlgraph.environments``. Gymnasium is loaded when one of its environments is made."""
 
 from . import environment_specs as environment_specs  # Environment.from_spec calls it
 from .environment import Environment

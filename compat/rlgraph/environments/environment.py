@@ -18,7 +18,7 @@ Self = TypeVar("Self", bound="Environment")
 class Environment:
     """Base class of environments.
 
-    A subclass has ``reset`` and ``step``, and if it likes ``seed``, ``render`` and ``terminate``::
+    A subclass defines ``reset`` and ``step``, and optionally ``seed``, ``render`` and ``terminate``::
 
         class Corridor(Environment):
             def __init__(self):
@@ -33,9 +33,9 @@ class Environment:
                 return self.cell, float(self.cell == 6), self.cell == 6, {}
 
     Args:
-        state_space: of the states: a Space, its specification or a space of Gymnasium.
-        action_space: of the actions.
-        seed: given to :meth:`seed`; None: it is not called.
+        state_space: space of the states: a Space, its specification or a space of Gymnasium.
+        action_space: space of the actions, in the same forms.
+        seed: passed to :meth:`seed`; None: :meth:`seed` is not called.
 
     Raises:
         RLGraphError: a space is invalid.
@@ -56,12 +56,12 @@ class Environment:
         Args:
             spec: a dictionary with ``type``: ``openai`` (also ``openai_gym``, ``openai_gym_env``), ``grid_world``,
                 ``random`` (``random_env``), ``sequential_vector_env``, a class, ``"module.Class"`` or a callable; case,
-                ``-`` and ``_`` do not count. Or such a name, class or callable alone, a JSON or YAML file, or an
+                ``-`` and ``_`` do not matter. Or such a name, class or callable alone, a JSON or YAML file, or an
                 environment, also one of Gymnasium, which is returned as it is.
-            **kwargs: arguments of the environment, which win over those of the dictionary.
+            **kwargs: arguments of the environment, which override those of the dictionary.
 
         Raises:
-            RLGraphError: it is the specification of no environment, or of none of the class that is called.
+            RLGraphError: the specification is not of an environment, or not of the class that this is called on.
         """
         made: Any = _opens[0](cls, spec, kwargs)
         return made  # type: ignore[no-any-return]
@@ -74,21 +74,21 @@ class Environment:
         """Act.
 
         Returns:
-            The next state, also of an episode that ended; the reward; terminal, whether the episode ended or was cut
-            by a time limit; and information, a dictionary: ``info["truncated"]`` is True if it was only cut.
+            The next state, even if the episode ended; the reward; terminal: has the episode ended or been cut by a
+            time limit; and the info dictionary: ``info["truncated"]`` is True if it was only cut.
         """
         refuse(f"{type(self).__name__}.step", "is missing: a subclass of Environment must define it")
 
     def step_flow(self, actions: Any) -> tuple[Any, Any, Any]:
-        """Act, and begin an episode where one ends: the state, of the next episode then; the reward; terminal."""
+        """Act, and begin a new episode if one ends; returns state (the new episode's then), reward and terminal."""
         state, reward, terminal, _ = self.step(actions)
         return (self.reset() if terminal else state), reward, terminal
 
     def seed(self, seed: int | None = None) -> Any:
-        """Seed the environment, from the next reset on at the latest.
+        """Seed the environment, with effect from the next reset at the latest.
 
         Args:
-            seed: an integer of at least 0; None draws one.
+            seed: an integer of at least 0; None: a random one.
 
         Returns:
             The seed.
@@ -98,10 +98,10 @@ class Environment:
         return seed
 
     def render(self) -> None:
-        """Show the environment, if it can be shown."""
+        """Render the environment, if it can be rendered."""
 
     def terminate(self) -> None:
-        """Release whatever the environment holds."""
+        """Release the environment's resources."""
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -111,22 +111,22 @@ class Stepped(NamedTuple):
     """Result of a step."""
 
     state: Any
-    """The next one, as the environment returned it: of an episode that ended its last, not that of the next episode."""
+    """The next state as returned by the environment; at the end of an episode its last one, not the next episode's."""
     reward: float
-    """Sum over the frames."""
+    """The sum over the frames."""
     terminal: bool
     """The episode ended, or was cut."""
     truncated: bool
-    """It was only cut, by a time limit: the last state has a value."""
+    """The episode was only cut by a time limit: the last state has a value."""
     frames: int
 
 
 def step_environment(environment: Environment, actions: Any, frames: int = 1) -> Stepped:
-    """One step of any environment, a user's own included: ``frames`` times, or until its episode ends.
+    """One step of any environment: repeat the action ``frames`` times, or until the episode ends.
 
     Raises:
-        RLGraphError: the environment returned something else than state, reward, terminal and information, a reward
-            that is not a finite number, or a terminal that is neither True nor False.
+        RLGraphError: the environment did not return state, reward, terminal and info, the reward is not a finite
+            number, or terminal is neither True nor False.
     """
     where, total, ended, done = f"{type(environment).__name__}.step", 0.0, False, 0
     while done < frames and not ended:
@@ -144,7 +144,7 @@ def step_environment(environment: Environment, actions: Any, frames: int = 1) ->
 
 
 def read_seed(name: str, seed: int | None) -> int:
-    """A seed as given, or one that is drawn."""
+    """The given seed, or a random one."""
     return secrets.randbits(31) if seed is None else integer(f"{name}: seed", seed, at_least=0)
 
 
@@ -153,6 +153,6 @@ _opens: list[Opener] = []
 
 
 def opens(function: Opener) -> Opener:
-    """Decorates what ``Environment.from_spec`` calls; it knows subclasses, and so imports this module."""
+    """Register the function behind ``Environment.from_spec``, whose module imports this one."""
     _opens[:] = [function]
     return function

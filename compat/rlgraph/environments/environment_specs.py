@@ -1,4 +1,4 @@
-"""Environments from their specifications."""
+"""Creates environments from their specifications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .sequential_vector_env import SequentialVectorEnv
 WHERE: Final = "Environment.from_spec"
 _SPEC: Final = f"{WHERE}: spec"
 _MADE_BY: Final = "made by"
-"""The entry, and its argument, of a class or function of the user."""
+"""The entry, and its argument, for a user's class or function."""
 _CLASSES: Final[dict[str, Any]] = {
     "openai": OpenAIGymEnv,
     "grid_world": GridWorld,
@@ -53,7 +53,7 @@ _TABLE: Final = SpecTable(
 
 @opens
 def from_spec(kind: type[Environment], spec: Any, given: Mapping[str, Any]) -> Environment:
-    """See :meth:`Environment.from_spec`; ``kind`` is the class that it was called on."""
+    """See :meth:`Environment.from_spec`; ``kind`` is the class it was called on."""
     made = _open(kind, os.fspath(spec) if isinstance(spec, os.PathLike) else spec, given)
     if not isinstance(made, kind):
         refuse(f"{kind.__name__}.from_spec: spec", f"describes a {type(made).__name__}, {made}", spec)
@@ -102,6 +102,6 @@ def check_arguments(called: Callable[..., Any], arguments: Mapping[str, Any]) ->
 
 
 def _is_gymnasium(given: Any) -> bool:
-    """Is it an environment of Gymnasium? Then Gymnasium is loaded."""
+    """Is it an environment of Gymnasium? If so, Gymnasium is loaded already."""
     module = sys.modules.get("gymnasium")
     return module is not None and isinstance(given, module.Env)

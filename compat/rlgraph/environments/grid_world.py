@@ -59,7 +59,7 @@ _MAPS: Final[dict[str, list[str]]] = {
 START, GOAL, HOLE, FIRE, WALL, FREE = "S", "G", "H", "F", "W", " "
 _LETTERS: Final = {START: "start", GOAL: "goal", HOLE: "hole", FIRE: "fire", WALL: "wall", FREE: "free"}
 _MOVES: Final = ((0, -1), (1, 0), (0, 1), (-1, 0))
-"""Moves up, right, down and left, as steps of x and y."""
+"""Moves up, right, down and left, as changes of x and y."""
 _REWARDS: Final = {
     "sparse": {FREE: -1, START: -1, FIRE: -3, HOLE: -5, GOAL: 1},
     "rich": {FREE: -1, START: -1, FIRE: -10, HOLE: -10, GOAL: 50},
@@ -73,14 +73,14 @@ _REPRESENTATIONS: Final = {
     "cam": "cam",
     "camera": "cam",
 }
-"""Names that the versions of RLgraph had, and ours."""
+"""Names in versions of RLgraph, and ours."""
 
 
 class GridWorld(Environment):
-    """A grid on which a pawn goes up (0), right (1), down (2) and left (3).
+    """A grid on which a pawn moves up (0), right (1), down (2) or left (3).
 
-    An episode ends at a goal or in a hole, and then stays there. At walls and edges the pawn stays where it is. The
-    reward is that of the field where it is after the step:
+    An episode ends at a goal or in a hole, where the pawn then stays. Walls and edges stop it. The reward is that of
+    the field reached by the step:
 
     ========  ====  ====  ====  ====
     function  free  fire  hole  goal
@@ -92,16 +92,17 @@ class GridWorld(Environment):
     Args:
         world: ``"chain"``, ``"2x2"``, ``"4x4"``, ``"8x8"``, ``"8x16"``, ``"16x16"``; or rows of equal lengths with the
             letters S (start, exactly one), G (goal), H (hole), F (fire), W (wall) and a space for a free field.
-        save_mode: put fires in the place of holes.
+        save_mode: replace holes by fires.
         reward_function: ``"sparse"`` or ``"rich"``.
         state_representation: ``"discr"``: ``x * rows + y``, int32; ``"xy"``: int32 [2]; ``"cam"``: a picture, uint8
             [rows, cols, 3], with fires (127) and holes (255) in red, walls (127) and goals (255) in green and the pawn
             (255) in blue.
-        seed: of random starts.
+        seed: seed of random starts.
 
     Attributes:
         world: the fields' letters [rows, cols].
-        discrete_pos: where the pawn is, ``x * rows + y``; ``x`` and ``y`` likewise.
+        discrete_pos: the pawn's position, ``x * rows + y``.
+        x, y: its column and row.
 
     Raises:
         RLGraphError: an argument is invalid.
@@ -131,7 +132,7 @@ class GridWorld(Environment):
             "cam": lambda: IntBox(0, 256, (self.n_row, self.n_col, 3), "uint8"),
         }
         super().__init__(spaces[self.state_representation](), IntBox(4), seed)
-        self._fields = "".join(self.world.T.reshape(-1).tolist())  # column by column, as positions count
+        self._fields = "".join(self.world.T.reshape(-1).tolist())  # column by column, the order of positions
         self.default_start_pos = self._fields.index(START)
         self._scene = _scene(self.world)
         self._rewards = {field: np.float32(reward) for field, reward in _REWARDS[self.reward_function].items()}
@@ -150,7 +151,7 @@ class GridWorld(Environment):
 
     @property
     def state(self) -> Any:
-        """The present state."""
+        """The current state."""
         if self.state_representation == "discr":
             return np.int32(self.discrete_pos)
         if self.state_representation == "xy":
@@ -177,7 +178,7 @@ class GridWorld(Environment):
 
         Args:
             actions: 0 up, 1 right, 2 down, 3 left.
-            set_discrete_pos: where the pawn is put before it acts, ``x * rows + y``; not into a wall.
+            set_discrete_pos: position to put the pawn before the move, ``x * rows + y``; not a wall.
 
         Returns:
             The state, the reward (float32), whether the episode has ended, and ``{}``.

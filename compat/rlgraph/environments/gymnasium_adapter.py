@@ -1,4 +1,4 @@
-"""Environments of RLgraph's interface as Gymnasium's, for whatever of axonrl trains in these: actors of a cluster."""
+"""Adapts environments of RLgraph's interface to Gymnasium's, for the actors of a cluster."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentFactory:
-    """Makes the environment of a specification, as one of Gymnasium; can be sent to another process.
+    """Makes Gymnasium environments from a specification; can be sent to other processes.
 
-    Closing it terminates the environment. A seed is used at the first reset: later ones would begin a new game where
-    ``episodic_life`` goes on with the old.
+    Closing one terminates the environment. Only the seed of the first reset is used: later seeds would begin a new game
+    where ``episodic_life`` continues the old one.
 
     Args:
-        spec: what ``Environment.from_spec`` takes, without objects that belong to this process.
-        preprocessing_spec: of the states; each environment has a Preprocessor of its own.
-        frame_skip: how often each action is repeated, the rewards being added.
-        where: whose environment it is, for messages.
+        spec: a specification for ``Environment.from_spec``, without objects that belong to this process.
+        preprocessing_spec: preprocessing of the states; each environment has its own Preprocessor.
+        frame_skip: how often each action is repeated; rewards are summed.
+        where: owner of the environments, for messages.
     """
 
     spec: Any
@@ -41,10 +41,10 @@ class EnvironmentFactory:
     where: str = "EnvironmentFactory"
 
     def __call__(self) -> AnyEnv:
-        """A new environment, with ours as ``environment``, and the ``state_space`` of preprocessed states.
+        """A new environment; it has the original as ``environment``, and the ``state_space`` of preprocessed states.
 
         Raises:
-            RLGraphError: the specification is wrong, or the preprocessing does not fit the states.
+            RLGraphError: the specification is invalid, or the preprocessing does not fit the states.
         """
         import gymnasium
 
@@ -59,7 +59,7 @@ class EnvironmentFactory:
 
 
 class _FromRLGraph:
-    """The part that is not Gymnasium's, which is loaded when an environment is made."""
+    """The part that does not need Gymnasium, which is loaded when an environment is made."""
 
     def __init__(self, environment: Environment, preprocessing_spec: Any, frame_skip: int, where: str) -> None:
         self.environment, self._frame_skip = environment, frame_skip
@@ -82,29 +82,29 @@ class _FromRLGraph:
         return self._preprocess(self.environment.reset()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act, as often as frames are skipped or until the episode ends."""
+        """Act, repeating the action ``frame_skip`` times or until the episode ends."""
         step = step_environment(self.environment, action, self._frame_skip)
         terminated = step.terminal and not step.truncated
         return self._preprocess(step.state), step.reward, terminated, step.truncated, {}
 
     def render(self) -> Any:
-        """Show the environment, if it can be shown."""
+        """Render the environment, if it can be rendered."""
         self.environment.render()
 
     def close(self) -> None:
-        """End the environment."""
+        """Terminate the environment."""
         self.environment.terminate()
 
     def _preprocess(self, state: Any) -> Any:
         flat = self.environment.state_space.flatten(state)
-        # Copies: an environment may go on to write into its state.
+        # Copies: the environment may reuse its array.
         rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
         found = self._preprocessor(rows, ["env_0"])
         return self.state_space.unflatten({name: array[0] for name, array in found.items()})
 
 
 def gymnasium_space(space: Space) -> GymnasiumSpace:
-    """The space of Gymnasium that holds the same values."""
+    """Gymnasium's space of the same values."""
     from gymnasium import spaces
 
     if isinstance(space, Dict):
@@ -134,10 +134,10 @@ def _integers(space: IntBox) -> GymnasiumSpace:
 
 
 def sendable(where: str, spec: Any) -> Any:
-    """A specification of environments that other processes can use: dictionaries are copied, whatever is in them.
+    """A specification that other processes can use, with all dictionaries copied.
 
     Raises:
-        RLGraphError: there is an environment in it, or a function without a name.
+        RLGraphError: it contains an environment, or a function that other processes cannot import.
     """
     if isinstance(spec, Mapping):
         return {key: sendable(f"{where}[{key!r}]", value) for key, value in spec.items()}

@@ -1,4 +1,4 @@
-"""Gymnasium's environments from what ``OpenAIGymEnv`` was given."""
+"""Creates the Gymnasium environment for the arguments of ``OpenAIGymEnv``."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Skip: TypeAlias = "int | tuple[int, int] | None"
 AnyEnv: TypeAlias = "gymnasium.Env[Any, Any]"
 _WHERE: Final = "OpenAIGymEnv"
 _NO_SKIP: Final = "NoFrameskip"
-"""Part of the ids of games that show each frame."""
+"""Part of the ids of games without frame skipping."""
 
 
 def open_environment(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, Any]) -> tuple[AnyEnv, Skip, bool]:
-    """The environment, repetitions of actions outside of it, and whether a state is the maximum of two frames.
+    """The environment, how often actions are repeated outside of it, and whether a state is the maximum of two frames.
 
     Raises:
-        RLGraphError: the id is unknown, or an argument is not the environment's.
+        RLGraphError: the id is unknown, or the environment does not take an argument.
     """
     import gymnasium
 
@@ -80,7 +80,7 @@ def _shows_each_frame(env: AnyEnv) -> bool:
 
 
 def _has_no_display() -> bool:
-    """Does a window lack what it needs on Linux: a display server, or a driver in ``SDL_VIDEODRIVER``?"""
+    """Is this Linux without a display server and without a driver in ``SDL_VIDEODRIVER``?"""
     has_driver = "SDL_VIDEODRIVER" in os.environ
     return sys.platform == "linux" and not (
         has_driver or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -88,7 +88,7 @@ def _has_no_display() -> bool:
 
 
 def values_of(ours: Space, theirs: Any) -> Codec:
-    """Codec between values of a Gymnasium space and of ours: only dtypes differ."""
+    """Codec between values of a Gymnasium space and ours, which differ only in dtypes."""
     from ....environments.spaces import leaves
     from ...common.gymnasium_values import Codec, Values
 

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium, with what RLgraph's adapter did to games. Gymnasium is loaded when one is made."""
+"""Environments of Gymnasium, with the Atari options of RLgraph's adapter. Gymnasium is loaded when one is made."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class OpenAIGymEnv(Environment):
     """An environment of Gymnasium.
 
     Args:
-        gym_env: an id, such as ``"CartPole-v1"``; without version the newest one, and in place of a version that
-            Gymnasium no longer has, too, with a warning. Or a ``gymnasium.Env``.
-        frameskip: how often each action is repeated, the rewards being added; a pair ``(low, high)`` draws from
-            low .. high - 1 at each step. Games of the Arcade Learning Environment that skip frames themselves do it
-            this often; from those with ``NoFrameskip`` a state is the maximum of the last two frames.
+        gym_env: an id, such as ``"CartPole-v1"``, or a ``gymnasium.Env``. An id without a version is the newest one; a
+            version that Gymnasium has removed is replaced by the newest one, with a warning.
+        frameskip: how often each action is repeated; rewards are summed. A pair ``(low, high)`` draws from
+            low .. high - 1 at each step. Games of the Arcade Learning Environment that skip frames themselves are set
+            to this number; with ``NoFrameskip`` a state is the maximum of the last two frames.
         max_num_noops: each episode begins with 1 .. this many times ``noop_action``.
         noop_action: the action that does nothing.
-        episodic_life: the loss of a life is terminal; the game goes on after ``reset``.
+        episodic_life: losing a life is terminal; ``reset`` continues the game.
         fire_reset: each episode begins with the actions 1, which must be FIRE, and 2.
-        monitor: has no effect, with a warning; likewise ``monitor_safe`` and ``monitor_video``.
+        monitor, monitor_safe, monitor_video: no effect, with a warning.
         visualize: show the environment in a window.
-        force_float32: states of floats are float32 in any case; False warns.
-        seed: given to :meth:`seed`.
+        force_float32: float states are always float32; False warns.
+        seed: passed to :meth:`seed`.
         **kwargs: arguments of ``gymnasium.make``, for ids.
 
     Attributes:
@@ -97,13 +97,13 @@ class OpenAIGymEnv(Environment):
             self.seed(chosen)
 
     def seed(self, seed: int | None = None) -> int:
-        """Seed the next reset, and this adapter's own draws."""
+        """Seed the next reset, and the adapter's own random draws."""
         self._seed = super().seed(seed)
         self.true_terminal = True
         return self._seed
 
     def reset(self) -> Any:
-        """Begin an episode; with ``episodic_life`` after the loss of a life the game goes on, by ``noop_action``."""
+        """Begin an episode; with ``episodic_life``, continue a game after the loss of a life with ``noop_action``."""
         self._refuse_if_closed("reset")
         self._has_begun = True
         state = self._begin()
@@ -118,8 +118,8 @@ class OpenAIGymEnv(Environment):
         """Act.
 
         Returns:
-            The state, nested as ``state_space``; the reward (float32); terminal: the episode ended or its time is up;
-            and Gymnasium's information, in which ``"truncated"`` tells whether only its time is up.
+            The state, nested as ``state_space``; the reward (float32); terminal: has the episode ended or been cut by a
+            time limit; and Gymnasium's info, in which ``"truncated"`` is True if it was only cut.
 
         Raises:
             RLGraphError: the action is not of ``action_space``, or the environment was terminated.
@@ -135,7 +135,7 @@ class OpenAIGymEnv(Environment):
         return self._states.read(state), np.float32(reward), ended, {**info, "truncated": truncated}
 
     def render(self) -> None:
-        """Show the environment, if it was made with ``visualize`` or has a ``render_mode``."""
+        """Render the environment, if it was made with ``visualize`` or has a ``render_mode``."""
         if self.gym_env.render_mode is None:
             warnings.warn(
                 "OpenAIGymEnv.render has no effect without visualize=True or a render_mode",
@@ -155,7 +155,7 @@ class OpenAIGymEnv(Environment):
         return f"OpenAIGym({spec.id if spec is not None else type(self.gym_env.unwrapped).__name__})"
 
     def _check_game(self, noop_action: Any) -> None:
-        """Does the environment have what the arguments for games need?"""
+        """Check that the environment supports the arguments for games."""
         game = self.gym_env.unwrapped
         if (self.max_num_noops or self.episodic_life) and not self.action_space.contains(noop_action):
             problem = f"must be of {self.action_space}, got {shortened(noop_action)}"
@@ -170,7 +170,7 @@ class OpenAIGymEnv(Environment):
         """Gymnasium's state at the beginning of an episode, or of a life."""
         if self.episodic_life and not self.true_terminal:
             state, _, ended, _, _ = self._step_with_skips(self.noop_action)
-            if ended:  # the game was over after all
+            if ended:  # the game is over
                 state = self._new_game()
         else:
             state = self._new_game()
@@ -191,7 +191,7 @@ class OpenAIGymEnv(Environment):
         return self.gym_env.reset(seed=seed)[0]
 
     def _act(self, action: Any) -> _Told:
-        """A step of ours in Gymnasium's values: state, reward, whether it ended or was cut, whether it was only cut."""
+        """One step in Gymnasium's values: state, reward, has it ended or been cut, was it only cut."""
         state, reward, ended, truncated, info = self._step_with_skips(action)
         self.true_terminal = ended
         if self.episodic_life:

@@ -1,4 +1,4 @@
-"""An environment without a world: for tests of whatever handles one."""
+"""An environment with random states and rewards, for tests."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..utils.rlgraph_errors import flag, number, refuse
 from .environment import Environment
 
 _DETERMINISTIC: Final = 10
-"""The seed behind ``deterministic``."""
+"""The seed used with ``deterministic``."""
 
 
 class RandomEnv(Environment):
-    """Random states, rewards and ends of episodes, whatever the actions.
+    """Random states, rewards and ends of episodes, independent of the actions.
 
     Args:
-        state_space: of the states, which are its samples.
-        action_space: of the actions, which are only checked.
-        reward_space: of the rewards, a box of shape (); by default they are from N(0, 1).
+        state_space: space from which states are sampled.
+        action_space: space of the actions, which are only checked.
+        reward_space: space from which rewards are sampled, a box of shape (); by default rewards are from N(0, 1).
         terminal_prob: the probability that a step ends the episode, 0 .. 1.
         deterministic: use a fixed seed.
-        seed: of the samples.
+        seed: seed of the samples.
 
     Raises:
         RLGraphError: an argument is invalid.
@@ -54,7 +54,7 @@ class RandomEnv(Environment):
         """A random state, reward (float32) and terminal, and ``{}``.
 
         Args:
-            actions: of the action space; None is taken as well.
+            actions: actions of the action space, or None.
         """
         if actions is not None and not self.action_space.contains(actions):
             refuse("RandomEnv.step: actions", f"must be of {self.action_space}, got {shortened(actions)}", actions)

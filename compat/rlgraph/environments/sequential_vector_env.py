@@ -13,20 +13,20 @@ from .vector_env import VectorEnv
 
 
 class SequentialVectorEnv(VectorEnv):
-    """Several environments of one specification; what they take and return are lists, one entry for each.
+    """Several environments from one specification; takes and returns lists with one entry per environment.
 
     Args:
-        num_envs: how many.
-        env_spec: what ``Environment.from_spec`` takes: a dictionary, or a callable that makes one environment at each
-            call; an environment only if ``num_envs`` is 1.
-        num_background_envs: has no effect, with a warning: environments are reset when that is asked for.
-        async_reset: has no effect, with a warning.
+        num_envs: number of environments.
+        env_spec: a specification for ``Environment.from_spec``: a dictionary, or a callable that makes a new
+            environment at each call; an environment only if ``num_envs`` is 1.
+        num_background_envs: no effect, with a warning: environments are reset on request.
+        async_reset: no effect, with a warning.
 
     Attributes:
         environments: the environments.
 
     Raises:
-        RLGraphError: an argument is invalid, or two of the environments are one object.
+        RLGraphError: an argument is invalid, or two of the environments are the same object.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SequentialVectorEnv(VectorEnv):
         return self.environments[0]
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seed the environments with ``seed``, ``seed + 1``, ..., so that they differ; returns these."""
+        """Seed the environments with ``seed``, ``seed + 1``, ...; returns these seeds."""
         first = read_seed("SequentialVectorEnv", seed)
         return [env.seed(first + index) for index, env in enumerate(self.environments)]
 
@@ -76,10 +76,10 @@ class SequentialVectorEnv(VectorEnv):
         return [env.reset() for env in self.environments]
 
     def step(self, actions: Any) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-        """Act in each environment: states, rewards, terminals and information, a list of each.
+        """Act in each environment; returns lists of states, rewards, terminals and infos.
 
         Args:
-            actions: one for each, a list or an array. An environment whose episode has ended must be reset first.
+            actions: one per environment, a list or an array. Reset an environment whose episode has ended first.
         """
         if not hasattr(actions, "__len__") or len(actions) != self.num_envs:
             problem = f"must be {self.num_envs}, one for each environment; got {shortened(actions)}"
@@ -89,7 +89,7 @@ class SequentialVectorEnv(VectorEnv):
         return states, rewards, terminals, infos
 
     def render(self) -> None:
-        """Show the first environment."""
+        """Render the first environment."""
         self.environments[0].render()
 
     def terminate(self) -> None:
@@ -105,5 +105,5 @@ class SequentialVectorEnv(VectorEnv):
 
 
 def inner(environment: Environment) -> object:
-    """The object that is stepped in the end: Gymnasium's environment if one is wrapped."""
+    """The innermost environment: Gymnasium's if one is wrapped."""
     return environment.gym_env if isinstance(environment, OpenAIGymEnv) else environment

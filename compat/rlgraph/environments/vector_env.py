@@ -9,10 +9,10 @@ from .environment import Environment
 
 
 class VectorEnv(Environment):
-    """Several environments as one: what it takes and returns are lists, one entry for each.
+    """Several environments as one; takes and returns lists with one entry per environment.
 
     Attributes:
-        num_envs: how many.
+        num_envs: number of environments.
     """
 
     num_envs: int

@@ -1,4 +1,4 @@
-"""Workers, as programs import them from ``rlgraph.execution``."""
+"""The workers of ``rlgraph.execution``."""
 
 from .single_threaded_worker import SingleThreadedWorker
 from .worker import Worker

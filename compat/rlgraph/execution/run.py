@@ -1,4 +1,4 @@
-"""One call of a worker: its settings, what it has done, the updates that follow, and its result."""
+"""One call of a worker: its settings, its progress, the updates due, and its result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 from ..spaces import IntBox, Space
 
 _SHORTEST: Final = 1e-10
-"""Seconds that replace 0 in rates."""
+"""Seconds used instead of 0 in rates."""
 
 
 class Episode(NamedTuple):
-    """A finished episode: what ``episode_finish_callback`` is given."""
+    """A finished episode: the arguments of ``episode_finish_callback``."""
 
     reward: float
     duration: float
@@ -23,7 +23,7 @@ class Episode(NamedTuple):
 
 @dataclasses.dataclass
 class Run:
-    """Settings of a call, and what it has done."""
+    """Settings and progress of a call."""
 
     goal: int
     by_episodes: bool
@@ -37,15 +37,15 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Has the call done what it was asked for?"""
+        """Has the call reached its limit?"""
         return (len(self.episodes) if self.by_episodes else self.timesteps) >= self.goal
 
 
 def due(before: int, now: int, update: Mapping[str, Any], observe: Mapping[str, Any]) -> int:
-    """Number of updates due after timesteps ``before + 1 .. now``, or episodes where ``update_mode`` says so.
+    """Number of updates due after timesteps ``before + 1 .. now`` (episodes with ``update_mode`` ``episodes``).
 
-    Each multiple of ``update_interval`` among them counts that is beyond ``steps_before_update`` and, with buffers, at
-    least ``buffer_size``; each makes ``update_steps`` updates.
+    ``update_steps`` updates for each multiple of ``update_interval`` among them that is above ``steps_before_update``
+    and, with buffers, at least ``buffer_size``.
     """
     filled = observe["buffer_size"] - 1 if observe["buffer_enabled"] else 0
     first, every = int(max(before, update["steps_before_update"], filled)), int(update["update_interval"])
@@ -55,7 +55,7 @@ def due(before: int, now: int, update: Mapping[str, Any], observe: Mapping[str, 
 
 
 def summary(seconds: float, run: Run, running: Sequence[float]) -> dict[str, Any]:
-    """The dictionary that a call returns; without a finished episode rewards are those of the running ones."""
+    """The result of a call; without a finished episode, rewards are those of the running ones."""
     runtime, episodes = seconds or _SHORTEST, run.episodes
     rewards = [episode.reward for episode in episodes] or running
     durations = [episode.duration for episode in episodes]
@@ -75,7 +75,7 @@ def summary(seconds: float, run: Run, running: Sequence[float]) -> dict[str, Any
 
 
 def marks(space: Space) -> dict[str, Any]:
-    """Names, shapes, kinds of numbers, and categories, which must be alike; bounds of floats may differ."""
+    """Names, shapes, kinds of dtype and categories, which must be equal; bounds of floats may differ."""
     return {
         name: (
             box.shape,

@@ -1,4 +1,4 @@
-"""The worker that runs an agent in environments, one step after the other."""
+"""The worker that steps an agent's environments one after another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Lane:
     environment: Environment
     env_id: str
     seen: Any = None
-    """The present state, as the model sees it."""
+    """The current state, preprocessed."""
     reward: float = 0.0
     timesteps: int = 0
     started: float = 0.0
@@ -41,34 +41,34 @@ class _Lane:
 class SingleThreadedWorker(Worker):
     """Runs an agent in one environment or in several: it acts, observes and updates.
 
-    The agent knows the environments as ``env_0``, ``env_1``, ... The state that follows the end of an episode is the
-    last one of that episode; an end by a time limit is no terminal one. All states are preprocessed once, and by
-    environment: what ``sequence`` remembers begins anew with each of its episodes.
+    The agent knows the environments as ``env_0``, ``env_1``, ... At the end of an episode the next state is that
+    episode's last one; a time limit is not a terminal. Each state is preprocessed once, per environment: ``sequence``
+    starts over with each episode.
 
     Args:
-        agent: an Agent, built.
-        env_spec: what ``Environment.from_spec`` takes: a dictionary, a callable that makes an environment, or an
-            Environment.
-        num_envs: how many are made; also ``num_environments``.
-        frameskip: how often each action is repeated, the rewards being added.
-        render: show the first environment at each step.
-        preprocessing_spec: steps that the worker does, in the place of the agent.
-        worker_executes_preprocessing: None: where there is a ``preprocessing_spec``. False: the agent preprocesses, and
-            a ``preprocessing_spec`` has no effect, with a warning.
-        worker_executes_exploration: has no effect: ``use_exploration`` decides, and the agent explores.
-        exploration_epsilon: likewise.
-        episode_finish_callback: called after each episode with the keywords ``reward`` (of all its timesteps, float),
-            ``duration`` (in seconds, float), ``timesteps`` and ``env_num``; ``episode_return`` is ``reward`` under its
-            later name, for functions that take it.
+        agent: a built Agent.
+        env_spec: a specification for ``Environment.from_spec``: a dictionary, a callable that makes an environment, or
+            an Environment.
+        num_envs: number of environments; also called ``num_environments``.
+        frameskip: how often each action is repeated; rewards are summed.
+        render: render the first environment at each step.
+        preprocessing_spec: preprocessing by the worker instead of the agent.
+        worker_executes_preprocessing: None: True if there is a ``preprocessing_spec``. False: the agent preprocesses,
+            and a ``preprocessing_spec`` has no effect, with a warning.
+        worker_executes_exploration: no effect: ``use_exploration`` decides, and the agent explores.
+        exploration_epsilon: no effect.
+        episode_finish_callback: called after each episode with the keywords ``reward`` (the episode's return, float),
+            ``duration`` (in seconds, float), ``timesteps`` and ``env_num``; functions that take ``episode_return``, the
+            later name of ``reward``, get it, too.
 
     Attributes:
-        agent: as given.
+        agent: the agent.
         vector_env: holds the environments, in ``environments``.
-        env_ids: their names.
-        num_environments: how many there are.
-        finished_episode_rewards: of each environment the returns of the episodes that ended since the last reset.
-        finished_episode_durations: likewise, in seconds.
-        finished_episode_steps: likewise, in timesteps.
+        env_ids: names of the environments.
+        num_environments: number of environments.
+        finished_episode_rewards: for each environment, returns of the episodes that ended since the last reset.
+        finished_episode_durations: their durations in seconds.
+        finished_episode_steps: their lengths in timesteps.
 
     Raises:
         RLGraphError: an argument is invalid, or agent and environments do not fit.
@@ -109,7 +109,7 @@ class SingleThreadedWorker(Worker):
         self.env_ids = [lane.env_id for lane in self._lanes]
         self._forget_episodes()
         self._stopped: float | None = None
-        """Time at which the last call ended; None before one."""
+        """End time of the last call; None before the first."""
 
     def execute_timesteps(
         self,
@@ -120,23 +120,23 @@ class SingleThreadedWorker(Worker):
         frameskip: int | None = None,
         reset: bool = True,
     ) -> dict[str, Any]:
-        """Run until so many actions were taken, over all environments.
+        """Run for a number of timesteps, summed over all environments.
 
         Args:
-            num_timesteps: actions: the call ends after the step of all environments that reaches them.
-            max_timesteps_per_episode: after so many an episode is cut, which is not terminal; 0 or None: never.
-            update_spec: replaces single entries of the agent's ``update_spec`` during this call, such as
+            num_timesteps: least number of actions; the call ends after the vector step that reaches it.
+            max_timesteps_per_episode: cuts an episode after this many timesteps, without a terminal; 0 or None: never.
+            update_spec: overrides entries of the agent's ``update_spec`` during this call, such as
                 ``{"do_updates": False}``.
-            use_exploration: False: the best actions.
-            frameskip: in place of the worker's; None: that.
-            reset: False: the episodes go on that were running when the last call ended.
+            use_exploration: False: greedy actions.
+            frameskip: overrides the worker's; None: the worker's.
+            reset: False: continue the episodes that were running when the last call ended.
 
         Returns:
-            What this call has done: ``runtime`` (seconds), ``timesteps_executed``, ``ops_per_second``, ``env_frames``
-            (``frameskip`` for each timestep, but for ends of episodes between), ``env_frames_per_second``,
+            Results of this call: ``runtime`` (seconds), ``timesteps_executed``, ``ops_per_second``, ``env_frames``
+            (``frameskip`` per timestep, fewer where an episode ends in between), ``env_frames_per_second``,
             ``episodes_executed``, ``episodes_per_minute``, ``mean_episode_runtime`` (seconds), and
             ``mean_episode_reward``, ``max_episode_reward`` and ``final_episode_reward`` of finished episodes; without
-            any the rewards of the running ones, and a runtime of 0.
+            finished episodes the rewards of the running ones, and a runtime of 0.
 
         Raises:
             RLGraphError: an argument is invalid.
@@ -153,7 +153,7 @@ class SingleThreadedWorker(Worker):
         frameskip: int | None = None,
         reset: bool = True,
     ) -> dict[str, Any]:
-        """Run until so many episodes have ended: after the step of all environments that ends the last of them.
+        """Run until a number of episodes have ended, to the end of the vector step that ends the last of them.
 
         Arguments, result and errors are those of :meth:`execute_timesteps`.
         """
@@ -181,7 +181,7 @@ class SingleThreadedWorker(Worker):
             started = time.perf_counter()
             if begins:
                 self._begin()
-            for lane in self._lanes if not begins else ():  # the time between two calls is not theirs
+            for lane in self._lanes if not begins else ():  # exclude the time between two calls
                 lane.started += started - (self._stopped or started)
             try:
                 while not run.is_over:
@@ -192,13 +192,13 @@ class SingleThreadedWorker(Worker):
 
     @property
     def episode_returns(self) -> list[float]:
-        """Rewards of each environment's running episode, summed."""
+        """Sum of rewards of each environment's running episode."""
         return [lane.reward for lane in self._lanes]
 
     def _begin(self) -> None:
-        """New episodes in all environments; what the agent has observed of the last ones was cut there.
+        """Begin new episodes in all environments; the agent's records of running episodes are cut there.
 
-        If one of them cannot begin, there is nothing for ``reset=False`` to go on with.
+        If one of them cannot begin, ``reset=False`` has nothing to continue.
         """
         self._stopped = None
         self._forget_episodes()
@@ -221,7 +221,7 @@ class SingleThreadedWorker(Worker):
         lane.seen = self._see(lane, state)
 
     def _fitting(self, spec: Any) -> Perception | None:
-        """Perception of a worker that preprocesses itself; RLGraphError if agent and environments do not fit."""
+        """Preprocessing of a worker that preprocesses itself; RLGraphError if agent and environments do not fit."""
         agent, states, actions = self.agent, self.vector_env.state_space, self.vector_env.action_space
         found, wanted, what, look = states, agent.state_space, "state_space", None
         if spec is not None:
@@ -240,14 +240,14 @@ class SingleThreadedWorker(Worker):
         return look
 
     def _see(self, lane: _Lane, state: Any) -> Any:
-        """A state as the model sees it. Each is preprocessed once, in order: next states are then acted on."""
-        state = copy.deepcopy(state)  # an environment may go on to write into it
+        """Preprocess a state: each once, in order, since a next state is the one acted on next."""
+        state = copy.deepcopy(state)  # the environment may reuse its array
         if (look := self._perception) is None:
             return self.agent.preprocess_states(state, env_ids=lane.env_id) if self.agent.preprocessor.spec else state
         return look.out(look.see(look.read("env_spec", state, True)[0], [lane.env_id]), True)
 
     def _step(self, run: Run) -> None:
-        """All environments do one timestep; then the agent is updated, if that is due."""
+        """Step all environments once, then run the updates that are due."""
         if self.render:
             self.vector_env.render()
         before, episodes = self.agent.timesteps, len(run.episodes)
@@ -278,7 +278,7 @@ class SingleThreadedWorker(Worker):
         return [space.unflatten(row) for row in rows_of(space.flatten(chosen))]
 
     def _move(self, index: int, action: Any, run: Run) -> None:
-        """Act in one environment as often as frames are skipped, or until its episode ends, and observe."""
+        """Act in one environment, repeating the action ``frameskip`` times or until its episode ends, and observe."""
         lane = self._lanes[index]
         told = step_environment(lane.environment, action, run.frameskip)
         run.frames += told.frames

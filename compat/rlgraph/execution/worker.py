@@ -1,4 +1,4 @@
-"""Worker: what runs an agent in environments."""
+"""Worker: base class of workers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Worker(ABC):
 
     @abstractmethod
     def execute_timesteps(self, num_timesteps: int) -> dict[str, Any]:
-        """Run until so many actions were taken."""
+        """Run for a number of timesteps."""
 
     @abstractmethod
     def execute_episodes(self, num_episodes: int) -> dict[str, Any]:
-        """Run until so many episodes have ended."""
+        """Run until a number of episodes have ended."""

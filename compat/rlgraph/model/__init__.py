@@ -1,1 +1,1 @@
-"""The models of agents, which TensorFlow runs or LiteRT. They load TensorFlow."""
+"""The models of agents, run by TensorFlow or LiteRT. Loads TensorFlow."""

@@ -1,4 +1,4 @@
-"""The model of ActorCriticAgent and PPOAgent: a policy, and values of states from its network or another.
+"""The model of ActorCriticAgent and PPOAgent: a policy and state values, from one network or two.
 
 Sources: Mnih et al. 2016 (https://arxiv.org/abs/1602.01783), Schulman et al. 2017 (https://arxiv.org/abs/1707.06347),
 Engstrom et al. 2020 (https://arxiv.org/abs/2005.12729) for the clipping of values.
@@ -27,23 +27,23 @@ from .optimizers import Optimizer
 Tensor: TypeAlias = Any
 
 _SHARED_WEIGHT: Final = 0.25
-"""Weight of the squared error of values that share the policy's network: 0.5 of half of it, as in RLgraph 0.1.3."""
+"""Weight of the value loss, half the squared error, if values share the policy's network; as in RLgraph 0.1.3."""
 _LOG_STD_BOUNDS: Final = (-10.0, 10.0)
 """Bounds to which the logarithm of a standard deviation is clipped."""
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
-    """Actor-critic, with PPO's clipped ratios where ``form["kind"]`` is ``"ppo"``.
+    """Actor-critic, with PPO's clipped ratios if ``form["kind"]`` is ``"ppo"``.
 
-    Predictions: ``action``, the likeliest one, by flat name where there are several; ``value`` float32 [B]; of each
-    discrete action ``logits`` float32 [B, N * A], of each continuous one ``mean`` and ``log_std`` float32 of its shape,
-    with ``/<name>`` after it where it has one: as core's explorations read them.
+    Predictions: ``action``, the likeliest, by flat name if there are several; ``value`` float32 [B]; for each discrete
+    action ``logits`` float32 [B, N * A], for each continuous one ``mean`` and ``log_std`` float32 of its shape, with
+    the suffix ``/<name>`` if it has a name: as core's explorations read them.
 
     Args:
         features: states by flat name.
-        labels: the batch: ``action`` by flat name, ``advantage``, ``return``, ``weight``, ``valid`` float32 [B], for
-            PPO ``log_prob``, and ``value`` if values are clipped, both of acting time; and the ``global_step``.
-        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the policy's loss of each row.
+        labels: the batch: ``action`` by flat name, ``advantage``, ``return``, ``weight``, ``valid`` float32 [B]; for
+            PPO ``log_prob``, and ``value`` if values are clipped, both from the time of acting; and ``global_step``.
+        mode: PREDICT or TRAIN, whose ``td_error`` is the policy loss of each row, float32 [B].
         params: ``form``, the normal form; ``states`` and ``actions``, specs by flat name, and ``bounds`` of the
             actions, pairs of arrays of their shapes.
         config: not used.
@@ -88,12 +88,12 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
 
 
 def _output(name: str, spec: ValueSpec, adapter: Mapping[str, Any]) -> dict[str, Any]:
-    """The layer of an action; of floats it has mean and logarithm of the standard deviation."""
+    """The output layer of an action; for floats, the mean and the logarithm of the standard deviation."""
     return dense(name or "output", math.prod(spec.shape) * (spec.num_values or 2), adapter)
 
 
 def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussian:
-    """Distribution of all components, from the outputs float32 [B, units]."""
+    """Distribution over all components, from the outputs float32 [B, units]."""
     if spec.num_values:
         return MultiCategorical(outputs, [spec.num_values] * math.prod(spec.shape))
     mean, log_std = tf.split(outputs, 2, axis=-1)
@@ -103,7 +103,7 @@ def _distribution(outputs: Tensor, spec: ValueSpec) -> MultiCategorical | Gaussi
 def _from_environment(
     given: Mapping[str, Tensor], actions: Mapping[str, ValueSpec], bounds: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Actions [B, N] as their distributions have them: integers from 0."""
+    """Actions [B, N] as their distributions take them: integers from 0."""
     found = {}
     for name, spec in actions.items():
         low = bounds[name][0]

@@ -1,4 +1,4 @@
-"""The model of ApexExecutor: that of ApexAgent, fed as axonrl's own Agent feeds a model."""
+"""The model of ApexExecutor: ApexAgent's, with the inputs of axonrl's own Agent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Tensor: TypeAlias = Any
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
     """Q-learning from the batches of a ReplayMemory.
 
-    Predictions: as ``q_learning.model_fn``. The target network is an exact copy at the first update, and is copied at
-    every ``sync_period``-th one before that learns.
+    Predictions: as ``q_learning.model_fn``. The target network is an exact copy at the first update, and is copied
+    before every ``sync_period``-th update.
 
     Args:
         features: states, a Tensor or by flat name.

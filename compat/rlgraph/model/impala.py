@@ -2,8 +2,8 @@
 
 Source: Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, sections 4.1 and 4.2. Losses are summed over time.
 
-Shapes in comments: B unrolls of T timesteps, of which a state follows the last; A the number of values of an action,
-... the axes of several actions.
+Shapes in comments: B unrolls of T timesteps and one state more; A the number of values of an action, ... the axes of
+several actions.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     and ``value`` float32 [B]. The recurrent state is ``hidden`` and ``cell``.
 
     Args:
-        features: states by flat name, with the previous action (-1: none) and reward where they are fed; in TRAIN
-            [B, T + 1, ...]. With the recurrent state there are two parts, ``observation`` and ``state``.
-        labels: of the timesteps, [B, T]: ``action``, ``reward``, ``discount`` (0 after a terminal), ``terminal`` (the
-            next state belongs to another episode), ``truncated`` with ``final_value`` (of the last state of an episode
-            that was cut), and ``log_prob`` of the policy that acted; ``valid`` [B]; and the ``global_step``.
-        mode: PREDICT or TRAIN, whose ``td_error`` float32 [B, T] is the loss of each timestep.
-        params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``fed``, what is fed
-            beside them; ``shape``, ``categories`` and ``low`` (int32 of that shape) of the action.
+        features: states by flat name, with the previous action (-1: none) and reward if they are fed; in TRAIN
+            [B, T + 1, ...]. With a recurrent state there are two parts, ``observation`` and ``state``.
+        labels: the timesteps, [B, T]: ``action``, ``reward``, ``discount`` (0 after a terminal), ``terminal`` (the next
+            state belongs to another episode), ``truncated`` with ``final_value`` (the value of a cut episode's last
+            state), and ``log_prob`` of the behaviour policy; ``valid`` [B]; and ``global_step``.
+        mode: PREDICT or TRAIN, whose ``td_error`` is the loss of each timestep, float32 [B, T].
+        params: ``form``, the normal form; ``states``, specs by flat name, and ``scale`` of images; ``fed``, inputs fed
+            besides states; ``shape``, ``categories`` and ``low`` (int32 of that shape) of the action.
         config: not used.
     """
     del config
@@ -93,12 +93,12 @@ def _losses(found: Outputs, labels: Mapping[str, Tensor], form: Mapping[str, Any
 
 
 def clipped_rewards(reward: Tensor, kind: str | None) -> Tensor:
-    """Rewards as they are learnt from.
+    """Clip rewards for the loss.
 
     Args:
         reward: float32 of any shape.
-        kind: None: as they are. ``clamp_one``: clipped to -1 .. 1. ``soft_asymmetric``: ``5 tanh(r / 5)``, and of
-            negative ones 0.3 of that: so the program of Espeholt et al. 2018 has it, not their figure D.1.
+        kind: None: unchanged. ``clamp_one``: clipped to -1 .. 1. ``soft_asymmetric``: ``5 tanh(r / 5)``, times 0.3 if
+            negative, as in the program of Espeholt et al. 2018, not as in their figure D.1.
     """
     if kind is None:
         return reward
@@ -109,10 +109,10 @@ def clipped_rewards(reward: Tensor, kind: str | None) -> Tensor:
 
 
 def _swap_axes(x: Tensor) -> Tensor:
-    """[B, T] as [T, B], or back.
+    """Transpose [B, T] to [T, B], or back.
 
-    By a product with 1 and 0, which is exact: LiteRT's converter moves a transposition through the sums of V-trace, and
-    what it makes of them is wrong.
+    A product with ones and zeros, which is exact: LiteRT's converter moves a transposition through the sums of V-trace
+    and makes them wrong.
     """
     return tf.matmul(x, tf.eye(x.shape[0]), transpose_a=True)
 

@@ -1,4 +1,4 @@
-"""The network of IMPALA: images or vectors, perhaps a layer with memory, then a policy and a value.
+"""The network of IMPALA: a torso for images or vectors, an optional LSTM, then a policy and a value.
 
 Shapes in comments: R rows, which are B sequences of L timesteps, sorted by sequence; A the number of values of an
 action, ... the axes of several actions.
@@ -31,18 +31,19 @@ class Outputs(NamedTuple):
     value: Tensor
     """float32 [R]."""
     state: State
-    """State after the last timestep; empty without memory."""
+    """State after the last timestep; empty without an LSTM."""
 
 
 def architecture(kind: str, scale: float) -> list[Form]:
-    """The layers from images to 256 features, and an LSTM, as Espeholt et al. 2018 (figure 3) have them.
+    """The layers from images to 256 features, and an LSTM, as in Espeholt et al. 2018, figure 3.
 
-    ``small``: convolutions of 16 filters, 8x8 with stride 4, and 32, 4x4 with stride 2. ``large``: three sections of
-    16, 32 and 32 filters: a convolution, a maximum over 3x3 with stride 2, and two residual blocks. Then a dense layer.
+    ``small``: convolutions with 16 filters of 8x8 and stride 4, and 32 filters of 4x4 and stride 2. ``large``: three
+    sections of 16, 32 and 32 filters: a convolution, 3x3 max pooling with stride 2, and two residual blocks. Both end
+    with a dense layer.
 
     Args:
         kind: ``small`` or ``large``.
-        scale: what images are divided by.
+        scale: divisor of images.
     """
     relu: Form = {"type": "activation", "activation": "relu"}
     layers: list[Form] = [{"type": "divide", "divisor": scale}]
@@ -104,10 +105,10 @@ class PolicyNetwork:
         """Outputs for sequences.
 
         Args:
-            features: [R, ...] by flat name.
+            features: arrays [R, ...] by flat name.
             length: L.
-            state: before the first timestep; None: zeros.
-            begins: float32 [B, L], 1 where an episode begins: the state before it is zero; None: nowhere.
+            state: initial recurrent state; None: zeros.
+            begins: float32 [B, L], 1 where an episode begins and the state is reset to zero; None: nowhere.
         """
         hidden, following = self._torso(features), dict[str, Tensor]()
         if self._cell is not None:
@@ -119,7 +120,7 @@ class PolicyNetwork:
         return Outputs(logits, tf.squeeze(found["state-value"], axis=-1), following)
 
     def _join_features(self, hidden: Tensor, features: Mapping[str, Tensor]) -> Tensor:
-        """Join features with the last action (one-hot, zeros if none) and reward where they are fed: [R, ...]."""
+        """Join features with the previous action (one-hot, zeros if none) and reward if they are fed: [R, ...]."""
         parts = [hidden]
         if PREVIOUS_ACTION in self._fed:
             taken = tf.one_hot(features[PREVIOUS_ACTION], self._shape[-1], dtype=tf.float32)

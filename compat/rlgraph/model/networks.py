@@ -1,4 +1,4 @@
-"""Networks from lists of layers, which are Keras' by RLgraph's names, and heads on them.
+"""Networks from lists of layers (Keras layers under RLgraph's names), and heads on them.
 
 Shapes in comments: B is the batch, A the number of values of an action, ... the axes of several actions.
 """
@@ -29,7 +29,7 @@ _KERAS: Final = {
     "conv2d": ("Conv2D", (3,), ("filters", "kernel_size", "strides", "padding")),
     "maxpool2d": ("MaxPooling2D", (3,), ("pool_size", "strides", "padding")),
 }
-"""Keras layers by type: class, allowed numbers of axes of inputs, and arguments from a specification."""
+"""Keras layers by type: class, allowed ranks of inputs, and arguments from a specification."""
 _ELSEWHERE: Final = {
     "lstm": "is for IMPALAAgent, once, with nothing but dense layers after it",
     "concat": "joins the parts of Dict and Tuple states: it comes first",
@@ -37,7 +37,7 @@ _ELSEWHERE: Final = {
 
 
 class Names:
-    """The names of a network's layers: their scopes, or their types and numbers."""
+    """Names of a network's layers: their scopes, or their types and numbers."""
 
     def __init__(self) -> None:
         self._numbers: Counter[str] = Counter()
@@ -56,17 +56,17 @@ class Names:
 
 
 class Network:
-    """A list of layers, one after another; all variables are created at once, in the name scope that is open.
+    """A sequence of layers; all variables are created at once, in the current name scope.
 
     Args:
-        where: for messages.
-        layers: in normal form; those of architectures, too: ``activation``, and ``divide`` by a number.
-        inputs: specs by flat name, of which several are joined by a layer ``concat`` at the beginning.
-        names: of the layers of a network of which this is one part.
+        where: place of the specification, for messages.
+        layers: layers in normal form, including those of architectures: ``activation``, and ``divide`` by a number.
+        inputs: specs by flat name; several inputs need a first layer ``concat``.
+        names: layer names of the whole network, if this is one part of it.
 
     Attributes:
-        output: the spec of what it returns.
-        variables: in the order of creation.
+        output: spec of its output.
+        variables: variables in creation order.
 
     Raises:
         ArgumentError: layers do not fit each other.
@@ -97,7 +97,7 @@ class Network:
         return self.of(self._enter(features))
 
     def of(self, x: Tensor) -> Tensor:
-        """Output for the only input."""
+        """Output for a single input."""
         for node in self._nodes:
             x = node(x)
         return x
@@ -184,7 +184,7 @@ class Network:
         self.output = _floats(width(spec))
 
     def _residual(self, place: str, name: str, layer: Form) -> None:
-        """A unit of layers, repeated, whose output is added to its input."""
+        """A repeated unit of layers, whose output is added to its input."""
         shape, units = self.output.shape, []
         for number in range(layer["repeats"]):
             with scopes(name, f"unit-{number}"):
@@ -205,17 +205,17 @@ class Network:
 
 
 class Heads:
-    """A network's output, through the layers of an action adapter, to several outputs by name.
+    """Several named outputs of a network, after the layers of an action adapter.
 
     Args:
         form: the agent's normal form.
-        inputs: what the network returns.
-        heads: layers of each; the last part of a name is the scope of its last layer.
+        inputs: spec of the network's output.
+        heads: layers of each output; the last part of its name is the scope of its last layer.
 
     Attributes:
-        variables: in the order of creation.
-        size: of the inputs of the heads.
-        hidden: function from a network's output to the inputs of the heads, float32 [B, size].
+        variables: variables in creation order.
+        size: size of the heads' input.
+        hidden: function from a network's output to the heads' input, float32 [B, size].
     """
 
     def __init__(self, form: Form, inputs: ValueSpec, heads: Mapping[str, Sequence[Form]]) -> None:
@@ -235,10 +235,10 @@ class Heads:
 
 
 class HeadedNetwork:
-    """The network of ``network_spec`` and its :class:`Heads`, in a name scope: from states to outputs by name.
+    """The network of ``network_spec`` with its :class:`Heads`: from states to outputs by name.
 
     Args:
-        scope: of all variables.
+        scope: name scope of all variables.
         form: the agent's normal form.
         states: specs by flat name.
         heads: layers of each output.
@@ -254,7 +254,7 @@ class HeadedNetwork:
         self.heads = self._adapter.of_hidden
 
     def hidden(self, features: Mapping[str, Tensor]) -> Tensor:
-        """Inputs of the heads, float32 [B, size]."""
+        """Input of the heads, float32 [B, size]."""
         return self._adapter.hidden(self._network(features))
 
     def __call__(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -266,8 +266,8 @@ class QNetwork(HeadedNetwork):
     """Network from states to values of actions, float32 [B, ..., A].
 
     Args:
-        name: of its name scope.
-        params: of the model.
+        name: its name scope.
+        params: the model's params.
     """
 
     def __init__(self, name: str, params: Mapping[str, Any]) -> None:
@@ -280,7 +280,7 @@ class QNetwork(HeadedNetwork):
         super().__init__(name, form, params["states"], heads)
 
     def values(self, features: Mapping[str, Tensor]) -> Tensor:
-        """Values; with dueling streams those of Wang et al. 2016, equation 9."""
+        """Values; with dueling streams by Wang et al. 2016, equation 9."""
         found = self(features)
         values = tf.reshape(found["output"], [-1, *self._shape])
         if "state-value" not in found:
@@ -289,14 +289,14 @@ class QNetwork(HeadedNetwork):
 
 
 def dense(scope: str, units: int, spec: Form | None = None) -> dict[str, Any]:
-    """The normal form of a dense layer, with what another part says of activation and initial values."""
+    """The normal form of a dense layer, with the activation and initial values of another part."""
     defaults = {"activation": "none", "weights_spec": None, "biases_spec": None}
     own = {name: (spec or {}).get(name, default) for name, default in defaults.items()}
     return {"type": "dense", "scope": scope, "units": units, **own}
 
 
 def vector(x: Tensor, spec: ValueSpec) -> Tensor:
-    """Values [B, *shape] as float vectors; ints with a number of values one-hot."""
+    """Values [B, *shape] as float vectors; ints with a known number of values one-hot."""
     if spec.type == "int" and spec.num_values:
         x = tf.one_hot(tf.cast(x, tf.int32) - int(spec.min_value or 0), spec.num_values, dtype=tf.float32)
     return tf.reshape(tf.cast(x, tf.float32), [-1, width(spec)])
@@ -318,7 +318,7 @@ def _stream(adapter: Form, name: str) -> dict[str, Any]:
 
 
 def _initializer(place: str, spec: Any) -> Any:
-    """The initializer of a spec; None is Glorot's uniform distribution."""
+    """The initializer of a spec; None is Glorot uniform."""
     if spec is None or (isinstance(spec, Mapping) and spec["type"] == "xavier"):
         return keras.initializers.GlorotUniform()
     if isinstance(spec, Mapping) and spec["type"] == "truncated_normal":

@@ -1,4 +1,4 @@
-"""Optimizers of specifications, with RLgraph's ways to clip gradients."""
+"""Optimizers of specifications, with RLgraph's gradient clipping."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NOT_ARGUMENTS = ("type", "learning_rate", "decay", "schedule_decay", "clip_grad
 
 
 class Optimizer:
-    """Keras's optimizer of a specification, for ``models.blocks.train_step.minimize``.
+    """The Keras optimizer of a specification, for ``models.blocks.train_step.minimize``.
 
     Args:
-        spec: in normal form. ``clip_grad_norm`` limits the norm of each variable's gradient, ``clip_grad_norm_global``
-            that of all together. Its ``learning_rate`` may follow the number of updates.
-        updates: before this one, an integer scalar.
+        spec: specification in normal form. ``clip_grad_norm`` clips the gradient norm of each variable,
+            ``clip_grad_norm_global`` the global norm. Its ``learning_rate`` may follow the number of updates.
+        updates: number of updates before this one, an integer scalar.
     """
 
     def __init__(self, spec: Mapping[str, Any], updates: Tensor) -> None:
@@ -32,14 +32,14 @@ class Optimizer:
         self._each, self._together = spec["clip_grad_norm"], spec["clip_grad_norm_global"]
 
     def apply(self, gradients: Sequence[Tensor], variables: Sequence[Any]) -> None:
-        """Change the variables by their clipped gradients."""
+        """Update the variables with their clipped gradients."""
         if self._each is not None:
             gradients = [tf.clip_by_norm(gradient, self._each) for gradient in gradients]
         self._keras.apply(clip_by_global_norm(gradients, self._together)[0], list(variables))
 
 
 def _learning_rate(spec: Mapping[str, Any], updates: Tensor) -> Tensor:
-    """float32 scalar; ``sgd`` has a ``decay`` beside (Keras 2's rule)."""
+    """float32 scalar; ``sgd`` also has a ``decay`` (Keras 2's rule)."""
     rate, decay = spec["learning_rate"], float(spec.get("decay", 0.0))
     value = Decay(rate)(updates, ops=keras.ops) if isinstance(rate, Mapping) else tf.constant(float(rate))
     return value / (1.0 + decay * tf.cast(updates, tf.float32)) if decay else value

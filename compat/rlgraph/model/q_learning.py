@@ -1,4 +1,4 @@
-"""The model of DQNAgent and ApexAgent: Q-learning with a target network that is copied when the agent says so.
+"""The model of DQNAgent and ApexAgent: Q-learning with a target network that is copied on the agent's request.
 
 Sources: Mnih et al. 2015 (https://doi.org/10.1038/nature14236), van Hasselt et al. 2016 (double,
 https://arxiv.org/abs/1509.06461), Wang et al. 2016 (dueling, https://arxiv.org/abs/1511.06581).
@@ -30,8 +30,8 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     Args:
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` (importance weights) and
-            ``valid``, the ``global_step``, and of ``numbers`` ``sync``: 1 copies the policy first, else 0.
-        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the mean over several actions.
+            ``valid``, ``global_step``, and the number ``sync``: 1 copies the policy to the target network first.
+        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B], the mean over several actions.
         params: ``form``, the normal form; ``states``, specs by flat name; ``shape``, ``categories`` and ``low``
             (int32 of that shape) of the action.
         config: not used.
@@ -48,7 +48,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
     target = QNetwork("target-policy", params)
     sync = labels["numbers"]["sync"]
     for ours, theirs in zip(policy.variables, target.variables, strict=True):
-        theirs.assign(sync * ours + (1.0 - sync) * theirs)  # 1 and 0 leave what they multiply exact
+        theirs.assign(sync * ours + (1.0 - sync) * theirs)  # products with 1 and 0 are exact
     after = target.values(labels["next_observation"])
     selector = policy.values(labels["next_observation"]) if form["double_q"] else after
     next_value = losses.double_value(after, tf.stop_gradient(selector))  # [B, ...]
@@ -68,5 +68,5 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
 
 
 def _spread(x: Tensor, like: Tensor) -> Tensor:
-    """[B] as [B, 1, ...] with as many axes as another tensor."""
+    """Reshape [B] to [B, 1, ...] with as many axes as another tensor."""
     return tf.reshape(x, [-1] + [1] * (like.shape.rank - 1))

@@ -26,7 +26,7 @@ from .optimizers import Optimizer
 Tensor: TypeAlias = Any
 Form: TypeAlias = Mapping[str, Any]
 _ACTION: Final = "/action"
-"""Name of the action among the inputs of critics; names of states do not begin with a slash."""
+"""Name of the action among the critics' inputs; names of states never begin with a slash."""
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
@@ -39,7 +39,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
         features: states by flat name.
         labels: the batch, with ``discount`` float32 [B] (0 after a terminal), ``weight`` and ``valid``, and the
             ``global_step``.
-        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B]: the root of the mean square over the critics.
+        mode: PREDICT or TRAIN, whose ``td_error`` is float32 [B], the root mean square over the critics.
         params: ``form``, the normal form; ``states``, specs by flat name; ``action_space``, a bounded Box of floats.
         config: not used.
     """
@@ -83,7 +83,7 @@ class _Policy(SquashedPolicy):
 
 
 class _Critics:
-    """One critic or two, from states by flat name and squashed actions to values."""
+    """One or two critics, from states by flat name and squashed actions to values."""
 
     def __init__(self, prefix: str, form: Form, states: Mapping[str, ValueSpec], size: int) -> None:
         self._networks = []
@@ -101,12 +101,12 @@ class _Critics:
 
 
 def _lowest(values: Sequence[Tensor], batch: Mapping[str, Any]) -> Tensor:
-    """The smallest value, float32 [B]."""
+    """The smallest value over the critics, float32 [B]."""
     return tf.reduce_min(tf.stack(values), axis=0)
 
 
 def _error(goal: Tensor, values: Sequence[Tensor], batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """The mean square over the critics, weighted, and its root [B]."""
+    """The weighted mean square over the critics, and its root [B]."""
     goal = tf.stop_gradient(goal)
     each = tf.add_n([tf.square(goal - value) for value in values]) / len(values)
     return mean_error(each, batch), tf.sqrt(each)

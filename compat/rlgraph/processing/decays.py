@@ -16,23 +16,23 @@ from ..utils.rlgraph_errors import number, refuse, translate_errors
 
 @dataclasses.dataclass(frozen=True)
 class Decay:
-    """A number at every time, an :class:`axonrl.schedules.Schedule`: on the host, and inside a model as a tensor.
+    """An :class:`axonrl.schedules.Schedule`, evaluated on the host or inside a model as a tensor.
 
     Args:
-        spec: the type and all arguments, as :func:`make_decay` completes them, in JSON's types.
+        spec: the type and all arguments, as :func:`make_decay` completes them, in JSON types.
     """
 
     spec: Mapping[str, Any]
 
     @property
     def constant(self) -> float | None:
-        """The number, of one that never changes."""
+        """The number of a constant; None for other decays."""
         return self.spec.get("constant_value")
 
     def __call__(self, t: Any, ops: Any = PythonOps) -> Any:
         """The value at time ``t``: an int, or with ``keras.ops`` an integer scalar tensor.
 
-        It is exactly ``from`` up to the window, and exactly ``to`` from its end on.
+        It is exactly ``from`` before the window, and exactly ``to`` after it.
         """
         spec = self.spec
         if self.constant is not None:
@@ -55,15 +55,15 @@ class Decay:
 
 @translate_errors()
 def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_most: float = float("inf")) -> Decay:
-    """A decay from what a user wrote.
+    """A decay from a user's specification.
 
     Args:
         where: its place, for messages.
-        spec: a number, which never changes; the type of a decay; a list of ``from`` and ``to``; or a dictionary with
-            ``type`` (``linear_decay`` if there is none), ``from`` (or ``from_``) = 1.0, ``to`` (or ``to_``) = 0.0,
-            ``start_timestep`` = 0 and ``num_timesteps`` = 10,000; with ``power`` = 1.0 of a ``polynomial_decay``, and
-            ``half_life`` (in timesteps) or ``num_half_lives`` = 10 of an ``exponential_decay``. A ``constant_decay``
-            holds its ``constant_value`` at all times, whatever the others are.
+        spec: a constant number; the type of a decay; a list of ``from`` and ``to``; or a dictionary with ``type``
+            (``linear_decay`` by default), ``from`` (or ``from_``) = 1.0, ``to`` (or ``to_``) = 0.0,
+            ``start_timestep`` = 0 and ``num_timesteps`` = 10,000; ``polynomial_decay`` also takes ``power`` = 1.0,
+            ``exponential_decay`` ``half_life`` (in timesteps) or ``num_half_lives`` = 10. A ``constant_decay`` is
+            always ``constant_value``, whatever the other keys.
         at_least: the smallest allowed value.
         at_most: the largest.
 
@@ -85,7 +85,7 @@ def make_decay(where: str, spec: Any, *, at_least: float = float("-inf"), at_mos
 
 
 def _with_half_life(where: str, values: dict[str, Any]) -> dict[str, Any]:
-    """``half_life`` in timesteps, in the place of ``num_half_lives``."""
+    """``half_life`` in timesteps, an alternative to ``num_half_lives``."""
     count = values.pop("num_half_lives", None)
     if values["half_life"] is None:
         values["half_life"] = values["num_timesteps"] / (10 if count is None else count)

@@ -17,13 +17,13 @@ from .decays import Decay, make_decay
 
 
 class EpsilonExploration:
-    """Epsilon-greedy: with a decaying probability, all parts of a row's action are drawn uniformly over all actions.
+    """Epsilon-greedy: with a decaying probability, all parts of a row's action are drawn uniformly.
 
     A random action may be the greedy one.
 
     Args:
-        epsilon: the probability.
-        boxes: of the actions, by flat name.
+        epsilon: schedule of the probability.
+        boxes: boxes of the actions, by flat name.
     """
 
     def __init__(self, epsilon: Decay, boxes: Mapping[str, BoxSpace]) -> None:
@@ -36,13 +36,13 @@ class EpsilonExploration:
         """Explore, with one decision per row.
 
         Args:
-            greedy: the model's actions [B, ...] by flat name; they stay unchanged.
-            t: the agent's timesteps after this call's increment; all rows share it.
-            rng: source of chance.
+            greedy: the model's actions [B, ...] by flat name; they are not changed.
+            t: the agent's timesteps, including those of this call; shared by all rows.
+            rng: random generator.
             lanes: the environment of each row.
 
         Returns:
-            actions, and bool [B]: rows that explored.
+            Actions, and bool [B]: which rows explored.
         """
         used = rng.random(len(lanes)) < self.level(t)
         if not any(used.tolist()):
@@ -56,20 +56,20 @@ class EpsilonExploration:
         return actions, used
 
     def level(self, t: int) -> float:
-        """Epsilon at a time."""
+        """Epsilon at a timestep."""
         return float(self.epsilon(t))
 
 
 class NoiseExploration:
-    """Noise that is added to the actions, which are then clipped to their space.
+    """Noise added to the actions, which are then clipped to their space.
 
-    It is a process x of each lane and component that begins at mu (Uhlenbeck and Ornstein 1930). In each timestep:
-    ``x += theta * (mu - x) + sigma * normal``. It goes on from episode to episode. With a theta of 1 it is independent
-    normal noise, and a constant without sigma.
+    An Ornstein-Uhlenbeck process x per lane and component, starting at mu (Uhlenbeck and Ornstein 1930). In each
+    timestep ``x += theta * (mu - x) + sigma * normal``. It continues across episodes. A theta of 1 gives independent
+    Gaussian noise, or a constant if sigma is 0.
 
     Args:
         given: the type and its arguments.
-        boxes: of the actions, by flat name.
+        boxes: boxes of the actions, by flat name.
     """
 
     def __init__(self, given: Mapping[str, Any], boxes: Mapping[str, BoxSpace]) -> None:
@@ -101,7 +101,7 @@ class NoiseExploration:
         return float(self._sigma if self._value is None else self._value)
 
     def state_dict(self) -> State:
-        """The noise of each lane; nothing where it is independent."""
+        """The noise of each lane; empty for independent noise."""
         return {lane: dict(noise) for lane, noise in self._lanes.items()}
 
     def load_state_dict(self, state: State) -> None:
@@ -149,18 +149,18 @@ _TABLES: Final = {
 def make_exploration(
     where: str, spec: Any, spaces: Mapping[str, BoxSpace]
 ) -> EpsilonExploration | NoiseExploration | None:
-    """Exploration from what a user wrote; None where there is none.
+    """Exploration from a user's specification; None without one.
 
     Args:
         where: its place, for messages: ``"DQNAgent: exploration_spec"``.
-        spec: None, or a dictionary with one of ``epsilon_spec`` (a dictionary with a ``decay_spec``, see
-            :func:`decays.make_decay`) and ``noise_spec`` (a dictionary with ``type``, ``gaussian_noise`` if there is
-            none: ``constant_noise`` with ``value`` = 0.0, ``gaussian_noise`` with ``mean`` = 0.0 and ``stddev`` = 1.0,
+        spec: None, or a dictionary with either ``epsilon_spec`` (a dictionary with a ``decay_spec``, see
+            :func:`decays.make_decay`) or ``noise_spec`` (a dictionary with ``type``, ``gaussian_noise`` by default:
+            ``constant_noise`` with ``value`` = 0.0, ``gaussian_noise`` with ``mean`` = 0.0 and ``stddev`` = 1.0,
             ``ornstein_uhlenbeck`` with ``sigma`` = 0.3, ``mu`` = 0.0 and ``theta`` = 0.15).
-        spaces: of the actions, by flat name.
+        spaces: spaces of the actions, by flat name.
 
     Raises:
-        RLGraphError: a key is unknown, an argument invalid, or it does not fit the actions; names it.
+        RLGraphError: a key is unknown, or an argument is invalid or does not fit the actions; names the key.
     """
     if spec is None:
         return None
@@ -183,7 +183,7 @@ def make_exploration(
 
 
 def _categories(box: BoxSpace) -> int | None:
-    """Number of values of each number in an action; None for floats, and where it is unknown."""
+    """Number of values of each component of an action; None for floats, and if unknown."""
     return 2 if isinstance(box, BoolBox) else box.num_categories if isinstance(box, IntBox) else None
 
 

@@ -1,4 +1,4 @@
-"""The steps of preprocessing: RLgraph's names and arguments of ``common.processing``'s steps."""
+"""The preprocessing steps: RLgraph's names and arguments for the steps of ``common.processing``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...common.specs.tables import Argument, Entry, SpecTable, without_case
 _DTYPES: Final = {"float": "float32", "float32": "float32", "int": "int32", "int32": "int32"} | {
     name: name for name in ("uint8", "bool")
 }
-"""Dtypes by the names that ``convert_type`` takes."""
+"""Dtypes by the names that ``convert_type`` accepts."""
 
 
 def _dtype(place: str, given: Any) -> str:
-    """The name of a dtype; a module before it, and types themselves, are understood."""
+    """The name of a dtype, given as a type or a name, with or without its module."""
     name = given.__name__ if isinstance(given, type) else str(given) if isinstance(given, np.dtype) else given
     plain = name.rpartition(".")[2].rstrip("_") if isinstance(name, str) else name
     if plain not in tuple(_DTYPES):
@@ -53,7 +53,7 @@ def _categories(place: str, value: Any) -> bool | int:
 
 
 def _fixed_arguments(**values: Any) -> tuple[Argument, ...]:
-    """Arguments of 0.1.3 that take one value here."""
+    """Arguments of 0.1.3 with a single supported value."""
     return tuple(Argument(name, value, Only(value, "there is nothing else")) for name, value in values.items())
 
 
@@ -65,7 +65,7 @@ def _in_order(where: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sequence(where: str, value: Numbers, length: int, batch_size: int, add_rank: bool, *_: Any) -> Step:
-    """The last states of each lane, oldest first: stacked on a new last axis, or joined along the last one."""
+    """The last states of each lane, oldest first: stacked on a new last axis, or concatenated along the last one."""
     if not add_rank and not value.shape:
         refuse(f"{where}['add_rank']", "must be True for numbers, which have no axis to be joined along", False)
     return pipeline.sequence(where, value, length, concatenate=not add_rank)
@@ -75,7 +75,7 @@ _NUMBER: Final = real()
 _KEEP: Final = Argument("keep_rank", False, flag)
 _SIZES: Final = (Argument("width", check=integer(1)), Argument("height", check=integer(1)))
 CONCAT: Final = "concat"
-"""The step that makes one array of all; the others treat each by itself."""
+"""The step that joins all arrays; the others process each array on its own."""
 
 _STEPS: Final[dict[str, tuple[Callable[..., Any], Entry]]] = {
     "clip": (
@@ -129,6 +129,6 @@ STEPS: Final = SpecTable(
 
 
 def make_step(where: str, spec: dict[str, Any], given: Any) -> Any:
-    """The step of a specification in normal form, for values of one kind; that of :data:`CONCAT` for all by name."""
+    """The step of a specification in normal form, for one kind of value; :data:`CONCAT` takes all values by name."""
     kind, *arguments = spec.values()
     return _STEPS[kind][0](where, given, *arguments)

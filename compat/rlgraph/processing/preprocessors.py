@@ -1,4 +1,4 @@
-"""Preprocessing of states on the host: a list of steps, in NumPy. Loads no TensorFlow."""
+"""Preprocessing of states on the host: a list of steps, in NumPy. Does not load TensorFlow."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Preprocessor:
     Args:
         where: the place of the specification, for messages: ``"DQNAgent: preprocessing_spec"``.
         spec: None or a list of steps: dictionaries with ``type``, or types alone.
-        spaces: of the parts of a state, by flat name; ``""`` is the name of the only one.
+        spaces: spaces of the parts of a state, by flat name; ``""`` is the name of a single part.
 
     Raises:
         RLGraphError: a step or a key is unknown, or an argument is invalid or does not fit the states; names it.
 
     Attributes:
-        spec: the steps with all arguments, in JSON's types; a Preprocessor takes it.
+        spec: the steps with all arguments, in JSON types, from which an equal Preprocessor can be made.
         outputs: spaces of the preprocessed states, by flat name.
     """
 
@@ -57,7 +57,7 @@ class Preprocessor:
 
     @property
     def is_stateful(self) -> bool:
-        """Does it remember states, so that equal states may come out differently?"""
+        """Is it stateful, so that equal states may have different results?"""
         stages = (stage for stage in self._pipeline.stages if isinstance(stage, Mapping))
         return any(step.memory for stage in stages for step in stage.values())
 
@@ -65,20 +65,20 @@ class Preprocessor:
         """Preprocess one state or a batch.
 
         Args:
-            arrays: by flat name, [B, ...], of the shapes and dtypes of the spaces; they stay unchanged.
+            arrays: arrays [B, ...] by flat name, of the shapes and dtypes of the spaces; they are not changed.
             lanes: the environment of each row.
 
         Returns:
-            by flat name, [B, ...], as ``outputs`` tells: the given arrays or views where nothing is to be computed.
+            Arrays [B, ...] of ``outputs`` by flat name; without computation, the given arrays or views of them.
         """
         return self._pipeline(arrays, lanes)
 
     def reset(self, lanes: Sequence[str] | None = None) -> None:
-        """New episodes begin in these lanes, or in all: the next state of each is its first."""
+        """Begin new episodes in these lanes, or in all: the next state of each is its first."""
         self._pipeline.reset(lanes)
 
     def state_dict(self) -> State:
-        """The memory of steps: by lane, arrays by index and name of the step and name of the array."""
+        """The state of the steps: by lane, arrays by index and name of the step and name of the array."""
         return {
             str(lane): {f"{index}/{name}": dict(own) for (index, name), own in kept.items()}
             for lane, kept in self._pipeline.lanes.items()
@@ -93,7 +93,7 @@ class Preprocessor:
 
 
 def numbers_of(box: BoxSpace) -> Numbers:
-    """The facts on a box that steps need."""
+    """The contents of a box, for steps."""
     low, high = box.bounds
     if not isinstance(box, IntBox):
         return Numbers(box.shape, box.dtype, float(low.min()), float(high.max()))
@@ -111,18 +111,18 @@ def box_of(found: Numbers) -> BoxSpace:
     limits = np.iinfo(dtype)
     if found.categories is None and found.low <= limits.min and found.high >= limits.max - 1:
         return IntBox(shape=found.shape, dtype=dtype)
-    most = 256 if dtype == np.uint8 else limits.max  # an upper bound of int32 is an int32, too
+    most = 256 if dtype == np.uint8 else limits.max  # the upper bound of an int32 must be an int32
     return IntBox(found.low, min(found.high + 1, most), shape=found.shape, dtype=dtype)
 
 
 def preprocessing_to_json(space: Space, preprocessor: Preprocessor) -> dict[str, Any] | None:
-    """Entry of an exported policy's ``policy.json``; None if nothing is done to states of this space."""
+    """Entry of an exported policy's ``policy.json``; None without preprocessing."""
     steps = preprocessor.spec
     return {"kind": "rlgraph", "state_space": space.to_spec(), "steps": steps} if steps else None
 
 
 def make(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Function that preprocesses one state or a batch, from a result of :func:`preprocessing_to_json`."""
+    """Function that preprocesses one state or a batch, from an entry made by :func:`preprocessing_to_json`."""
     space = Space.from_spec(spec["state_space"])
     preprocessor = Preprocessor("preprocessing", spec["steps"], space.flat())
     seen, read = with_boxes(space, preprocessor.outputs), StatesReader("Policy", space)

@@ -1,4 +1,4 @@
-"""Spaces, as programs import them from ``rlgraph.spaces``, and the reader of their specifications."""
+"""The spaces of ``rlgraph.spaces``, and the reader of their specifications."""
 
 from .bool_box import BoolBox
 from .box_space import BoxSpace

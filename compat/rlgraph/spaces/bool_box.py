@@ -17,8 +17,7 @@ class BoolBox(BoxSpace):
 
     Args:
         shape: by default ().
-        add_batch_rank: kept as ``has_batch_rank``; it has no effect. The same goes for ``add_time_rank``
-            and ``time_major``.
+        add_batch_rank, add_time_rank, time_major: stored as attributes, without effect.
     """
 
     kind: ClassVar[str] = "bool"

@@ -1,4 +1,4 @@
-"""Base of spaces of numbers: shapes, dtypes and bounds."""
+"""Base class of spaces of numbers: shapes, dtypes and bounds."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ..utils.rlgraph_errors import integer, refuse
 from .space import Rank, Space
 
 LARGEST: Final = float(np.finfo(np.float32).max)
-"""Numbers beyond are infinite as float32; bounds from here on are none."""
+"""The largest float32: larger numbers are infinite, and bounds of this size or above count as none."""
 
 
 class BoxSpace(Space):
     """Values of one shape and dtype.
 
     Attributes:
-        shape: without batch and time.
+        shape: shape without batch and time axes.
         dtype: float32, int32, uint8 or bool.
-        low, high: the bounds, an array of shape () if all numbers have the same, else one of the space's shape.
+        low, high: the bounds, an array of shape () if equal for all numbers, else of the space's shape.
     """
 
     kind: ClassVar[str]
     """``float``, ``int`` or ``bool``, in specifications."""
     dtypes: ClassVar[tuple[str, ...]] = ()
-    """Names of those that may be given."""
+    """Names of allowed dtypes."""
     shape: Any = ()
     dtype: Any = None
     low: Array
     high: Array
     unbounded = False
-    """Have the numbers no bounds at all? Integers have no categories then."""
+    """Are the numbers unbounded? Integers have no categories then."""
 
     def get_shape(
         self,
@@ -59,7 +59,7 @@ class BoxSpace(Space):
         return self.low, self.high
 
     def flat(self) -> dict[str, BoxSpace]:
-        """The box itself, under an empty name."""
+        """The box itself under an empty name."""
         return {"": self}
 
     def flatten(self, value: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class BoxSpace(Space):
         return arrays[""]
 
     def to_spec(self) -> dict[str, Any]:
-        """Type, shape and bounds; infinite ones are strings, as JSON has none."""
+        """Type, shape and bounds; infinite bounds are strings, because JSON has no infinity."""
         is_free = self.kind == "bool" or self.unbounded
         bounds = {} if is_free else {"low": _in_json(self.low), "high": _in_json(self.high)}
         dtype = {"dtype": "uint8"} if self.dtype == np.uint8 else {}
@@ -88,14 +88,14 @@ class BoxSpace(Space):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Random numbers, not yet of the dtype."""
+        """Random numbers, before the cast to the dtype."""
 
     def map_boxes(self, function: Callable[[Any], Any]) -> Any:
         """See :meth:`Space.map_boxes`."""
         return function(self)
 
     def _check_dtype(self, given: Any) -> str:
-        """The name of a dtype, one of those allowed."""
+        """The name of an allowed dtype."""
         argument = f"{type(self).__name__}: dtype"
         try:
             name = np.dtype(given).name
@@ -106,7 +106,7 @@ class BoxSpace(Space):
         return str(name)
 
     def _set_bounds(self, shape: Any, low: Any, high: Any, free: tuple[float, float]) -> None:
-        """Shape and bounds of arguments: a shape, or bounds that have one; ``free`` are the bounds of all numbers."""
+        """Set shape and bounds from arguments; ``free`` are the bounds of unbounded numbers."""
         name = type(self).__name__
         self.unbounded = low is None and high is None
         if self.unbounded:
@@ -129,7 +129,7 @@ class BoxSpace(Space):
         self.low, self.high = low, high
 
     def _bound(self, argument: str, given: Any) -> Array:
-        """One number or an array; ``"inf"`` is one, as JSON has none. Floats that float32 cannot hold are infinite."""
+        """A bound: a number or an array; ``"inf"`` is allowed, as in JSON. Floats beyond float32 become infinite."""
         try:
             array = np.array(given, np.float64)
         except (ValueError, TypeError, OverflowError):
@@ -152,7 +152,7 @@ class BoxSpace(Space):
 
 
 def read_shape(argument: str, given: Any) -> tuple[int, ...]:
-    """A shape without batch and time: sizes of at least 1."""
+    """A shape without batch and time axes: sizes of at least 1."""
     if not isinstance(given, tuple | list):
         refuse(argument, f"must be a tuple of integers, got {shortened(given)}", given)
     return tuple(integer(argument, size, at_least=1) for size in given)
@@ -164,12 +164,12 @@ def bounds_text(bound: Array) -> str:
 
 
 def _uniform(bound: Array) -> Array:
-    """One number instead of equal ones."""
+    """One number instead of an array of equal ones."""
     return np.array(bound.flat[0]) if bound.size and (bound == bound.flat[0]).all() else bound
 
 
 def _in_json(bound: Array) -> Any:
-    """A number or nested lists; infinite ones as strings."""
+    """A number or nested lists; infinite numbers as strings."""
     if bound.ndim:
         return [_in_json(row) for row in bound]
     return bound.item() if np.isfinite(bound) else str(bound.item())

@@ -15,7 +15,7 @@ Container = TypeVar("Container", bound="_Container")
 
 
 class _Container(Space):
-    """A space of spaces: parts by key, in order."""
+    """A space made of spaces: parts by key, in order."""
 
     _parts: dict[str, Space]
     _what: ClassVar[str]
@@ -63,10 +63,10 @@ class _Container(Space):
 
     @abstractmethod
     def _split(self, value: Any) -> dict[Any, Any] | None:
-        """The parts of a value by key; None if it cannot have any."""
+        """The parts of a value by key; None if it cannot have parts."""
 
     def _values(self, value: Any) -> dict[Any, Any]:
-        """The parts of a value, one for each of the space."""
+        """The parts of a value, one for each part of the space."""
         values, takes = self._split(value), f"takes a {self._what} of {', '.join(self._parts)}"
         if values is None:
             refuse(type(self).__name__, f"{takes}; got {shortened(value)}", value)
@@ -84,12 +84,11 @@ class Dict(_Container):
 
     Args:
         spec: spaces, or their specifications, by key; keys are strings without ``/``.
-        add_batch_rank: kept as ``has_batch_rank``, also of the parts; it has no effect. The same goes for
-            ``add_time_rank`` and ``time_major``.
+        add_batch_rank, add_time_rank, time_major: stored as attributes, also of the parts, without effect.
         **parts: the same as ``spec``, as keywords.
 
     Raises:
-        RLGraphError: a key or a specification is invalid, or there is none.
+        RLGraphError: a key or a specification is invalid, or there are no parts.
     """
 
     _what: ClassVar[str] = "dictionary"
@@ -147,11 +146,10 @@ class Tuple(_Container):
 
     Args:
         *components: spaces or their specifications; or one list or tuple of these.
-        add_batch_rank: kept as ``has_batch_rank``, also of the parts; it has no effect. The same goes for
-            ``add_time_rank`` and ``time_major``.
+        add_batch_rank, add_time_rank, time_major: stored as attributes, also of the parts, without effect.
 
     Raises:
-        RLGraphError: a specification is invalid, or there is none.
+        RLGraphError: a specification is invalid, or there are no parts.
     """
 
     _what: ClassVar[str] = "tuple"

@@ -19,16 +19,15 @@ class FloatBox(BoxSpace):
     """Floats, float32.
 
     Args:
-        low: the lower bound, a number or an array; the upper one if it is given alone (``FloatBox(1.0)`` is 0 .. 1);
-            None: there are no bounds. A tuple alone is the shape.
-        high: the upper bound, which belongs to the space.
+        low: the lower bound, a number or an array; given alone, it is the upper bound (``FloatBox(1.0)`` is 0 .. 1);
+            None: no bounds. A tuple alone is the shape.
+        high: the upper bound, inclusive.
         shape: by default that of the bounds.
-        dtype: a float dtype; values are float32 in any case.
-        add_batch_rank: kept as ``has_batch_rank``; it has no effect. The same goes for ``add_time_rank``
-            and ``time_major``.
+        dtype: a float dtype; values are always float32.
+        add_batch_rank, add_time_rank, time_major: stored as attributes, without effect.
 
     Raises:
-        RLGraphError: a bound is not a number, the lower is above the upper one, or shapes do not fit.
+        RLGraphError: a bound is not a number, the lower bound is above the upper one, or shapes do not fit.
     """
 
     kind: ClassVar[str] = "float"
@@ -62,9 +61,9 @@ class FloatBox(BoxSpace):
         """See :meth:`BoxSpace.problem`."""
         if array.dtype.kind not in "fiu":
             return f"must be numbers, got {array.dtype}"
-        if not (np.abs(array) <= LARGEST).all():  # NaN is not
+        if not (np.abs(array) <= LARGEST).all():  # also catches NaN
             return "must be finite as float32"
-        array = array.astype(np.float32)  # as the bounds are: 0.1 is within 0.1 .. 0.9
+        array = array.astype(np.float32)  # compare as float32, like the bounds: 0.1 is within 0.1 .. 0.9
         if bounded and not ((array >= self.low).all() and (array <= self.high).all()):
             return f"must be within {bounds_text(self.low)} .. {bounds_text(self.high)}"
         return ""

@@ -20,17 +20,15 @@ class IntBox(BoxSpace):
     """Integers, int32.
 
     Args:
-        low: the lower bound, a number or an array; alone, it is the upper one (``IntBox(4)`` is 0 .. 3); None: all
-            numbers of int32.
-        high: the upper bound, which does not belong to the space.
+        low: the lower bound, a number or an array; given alone, it is the upper bound (``IntBox(4)`` is 0 .. 3); None:
+            all numbers of int32.
+        high: the upper bound, exclusive.
         shape: by default that of the bounds.
-        dtype: ``"uint8"`` keeps the values as such; with any other integer dtype they are int32.
-        add_batch_rank: kept as ``has_batch_rank``; it has no effect. The same goes for ``add_time_rank``
-            and ``time_major``.
+        dtype: ``"uint8"`` keeps the values as uint8; with any other integer dtype they are int32.
+        add_batch_rank, add_time_rank, time_major: stored as attributes, without effect.
 
     Attributes:
-        num_categories: how many values a number has, ``high - low``; None without bounds, or if numbers have different
-            ones.
+        num_categories: number of values of each number, ``high - low``; None without bounds, or if bounds differ.
 
     Raises:
         RLGraphError: a bound is not an integer of int32, there is no value between them, or shapes do not fit.

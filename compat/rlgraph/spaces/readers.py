@@ -1,4 +1,4 @@
-"""Checked input of callers: states and actions, one or a batch, rewards and terminals; and actions out again."""
+"""Reads and checks callers' states, actions, rewards and terminals, single or in batches; and returns actions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .int_box import IntBox
 from .space import Space
 
 Arrays: TypeAlias = "dict[str, Array]"
-"""Arrays by flat name, each [B, ...] and of the space's dtype."""
+"""Arrays [B, ...] by flat name, of the space's dtype."""
 FLOATS: Final = (float, np.float32, np.float64)
-"""The usual types of a reward, which are read fast."""
+"""Usual types of a reward, on the fast path."""
 _FAST: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _FAST_INTS: Final = (int, np.int32, np.int64)
 
 
 class StatesReader:
-    """Turns states, as callers write them, into arrays by flat name.
+    """Turns callers' states into arrays by flat name.
 
     Args:
         prefix: class whose methods are called, for messages: ``"DQNAgent"``.
-        space: of one state.
+        space: space of a single state.
     """
 
     what = "states"
@@ -48,7 +48,7 @@ class StatesReader:
 
         Args:
             where: the method that was called: ``"get_action"``.
-            states: one state or a batch of at least one; which it is follows from the rank.
+            states: one state, or a batch of at least one; the rank tells which.
             what: the argument's name; by default ``states``, or ``actions``.
 
         Raises:
@@ -75,7 +75,7 @@ class StatesReader:
         return ({n: x[None] for n, x in found.items()}, True) if first is None else (found, False)
 
     def one(self, value: Any) -> Array | None:
-        """Fast path for one value, as is usual, of a space with one part; None for anything else.
+        """Fast path for a single value of a space with one part; None for anything else.
 
         Returns:
             A copy without a batch axis, or a NumPy scalar.
@@ -109,10 +109,10 @@ Converter: TypeAlias = Callable[[Mapping[str, Array], bool], Any]
 
 
 def actions_out(space: Space) -> Converter:
-    """Function from arrays [B, ...] by flat name to what ``get_action`` returns.
+    """Function from arrays [B, ...] by flat name to the actions that ``get_action`` returns.
 
-    It takes the arrays and whether one action is wanted (of B = 1): that is a NumPy scalar or an array of the
-    space's dtype, a batch an array; for a Dict or Tuple a dictionary or tuple of these. All of them are copies.
+    It takes the arrays and whether a single action is wanted (B = 1). A single action is a NumPy scalar or an array of
+    the space's dtype, a batch an array; for a Dict or Tuple a dictionary or tuple of these. All are copies.
     """
     flat = space.flat()
 
@@ -125,7 +125,7 @@ def actions_out(space: Space) -> Converter:
 
 
 def read_rewards(argument: str, given: Any, count: int | None) -> Array:
-    """Rewards as float32 [B]; ``count`` is how many there must be, None for one number.
+    """Rewards as float32 [B]; ``count`` is the required number, None for a single reward.
 
     Raises:
         RLGraphError: they are not numbers, not finite as float32, or of another length.
@@ -136,7 +136,7 @@ def read_rewards(argument: str, given: Any, count: int | None) -> Array:
 
 
 def read_terminals(argument: str, given: Any, count: int | None) -> Array:
-    """Terminals as bool [B]; ``count`` is how many there must be, None for one. False alone stands for all.
+    """Terminals as bool [B]; ``count`` is the required number, None for a single one. False alone stands for all.
 
     Raises:
         RLGraphError: they are neither truth values nor 0 and 1, or of another length.
@@ -159,6 +159,6 @@ def _column(argument: str, given: Any, count: int | None, box: BoxSpace) -> Arra
 
 
 def refuse_length(argument: str, length: int | None, count: int | None, given: Any) -> NoReturn:
-    """Refuse a batch of ``length``, or one for None, where there must be ``count``."""
+    """Refuse a batch of ``length`` (None: a single value) where ``count`` is required."""
     wanted = "one, as the states are one" if count is None else f"{count}, as there are states"
     refuse(argument, f"must be {wanted}; got {'one' if length is None else f'a batch of {length}'}", given)

@@ -13,18 +13,18 @@ from ..utils.rlgraph_errors import RLGraphError, refuse
 
 Self = TypeVar("Self", bound="Space")
 Size: TypeAlias = "int | tuple[int, ...] | None"
-"""Size of samples: one value, a batch, or several axes in front."""
+"""Size of samples: one value, a batch, or several leading axes."""
 Rank: TypeAlias = "bool | int"
 
 
 class Space(ABC):
     """Set of the values of states, actions or rewards: shapes, dtypes and bounds.
 
-    Spaces do not change once they are made. Two are equal if their kinds, shapes, dtypes and bounds are; whether they
-    have a batch or time rank does not count.
+    Spaces are immutable. Two are equal if their kinds, shapes, dtypes and bounds are; batch and time ranks do not
+    matter.
 
     Attributes:
-        has_batch_rank, has_time_rank, time_major: as given; they are kept and have no effect.
+        has_batch_rank, has_time_rank, time_major: as given, without effect.
     """
 
     has_batch_rank: Rank
@@ -38,20 +38,20 @@ class Space(ABC):
 
         Args:
             spec: ``"float"``, ``"int"``, ``"bool"`` or the type of that name; ``dict(type=, shape=, low=, high=)``; a
-                dictionary or a tuple or list of such ones (a Dict, a Tuple); ``"FloatBox((256,))"``, the call of a
-                class; or a Space or a space of Gymnasium.
-            **kwargs: win over the entries of a dictionary with ``type``; also ``add_batch_rank``, ``add_time_rank`` and
+                dictionary (a Dict), or a tuple or list (a Tuple) of these; ``"FloatBox((256,))"``, the call of a class;
+                or a Space or a space of Gymnasium.
+            **kwargs: override the entries of a dictionary with ``type``; also ``add_batch_rank``, ``add_time_rank`` and
                 ``time_major``.
 
         Raises:
-            RLGraphError: it is the specification of no space, or of none of the class that is called.
+            RLGraphError: the specification is not of a space, or not of the class that this is called on.
         """
         made: Any = _reads[0](cls, spec, kwargs)
         return made  # type: ignore[no-any-return]
 
     @property
     def shape(self) -> Any:
-        """Shape without batch and time; of a Dict or Tuple a tuple of shapes, keys sorted."""
+        """Shape without batch and time axes; for a Dict or Tuple a tuple of shapes, keys sorted."""
         return self.map_boxes(lambda box: box.shape)
 
     def get_shape(
@@ -61,12 +61,12 @@ class Space(ABC):
         time_major: bool | None = None,
         with_category_rank: bool = False,
     ) -> tuple[Any, ...]:
-        """The shape with the ranks that the space has and that are asked for.
+        """The shape, with the requested ranks that the space has.
 
         Args:
-            with_batch_rank: True puts None in front, a number that number.
-            with_time_rank: likewise.
-            time_major: does time come first? None: as the space has it.
+            with_batch_rank: add a batch axis: None for True, or the given number.
+            with_time_rank: add a time axis: None for True, or the given number.
+            time_major: does time come first? None: the space's ``time_major``.
             with_category_rank: add an axis for the values of integers.
         """
         ranks = (with_batch_rank, with_time_rank, time_major, with_category_rank)
@@ -75,26 +75,26 @@ class Space(ABC):
 
     @property
     def dtype(self) -> Any:
-        """A NumPy dtype: float32, int32, uint8 or bool; of a Dict or Tuple one for each part."""
+        """A NumPy dtype: float32, int32, uint8 or bool; for a Dict or Tuple one for each part."""
         return self._each(lambda box: box.dtype)
 
     @property
     def rank(self) -> Any:
-        """The number of axes; of a Dict or Tuple a tuple of these."""
+        """The number of axes; for a Dict or Tuple a tuple of these."""
         return self.map_boxes(lambda box: len(box.shape))
 
     @property
     def flat_dim(self) -> int:
-        """Count of numbers in a value."""
+        """How many numbers a value has."""
         return sum(int(np.prod(box.shape)) for box in self.flat().values())
 
     def sample(self, size: Size = None, horizontal: bool = False, *, rng: np.random.Generator | None = None) -> Any:
-        """Random values: uniform within bounds, from N(0, 1) without any; arrays or NumPy scalars.
+        """Random values: uniform within bounds, or from N(0, 1) if unbounded; arrays or NumPy scalars.
 
         Args:
-            size: None for one value, or how many; a tuple of two puts two axes in front.
-            horizontal: of a Dict or Tuple: an array of ``size`` values, 1 for None, in the place of a value of arrays.
-            rng: the generator to draw from; by default one of the space's own.
+            size: None for one value, or the number of values; a tuple of two adds two leading axes.
+            horizontal: for a Dict or Tuple: return an array of ``size`` values (one for None), not a value of arrays.
+            rng: the generator to draw from; by default the space's own.
         """
         if rng is None:
             rng = self._rng = np.random.default_rng() if self._rng is None else self._rng
@@ -110,14 +110,14 @@ class Space(ABC):
         return self._each(lambda box: np.zeros((*leading(size), *box.shape), box.dtype)[()])
 
     def contains(self, sample: Any) -> bool:
-        """Whether one value, without a batch axis, is of the space's type and shape and within its bounds.
+        """Is a single value of the space's type and shape, and within its bounds?
 
-        Numbers need not have the dtype.
+        Numbers may have another dtype.
         """
         return self.fits(sample, bounded=True)
 
     def fits(self, sample: Any, *, bounded: bool) -> bool:
-        """See ``contains``; floats may be beyond their bounds without ``bounded``."""
+        """See ``contains``; without ``bounded``, floats may exceed their bounds."""
         try:
             arrays = {name: np.asarray(part) for name, part in self.flatten(sample).items()}
         except (RLGraphError, ValueError, TypeError):
@@ -128,16 +128,16 @@ class Space(ABC):
         )
 
     def force_batch(self, samples: Any) -> Any:
-        """A batch, arrays [B, ...]: of one value a batch of one, a batch unchanged."""
+        """A batch, arrays [B, ...]: one value becomes a batch of one, a batch is unchanged."""
         flat = self.flat()
         arrays = {name: np.asarray(part) for name, part in self.flatten(samples).items()}
         return self.unflatten({n: x[None] if x.ndim == len(flat[n].shape) else x for n, x in arrays.items()})
 
     @abstractmethod
     def flat(self) -> dict[str, Any]:
-        """The boxes by flat name: ``""`` for a box alone, ``"a/b"`` within dictionaries, tuples' items ``"0"``, ...
+        """The boxes by flat name, in order, with a Dict's keys sorted.
 
-        The order is that of the parts, with a Dict's keys sorted.
+        Names are ``""`` for a box alone, ``"a/b"`` within dictionaries, and ``"0"``, ... for a tuple's items.
         """
 
     @abstractmethod
@@ -145,17 +145,17 @@ class Space(ABC):
         """A value, or a batch of values, by flat name; the parts are not checked.
 
         Raises:
-            RLGraphError: it lacks a part or has one that is unknown.
+            RLGraphError: a part is missing or unknown.
         """
 
     @abstractmethod
     def unflatten(self, arrays: Mapping[str, Any]) -> Any:
-        """The value whose parts these are by flat name: the opposite of :meth:`flatten`."""
+        """The value with these parts by flat name: the inverse of :meth:`flatten`."""
 
     @abstractmethod
     def to_spec(self) -> Any:
-        """The specification as JSON has it, with infinite bounds as strings; ``Space.from_spec`` makes an equal space
-        of it.
+        """The specification in JSON types, with infinite bounds as strings; ``Space.from_spec`` makes an equal space
+        from it.
         """  # noqa: D205
 
     def with_extra_ranks(
@@ -164,7 +164,7 @@ class Space(ABC):
         add_time_rank: Rank | None = True,
         time_major: bool | None = None,
     ) -> Self:
-        """A copy with these ranks; None leaves one as it is."""
+        """A copy with these ranks; None keeps a rank as it is."""
         other = copy.copy(self)
         ranks = {"has_batch_rank": add_batch_rank, "has_time_rank": add_time_rank, "time_major": time_major}
         vars(other).update({name: rank for name, rank in ranks.items() if rank is not None})
@@ -209,13 +209,13 @@ _reads: list[Reader] = []
 
 
 def reads(function: Reader) -> Reader:
-    """Register what ``Space.from_spec`` calls; it knows the subclasses, and so imports this module."""
+    """Register the function behind ``Space.from_spec``, whose module imports this one."""
     _reads[:] = [function]
     return function
 
 
 def leading(size: Size) -> tuple[int, ...]:
-    """The axes that a size puts in front."""
+    """The leading axes of a size."""
     return () if size is None else size if isinstance(size, tuple) else (size,)
 
 

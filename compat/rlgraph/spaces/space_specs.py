@@ -1,4 +1,4 @@
-"""Spaces from specifications and from Gymnasium's spaces."""
+"""Creates spaces from specifications and from Gymnasium's spaces."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _RANKS: Final = ("add_batch_rank", "add_time_rank", "time_major")
 
 
 def space_of(where: str, spec: Any) -> Space:
-    """The space that an argument means: a Space, a specification, or a space of Gymnasium.
+    """The space given by an argument: a Space, a specification, or a space of Gymnasium.
 
-    Integers of Gymnasium's spaces keep their numbers: ``Discrete(3, start=1)`` is ``IntBox(1, 4)``.
+    Integers of Gymnasium's spaces keep their values: ``Discrete(3, start=1)`` is ``IntBox(1, 4)``.
 
     Args:
         where: the argument, for messages: ``"DQNAgent: state_space"``.
-        spec: what was given for it.
+        spec: the argument's value.
 
     Raises:
-        RLGraphError: it is none of these, or a space of Gymnasium that has no counterpart.
+        RLGraphError: it is none of these, or a space of Gymnasium without an equivalent.
     """
-    spaces = sys.modules.get("gymnasium.spaces")  # if a space is Gymnasium's, that is loaded
+    spaces = sys.modules.get("gymnasium.spaces")  # if it is a Gymnasium space, Gymnasium is loaded
     if spaces is not None and isinstance(spec, spaces.Space):
         return _of_gymnasium(where, spec)
     if isinstance(spec, Space):
@@ -69,14 +69,14 @@ def space_of(where: str, spec: Any) -> Space:
 
 
 def with_boxes(space: Space, boxes: Mapping[str, BoxSpace]) -> Space:
-    """A space of the same nesting with other boxes, by flat name; a box alone, where there is one under ``""``."""
+    """A space of the same nesting with other boxes by flat name; a single box if its name is ``""``."""
     made: Space = boxes[""] if "" in boxes else Space.from_spec(space.unflatten(boxes))
     return made
 
 
 @reads
 def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
-    """See :meth:`Space.from_spec`; ``kind`` is the class that it was called on."""
+    """See :meth:`Space.from_spec`; ``kind`` is the class it was called on."""
     ranks = {name: value for name, value in given.items() if name in _RANKS}
     arguments = {name: value for name, value in given.items() if name not in _RANKS}
     if kind is not Space and (spec is None or (isinstance(spec, Mapping) and not _has_type(spec))):
@@ -96,7 +96,7 @@ def from_spec(kind: type[Space], spec: Any, given: Mapping[str, Any]) -> Space:
 
 
 def _has_type(spec: Mapping[Any, Any]) -> bool:
-    """Does a dictionary describe one space, rather than the parts of one? A part may be called ``type``, too."""
+    """Does a dictionary specify one space, rather than the parts of a Dict? A part may also be called ``type``."""
     return isinstance(spec.get("type"), str | type)
 
 
@@ -117,7 +117,7 @@ def _kind(where: str, given: Any) -> type[Space]:
 
 
 def _space_of_type(where: str, type_: Any, arguments: Mapping[str, Any]) -> Space:
-    """The space of a type, as a name or a class, and its arguments."""
+    """The space of a type, given as a name or a class, with its arguments."""
     kind = _kind(where, type_)
     ranks = {name: value for name, value in arguments.items() if name in _RANKS}
     own = {name: value for name, value in arguments.items() if name not in _RANKS}

@@ -1,1 +1,1 @@
-"""Arguments of agents and of parts of their specifications, as data; a specification's full meaning."""
+"""Arguments of agents and of parts of their specifications, as data, and their normal form."""

@@ -1,4 +1,4 @@
-"""Values allowed in each place of an agent's specification, beside layers."""
+"""Tables of the modules allowed in each place of an agent's specification, except layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..processing.decays import make_decay
 from .layer_tables import INITIALIZERS, LAYERS, activation, biases, weights
 
 SUFFIXES: Final = (*JSON, *YAML)
-"""Suffixes of files that hold an agent's specification, or a network's."""
+"""Suffixes of files with an agent's or a network's specification."""
 
 
 def _learning_rate(where: str, value: Any) -> Any:
@@ -113,7 +113,7 @@ MEMORIES: Final = SpecTable(
 
 
 def subtable(table: SpecTable, *names: str) -> SpecTable:
-    """The table with some of its entries, of which the first is the default."""
+    """The table reduced to some of its entries, of which the first is the default."""
     aliases = {alias: name for alias, name in table.aliases.items() if name in names}
     entries = {name: table.entries[name] for name in names}
     return dataclasses.replace(table, entries=entries, aliases=aliases, default=names[0])
@@ -173,7 +173,7 @@ _UPDATE: Final = (
     Argument("update_mode", "time_steps", one_of("time_steps", "episodes")),
 )
 UPDATE: Final = settings("update_spec", *_UPDATE)
-"""``sync_interval`` None is not given."""
+"""``sync_interval`` None: not given."""
 PPO_UPDATE: Final = settings(
     "update_spec", *_UPDATE, Argument("num_iterations", 10, integer(1)), Argument("sample_size", 64, integer(1))
 )
@@ -241,15 +241,15 @@ TABLES: Final[Mapping[str, SpecTable]] = {
 
 
 def layers_of(where: str, spec: Any, ignored: list[str]) -> list[Any]:
-    """The list of layers of a network's specification, or of its file, resolved.
+    """The resolved layers of a network's specification, or of its file.
 
     Args:
         where: its place, for messages.
         spec: the layers, or a dictionary with them under ``layers``.
-        ignored: names of arguments that were given, and that nothing follows from, are added to it.
+        ignored: collects names of given arguments without effect.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: it is not a list of layers.
     """
     given = read_file(where, spec, SUFFIXES) if isinstance(spec, str) and is_file_name(spec, SUFFIXES) else spec
     if isinstance(given, Mapping):

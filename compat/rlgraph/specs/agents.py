@@ -1,4 +1,4 @@
-"""The agents: their names, and the arguments of each, with defaults."""
+"""The agents: their names, and their arguments with defaults."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..utils.rlgraph_errors import RLGraphError, choice, mapping, refuse, refuse
 from .agent_tables import SUFFIXES
 
 ROLES: Final = ("single", "actor", "learner")
-"""Roles of IMPALAAgent: its ``type``, which a specification may have in the place of the agent's key."""
+"""Roles of IMPALAAgent: its ``type``, which a specification may have instead of the agent's key."""
 FEEDS: Final = ("feed_previous_action_through_nn", "feed_previous_reward_through_nn")
-"""Arguments that feed IMPALA's networks with more than states."""
+"""Arguments that feed IMPALA's networks more than states."""
 _SHARE: Final = real(at_least=0, at_most=1)
 _WEIGHT: Final = real(at_least=0)
 
 
 def _or(default: float, check: Check) -> Check:
-    """Check for which None means a default."""
+    """A check that turns None into a default."""
     return lambda where, value: default if value is None else check(where, value)
 
 
@@ -40,11 +40,11 @@ _SHARED: Final = (
     *(Argument(f"{name}_spec", None, module=name) for name in ("summary", "saver")),
     Argument("auto_build", True, flag),
 )
-"""Arguments of all agents; those with neither check nor module are read with the rest of the agent."""
+"""Arguments of all agents; those with neither check nor module are read together with the rest of the agent."""
 
 
 def _agent(name: str | None, own: tuple[Argument, ...], *other: Argument) -> dict[str, Argument]:
-    """Arguments in order: those of the kind, then those of all agents, of which some are ``other`` ones."""
+    """Arguments in order: the kind's own, then those of all agents, some replaced by ``other`` ones."""
     shared = {one.name: one for one in (*_SHARED, *other, Argument("name", name, or_none(text)))}
     first = {one.name: one for one in own}
     return {**first, **{key: one for key, one in shared.items() if key not in first}}
@@ -127,10 +127,10 @@ _REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observ
 
 
 def kind_of(where: str, name: str) -> str:
-    """The key of the agent of this name: case, ``-`` and ``_`` do not count, nor does ``agent`` at the end.
+    """The key of the agent with this name; case, ``-``, ``_`` and a final ``agent`` do not matter.
 
     Raises:
-        RLGraphError: there is none; the message has the nearest.
+        RLGraphError: there is no such agent; the message has the nearest name.
     """
     plain = without_case(name)
     plain = plain.removesuffix("agent") or plain
@@ -147,12 +147,12 @@ def kind_of(where: str, name: str) -> str:
 
 
 def is_role(kind: str, name: Any) -> bool:
-    """Is the value of ``type`` a role of this kind of agent, rather than the key of one?"""
+    """Is the value of ``type`` a role of this kind of agent, rather than an agent's key?"""
     return kind == "impala" and isinstance(name, str) and without_case(name) in ROLES
 
 
 def read_spec(where: str, spec: Any) -> dict[str, Any]:
-    """The arguments that a dictionary or a file holds; the dictionary stays as it is.
+    """The arguments in a dictionary or a file; the dictionary is not changed.
 
     Raises:
         RLGraphError: it is neither, or the file cannot be read.
@@ -169,9 +169,9 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     Args:
         kind: a key of :data:`AGENTS`.
         where: the agent's class, for messages.
-        args: given by position; the first may be a dictionary or the name of a file, over whose arguments ``kwargs``
-            win.
-        kwargs: given by name.
+        args: positional arguments; the first may be a dictionary or the name of a file, whose arguments ``kwargs``
+            override.
+        kwargs: keyword arguments.
 
     Raises:
         RLGraphError: an argument is unknown, missing, or given twice.
@@ -207,7 +207,7 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 
 def signature(kind: str) -> inspect.Signature:
-    """The arguments that an agent of this kind has, then those that all have, as RLgraph wrote them."""
+    """The arguments of this kind of agent, then those of all agents, as RLgraph names them."""
     defaults = {name: one.default for name, one in AGENTS[kind or "random"].items()}
     own = list(defaults)[: list(defaults).index("state_space")] if kind and kind != "random" else list(defaults)
     empty, usual = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -218,10 +218,10 @@ def signature(kind: str) -> inspect.Signature:
 
 
 def _open_policy(where: str, given: dict[str, Any]) -> None:
-    """``policy_spec``: ``network_spec`` and ``action_adapter_spec`` in it are the agent's.
+    """Move ``network_spec`` and ``action_adapter_spec`` of ``policy_spec`` to the agent's arguments.
 
-    A ``dueling-policy`` of RLgraph 0.2 and later has the units of its streams there: those of advantages are of the one
-    dense layer before the action adapter.
+    A ``dueling-policy`` of RLgraph 0.2 and later also has the units of its streams there; the advantage stream's are
+    those of the one dense layer before the action adapter.
     """
     place = f"{where}: policy_spec"
     if (spec := given.get("policy_spec")) is None:
@@ -258,7 +258,7 @@ def _dueling(where: str, spec: Any) -> dict[str, Any]:
 
 
 def _is_specification(given: Any, names: Mapping[str, Any]) -> bool:
-    """Is it the arguments of an agent, and not the specification of a space?"""
+    """Is it an agent's arguments, rather than the specification of a space?"""
     if isinstance(given, Mapping):
         return any(name in given for name in names)
     return isinstance(given, str) and is_file_name(given, SUFFIXES)

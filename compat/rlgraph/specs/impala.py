@@ -1,4 +1,4 @@
-"""An agent's arguments while they are read, and requirements shared by parts of IMPALAAgent and SingleIMPALAAgent."""
+"""Reads an agent's arguments, and checks and completes those of IMPALAAgent and SingleIMPALAAgent."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .agents import AGENTS, FEEDS
 KINDS: Final = ("impala", "single_impala")
 PREVIOUS_ACTION: Final = "/previous_action"
 PREVIOUS_REWARD: Final = "/previous_reward"
-"""Names of features beside those of the state, whose names do not begin with a slash."""
+"""Names of features besides states, whose names never begin with a slash."""
 _LSTM_UNITS: Final = 256
 """Units of the LSTM of both architectures."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """An agent's arguments, and its normal form as far as they are read.
+    """An agent's arguments, and its normal form so far.
 
     Args:
         where: the agent's class, for messages.
-        arguments: all of them, as given.
-        states: what the model sees.
-        actions: what it chooses.
-        form: each argument by itself.
-        ignored: names of arguments that were given, and that nothing follows from.
+        arguments: all arguments, as given.
+        states: the space of preprocessed states.
+        actions: the action space.
+        form: the arguments, each resolved on its own.
+        ignored: names of given arguments without effect.
     """
 
     where: str
@@ -45,7 +45,7 @@ class Reading:
         refuse(f"{self.where}: {argument}", problem, value)
 
     def adapter(self, default: str, table: str) -> dict[str, Any]:
-        """Complete the action adapter; ``default`` is its type where none is given."""
+        """Complete the action adapter; ``default`` is its default type."""
         place, spec = f"{self.where}: action_adapter_spec", self.arguments["action_adapter_spec"]
         given = {} if spec is None else mapping(place, {"type": spec} if isinstance(spec, str) else spec)
         found = resolve(place, {"type": default, **given}, table, TABLES, self.ignored)
@@ -53,21 +53,21 @@ class Reading:
         return found
 
     def require_categories(self) -> None:
-        """Refuse actions that are not one of so many."""
+        """Refuse actions without a fixed number of values."""
         if not isinstance(self.actions, IntBox) or not self.actions.num_categories:
             problem = f"must be an IntBox with a number of values, such as IntBox(4); got {self.actions!r}"
             self.refuse("action_space", problem, self.actions)
 
 
 def argument_of(where: str, arguments: Mapping[str, Any], name: str) -> Any:
-    """An argument that is needed before the others, checked: ``type`` or ``num_workers``."""
+    """Check an argument that is needed before the others: ``type`` or ``num_workers``."""
     one = AGENTS["impala"][name]
     assert one.check is not None
     return one.check(f"{where}: {name}", arguments.get(name, one.default))
 
 
 def lstm_units(form: Mapping[str, Any]) -> int | None:
-    """Units of the layer with memory; None without one."""
+    """Units of the LSTM; None without one."""
     if form["architecture"] is not None:
         return _LSTM_UNITS
     return next((int(layer["units"]) for layer in form["network_spec"] if layer["type"] == "lstm"), None)
@@ -113,7 +113,7 @@ def finish_impala(reading: Reading) -> None:
 
 
 def _queue(reading: Reading, role: str) -> dict[str, Any]:
-    """The queue in normal form; one that exists already tells its capacity."""
+    """The queue in normal form; an existing queue determines the capacity."""
     place, spec = f"{reading.where}: fifo_queue_spec", reading.arguments["fifo_queue_spec"]
     batch = reading.form["update_spec"]["batch_size"]
     given: Mapping[str, Any] = {"capacity": 1 if role == "actor" else batch}

@@ -1,4 +1,4 @@
-"""The layers of networks: their arguments, with defaults and what each may be."""
+"""The layers of networks: their arguments, with defaults and checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACTIVATIONS: Final = {
     **{name: name for name in ("crelu", "elu", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish")},
     **{"tanh": "tanh", "linear": "none", "lrelu": "leaky-relu", "leaky_relu": "leaky-relu"},
 }
-"""Names of activation functions, and what they are called in ``common.layers``."""
+"""Names of activation functions, and their names in ``common.layers``."""
 
 INITIALIZERS: Final = SpecTable(
     "initial value",
@@ -43,7 +43,7 @@ INITIALIZERS: Final = SpecTable(
 
 
 def activation(where: str, value: Any) -> str:
-    """The name of an activation function, as ``common.layers`` has it; None is linear."""
+    """The name of an activation function in ``common.layers``; None is linear."""
     if value is None:
         return "none"
     name = value.lower().replace("-", "_") if isinstance(value, str) else value

@@ -25,24 +25,24 @@ _IGNORED: Final = (
     *("session_config", "monitored_session", "max_usable_gpus", "per_process_gpu_memory_fraction"),
     *("trace_enabled", "torch_num_threads", "OMP_NUM_THREADS"),
 )
-"""Keys of ``execution_spec`` without effect, beside those that begin so:"""
+"""Keys of ``execution_spec`` without effect, besides those with these prefixes:"""
 _IGNORED_STARTS: Final = ("profiler", "enable_", "timeline_")
 _DEFAULT_OPTIMIZER: Final = {"type": "gradient_descent", "learning_rate": 1e-4}
 _STREAMS: Final = ("units_state_value_stream", "units_advantage_stream")
 
 
 def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Space, actions: Space) -> dict[str, Any]:
-    """The meaning of an agent's arguments.
+    """The normal form of an agent's arguments.
 
     Args:
-        kind: of the agent.
+        kind: the agent's key.
         where: its class, for messages.
-        arguments: all of them, as ``agents.bind`` returns them.
-        states: what the model sees.
-        actions: what it chooses.
+        arguments: all arguments, as returned by ``agents.bind``.
+        states: the space of preprocessed states.
+        actions: the action space.
 
     Raises:
-        RLGraphError: a part is wrong, or parts do not fit each other.
+        RLGraphError: a part is invalid, or parts do not fit each other.
     """
     reading = Reading(where, arguments, states, actions)
     form, ignored = reading.form, reading.ignored
@@ -68,17 +68,17 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
 
 @contextlib.contextmanager
 def updating(where: str, form: Mapping[str, Any], given: Any) -> Iterator[Mapping[str, Any]]:
-    """Other entries of an agent's ``update_spec`` within a block, which gets it.
+    """Context that overrides entries of an agent's ``update_spec``, and yields it.
 
-    ``sync_interval``, unless it is among them, becomes a multiple of another ``update_interval``.
+    If ``update_interval`` changes, ``sync_interval`` becomes a multiple of it, unless it is given too.
 
     Args:
-        where: their place, for messages.
+        where: place of the entries, for messages.
         form: the agent's normal form, whose ``update_spec`` changes.
         given: the entries; None: none.
 
     Raises:
-        RLGraphError: an entry is unknown or wrong.
+        RLGraphError: an entry is unknown or invalid.
     """
     own: dict[str, Any] = form["update_spec"]
     before = dict(own)
@@ -106,7 +106,7 @@ def _other_update(where: str, form: Mapping[str, Any], given: Mapping[str, Any])
 
 
 def _read(place: str, one: Argument, value: Any, ignored: list[str]) -> Any:
-    """One argument, by itself."""
+    """Resolve one argument on its own."""
     if one.module is None:
         return value if one.check is None else one.check(place, value)
     if one.module == "network":
@@ -210,7 +210,7 @@ _FINISH: Final[Mapping[str, Callable[[Reading], None]]] = {
     "sac": _soft,
     **dict.fromkeys(KINDS, finish_impala),
 }
-"""Functions by kind of agent that check whether its parts agree, and complete them."""
+"""Functions that check and complete an agent's parts, by kind."""
 
 
 def _check_sync(where: str, sync: int, every: int) -> None:
@@ -220,7 +220,7 @@ def _check_sync(where: str, sync: int, every: int) -> None:
 
 
 def _agree_on_steps(reading: Reading, own: int) -> None:
-    """Set the timesteps of a record in ``observe_spec``, which the agent may say too."""
+    """Set ``n_step`` of ``observe_spec``, which may also be an argument of the agent."""
     observe = reading.form["observe_spec"]
     other = observe["n_step"]
     if own > 1 and other > 1 and own != other:

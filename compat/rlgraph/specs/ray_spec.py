@@ -1,4 +1,4 @@
-"""``execution_spec["ray_spec"]``: settings of an ApexExecutor's processes, as opposed to those of its agent."""
+"""``execution_spec["ray_spec"]``: settings of an ApexExecutor's processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RAY: Final = "ApexExecutor: execution_spec['ray_spec']"
 
 
 def _steps(where: str, value: Any) -> int | None:
-    """Timesteps of a record; 0 is one, as 0.1.3 adds them less one to the samples of a worker."""
+    """Timesteps of a record; 0 means 1, because 0.1.3 adds this number minus one to a worker's samples."""
     return None if value is None else max(1, integer(0)(where, value))
 
 
@@ -60,14 +60,14 @@ _SPEC: Final[Mapping[str, SpecTable]] = {
 
 
 def read_ray_spec(given: Any, ignored: list[str]) -> dict[str, dict[str, Any]]:
-    """All parts by name, with every default, and the memory in normal form. What was given stays as it is.
+    """All parts by name, with all defaults, and the memory in normal form. The given specification is not changed.
 
     Args:
         given: the specification.
-        ignored: names of keys that were given, and that nothing follows from, are added to it.
+        ignored: collects names of given keys without effect.
 
     Returns:
-        beside the parts, under ``agent``, what they say of the agent's ``memory_spec`` and ``n_step``.
+        The parts, and under ``agent`` the agent's ``memory_spec`` and ``n_step`` given in them.
 
     Raises:
         ArgumentError: a key is unknown or refused, a value is invalid, or two contradict each other.

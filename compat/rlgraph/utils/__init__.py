@@ -1,4 +1,4 @@
-"""Logger and error, at the place where RLgraph has them."""
+"""Logger and error, in RLgraph's module."""
 
 import logging
 from typing import Final
@@ -6,4 +6,4 @@ from typing import Final
 from .rlgraph_errors import RLGraphError as RLGraphError
 
 root_logger: Final = logging.getLogger("axonrl")
-"""Logger of this library: ``root_logger.setLevel("DEBUG")`` shows more."""
+"""The library's logger: ``root_logger.setLevel("DEBUG")`` shows more."""

@@ -1,4 +1,4 @@
-"""``read_config_file``, where RLgraph 0.2 and later have it."""
+"""``read_config_file``, in the module of RLgraph 0.2 and later."""
 
 from __future__ import annotations
 

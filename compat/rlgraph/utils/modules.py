@@ -1,4 +1,4 @@
-"""Dotted names of configurations: those of RLgraph's classes mean ours."""
+"""Dotted names in specifications: names of RLgraph's classes mean those of this interface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OURS: Final = __name__.removesuffix("utils.modules")
 
 
 def import_object(where: str, name: str) -> Any:
-    """Object of a dotted name: ``"rlgraph.agents.DQNAgent"`` is the one of this interface.
+    """The object with a dotted name: ``"rlgraph.agents.DQNAgent"`` is this interface's.
 
     Raises:
         RLGraphError: it cannot be imported.

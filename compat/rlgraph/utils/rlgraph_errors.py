@@ -1,4 +1,4 @@
-"""The error of a user's mistake, and the checks that find it."""
+"""The error for invalid arguments, and the checks that raise it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ...common.refusals import Refusals
 
 
 class RLGraphError(ArgumentError):
-    """A call is wrong: ``argument`` and ``value`` say what, and nothing was changed. It is a ``ValueError``."""
+    """An invalid call, a ``ValueError``: ``argument`` and ``value`` say what is wrong; nothing was changed."""
 
 
 class RLGraphWarning(UserWarning):
-    """Something that was given has no effect, or another one than in RLgraph."""
+    """A given argument has no effect, or another effect than in RLgraph."""
 
 
 _refusals = Refusals(RLGraphError)

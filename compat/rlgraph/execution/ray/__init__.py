@@ -1,4 +1,4 @@
-"""``ApexExecutor``, as programs import it from ``rlgraph.execution.ray``. Ray is loaded when a workload is executed."""
+"""``ApexExecutor`` of ``rlgraph.execution.ray``. Ray is loaded when a workload is executed."""
 
 from .apex import ApexExecutor
 

@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 _RAY, _INLINE = "ray", "inline"
 _WORKLOAD: Final = ("num_timesteps", "report_interval", "report_interval_min_seconds")
 _LEGACY: Final = ("127.0.0.1:6379", "localhost:6379")
-"""Addresses of Redis in RLgraph's examples, where a cluster of today may be or not."""
+"""Redis addresses in RLgraph's examples, at which there may be no cluster."""
 _REACH_S: Final = 1.0
 
 
 class ApexExecutor:
-    """Trains an ApexAgent by several processes: workers that step environments, replay memories, and one learner here.
+    """Trains an ApexAgent with several processes: workers, replay memories, and one learner in this process.
 
-    There is one update per ``update_spec["update_interval"]`` timesteps, whoever is faster. The target network is
-    copied whenever ``update_spec["sync_interval"]`` items were learned from. Each environment of all workers has an
-    epsilon of its own, from 0.4 down to 0.4^8, unless ``worker_spec["ray_constant_exploration"]`` is False: then all
-    follow ``exploration_spec``.
+    There is one update per ``update_spec["update_interval"]`` timesteps, regardless of speed. The target network is
+    copied each time ``update_spec["sync_interval"]`` records were learned from. Each environment of each worker has its
+    own epsilon, from 0.4 down to 0.4^8; if ``worker_spec["ray_constant_exploration"]`` is False, all follow
+    ``exploration_spec``.
 
     Args:
-        environment_spec: what ``Environment.from_spec`` takes, as data: no environment and no lambda.
+        environment_spec: a specification for ``Environment.from_spec``, as data: no environment and no lambda.
         agent_config: arguments of :class:`ApexAgent`, a dictionary or a file. ``execution_spec`` may have ``ray_spec``
-            with ``executor_spec``, ``worker_spec`` and ``apex_replay_spec``. It stays as it is.
-        backend: ``"ray"``; or ``"inline"``: all of it in this process, one after another. A seed then gives the same
-            run, and Ray is not needed.
+            with ``executor_spec``, ``worker_spec`` and ``apex_replay_spec``. It is not changed.
+        backend: ``"ray"``, or ``"inline"``: everything in this process, one after another. Runs are then reproducible
+            with a seed, and Ray is not needed.
 
     Attributes:
-        state_space: of the environment's states.
-        action_space: of its actions.
-        form: what ``agent_config`` means: every spec with all its defaults.
+        state_space: space of the environment's states.
+        action_space: space of its actions.
+        form: the normal form of ``agent_config``: every specification with all its defaults.
 
     Raises:
         RLGraphError: an argument is invalid, or does not fit another.
@@ -66,10 +66,10 @@ class ApexExecutor:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def init_ray(self) -> None:
-        """See whether Ray is there. Workloads do this themselves.
+        """Check that Ray is installed. Workloads do this themselves.
 
-        Each workload joins the cluster at ``executor_spec["redis_address"]``, or starts one on this machine, and leaves
-        or ends it afterwards.
+        Each workload joins the cluster at ``executor_spec["redis_address"]`` and leaves it afterwards, or starts one on
+        this machine and stops it afterwards.
 
         Raises:
             RLGraphError: Ray is not installed.
@@ -90,7 +90,7 @@ class ApexExecutor:
         self._address, self._is_ready = address, True
 
     def setup_execution(self) -> None:
-        """Make the agent that learns. Workloads do this themselves."""
+        """Create the learning agent. Workloads do this themselves."""
         self._begin("setup_execution")
         if self._agent is not None:
             return
@@ -116,7 +116,7 @@ class ApexExecutor:
             self._agent = Agent(model_fn, replay, folder, config, self._plan.params())
 
     def terminate(self) -> None:
-        """End it, and forget what was learned: every call but this one is an error afterwards."""
+        """Terminate the executor and discard the agent: every later call except this one is an error."""
         self._is_terminated = True
         self._agent = None
         if self._clean is not None:
@@ -132,7 +132,7 @@ class ApexExecutor:
 
     @property
     def agent(self) -> Agent:
-        """The learner, an :class:`axonrl.Agent`: for its weights, exports and evaluations."""
+        """The learner, an :class:`axonrl.Agent`, for access to weights, export and evaluation."""
         self._begin("agent")
         self.setup_execution()
         assert self._agent is not None
@@ -141,18 +141,18 @@ class ApexExecutor:
     local_agent = agent
 
     def execute_workload(self, workload: Any) -> dict[str, Any]:
-        """Train for some timesteps; later workloads go on where this one ends.
+        """Train for a number of timesteps; later workloads continue where this one ends.
 
         Args:
-            workload: ``num_timesteps``, of all environments together; ``report_interval``, 10,000 timesteps between
-                two lines of the log, which are at least ``report_interval_min_seconds`` apart, 0.
+            workload: ``num_timesteps``, summed over all environments; ``report_interval``, timesteps between log lines
+                (10,000), which are at least ``report_interval_min_seconds`` (0) apart.
 
         Returns:
             ``runtime`` (seconds), ``timesteps_executed`` (whole unrolls of ``num_worker_samples``),
-            ``ops_per_second``, ``env_frames``, ``env_frames_per_second``, ``num_updates`` and others; of the episodes
-            that ended in this workload ``num_episodes``, ``mean_worker_reward`` (the mean over workers of the means of
-            each), ``max_worker_reward`` and ``min_worker_reward`` (of one episode), and ``mean_final_reward`` (the
-            mean of each worker's last one); NaN where there were none.
+            ``ops_per_second``, ``env_frames``, ``env_frames_per_second``, ``num_updates`` and others; over the episodes
+            that ended in this workload ``num_episodes``, ``mean_worker_reward`` (mean of the workers' mean returns),
+            ``max_worker_reward`` and ``min_worker_reward`` (returns of single episodes), and ``mean_final_reward``
+            (mean return of each worker's last episode); NaN without episodes.
 
         Raises:
             RLGraphError: an argument is invalid, Ray is not installed, or the cluster cannot be used.
@@ -183,10 +183,10 @@ class ApexExecutor:
         """The episodes of one worker, over all workloads.
 
         Args:
-            worker_index: its index, or its name as :meth:`get_sample_worker_ids` has it; None: the first.
+            worker_index: its index, or its name from :meth:`get_sample_worker_ids`; None: the first.
 
         Returns:
-            as each entry of :meth:`get_all_worker_results`.
+            An entry of :meth:`get_all_worker_results`.
         """
         place = f"{self._begin('result_by_worker')}: worker_index"
         names = self.get_sample_worker_ids()
@@ -201,9 +201,8 @@ class ApexExecutor:
         """The episodes of all workers, over all workloads.
 
         Returns:
-            of each worker ``episode_timesteps``, ``episode_rewards``, ``episode_total_times`` and
-            ``episode_sample_times`` (both the seconds from the first to the last timestep): a list for each of its
-            environments.
+            For each worker ``episode_timesteps``, ``episode_rewards``, ``episode_total_times`` and
+            ``episode_sample_times`` (both in seconds from the first to the last timestep): each a list per environment.
         """
         return [self.result_by_worker(name) for name in self.get_sample_worker_ids()]
 

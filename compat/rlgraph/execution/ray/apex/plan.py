@@ -1,4 +1,4 @@
-"""Meaning of an ApexExecutor's arguments: an environment, an agent's form, and when and how it learns."""
+"""Plan of an ApexExecutor's run, from its arguments: environment, agent, and schedule of learning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LADDER: Final = (0.4, 7.0)
 """Base and power of the workers' epsilons."""
 _MIN_SAMPLES: Final = 1000
 _BUFFERS: Final = ("buffer_enabled", "buffer_size")
-"""Keys of ``observe_spec`` beside ``n_step``: unrolls are stored as they come."""
+"""Keys of ``observe_spec`` without effect: unrolls are stored as they arrive."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Plan:
 
     Args:
         executor: all keys of ``executor_spec``.
-        worker: of ``worker_spec``.
-        replay: of ``apex_replay_spec``.
+        worker: all keys of ``worker_spec``.
+        replay: all keys of ``apex_replay_spec``.
         factory: makes environments.
-        state_space: of the environment's states.
-        seen: of preprocessed states.
-        action_space: of actions.
+        state_space: space of the environment's states.
+        seen: space of preprocessed states.
+        action_space: space of the actions.
         form: the agent's normal form.
     """
 
@@ -54,17 +54,17 @@ class Plan:
 
     @property
     def workers(self) -> int:
-        """Processes that act."""
+        """Number of processes that act."""
         return int(self.executor["num_sample_workers"])
 
     @property
     def width(self) -> int:
-        """Environments of a worker."""
+        """Environments per worker."""
         return int(self.worker["num_worker_environments"])
 
     @property
     def has_ladder(self) -> bool:
-        """Has each environment an epsilon of its own, which never changes?"""
+        """Does each environment have its own constant epsilon?"""
         return bool(self.worker["ray_constant_exploration"] and self.worker["worker_executes_exploration"])
 
     def cluster(self, backend: str, address: str | None) -> dict[str, Any]:
@@ -91,20 +91,20 @@ class Plan:
 
     @property
     def capacity(self) -> int:
-        """The capacity of ``memory_spec``, or as many records as half of this machine's memory holds."""
+        """The capacity of ``memory_spec``, at most the records that fit in half of this machine's memory."""
         wanted, machine = int(self.form["memory_spec"]["capacity"]), physical_memory()
         return wanted if machine is None else min(wanted, machine // 2 // nbytes(arrays_of(self.seen.flat())))
 
     @property
     def size(self) -> int:
-        """Size of the memory: its :attr:`capacity`, rounded up to parts of equal size, and lanes likewise."""
+        """Size of the memory: :attr:`capacity`, rounded up to equal parts and lanes."""
         lanes = self.lanes()
         unit = len(lanes) * math.lcm(*lanes)
         return -(-self.capacity // unit) * unit
 
     @property
     def first_update(self) -> int:
-        """Timesteps before the first update; RLGraphError if the memory, or a part of it, could not fill a batch."""
+        """Timesteps before the first update; RLGraphError if the memory, or a part of it, cannot hold a batch."""
         update, place = self.form["update_spec"], f"{RAY}['apex_replay_spec']"
         capacity, following = self.capacity, self.form["observe_spec"]["n_step"] - 1
         lanes, batch, given = self.lanes(), update["batch_size"], self.replay["min_sample_memory_size"]
@@ -124,10 +124,10 @@ class Plan:
         return int(self.form["update_spec"]["update_interval"] // self.form["update_spec"]["update_steps"])
 
     def epsilon(self) -> Any:
-        """Epsilon of workers that have no ladder: a number, or the spec of a decay in JSON.
+        """Epsilon of workers without constant epsilons: a number, or the spec of a decay in JSON.
 
         Raises:
-            RLGraphError: it is invalid, or missing where it is needed.
+            RLGraphError: it is invalid, or needed and missing.
         """
         place = f"{WHERE}: exploration_spec"
         made = make_exploration(place, self.form["exploration_spec"], self.action_space.flat())
@@ -150,7 +150,7 @@ class Plan:
 
 
 def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
-    """The plan that arguments of ApexExecutor mean; they stay as they are. An environment is made and closed again.
+    """The plan for arguments of ApexExecutor, which are not changed. An environment is made and closed again.
 
     Raises:
         RLGraphError: an argument is invalid, or does not fit another.
@@ -206,7 +206,7 @@ def _factory(spec: Any, preprocessing: Any, frame_skip: int) -> EnvironmentFacto
 
 
 def _check(plan: Plan) -> None:
-    """Does it fit how axonrl's memory and schedule work?"""
+    """Check that the plan fits axonrl's memory and schedule."""
     update, alpha = plan.form["update_spec"], plan.form["memory_spec"]["alpha"]
     if alpha > 1:
         refuse(f"{WHERE}: memory_spec['alpha']", f"must be at most 1 in an executor, got {alpha}", alpha)

@@ -1,4 +1,4 @@
-"""Results of an executor's workers: kept while they work, and put together when a workload ends."""
+"""Results of an executor's workers, collected while they work and summarised when a workload ends."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ......hooks.events import EpisodeStats
 
 logger = logging.getLogger("axonrl")
 SERIES: Final = ("episode_timesteps", "episode_rewards", "episode_total_times", "episode_sample_times")
-"""Series of each worker, with a list per environment."""
+"""Series per worker, each with a list per environment."""
 
 
 class Results:
-    """A hook that keeps what all episodes were, and reports now and then.
+    """A hook that records all episodes, and reports periodically.
 
     Args:
-        workers: how many.
-        width: environments of each.
+        workers: number of workers.
+        width: environments per worker.
     """
 
     def __init__(self, workers: int, width: int) -> None:
@@ -30,19 +30,19 @@ class Results:
             {name: [[] for _ in range(width)] for name in SERIES} for _ in range(workers)
         ]
         self.report: Report | None = None
-        """The report of the workload that runs."""
+        """The report of the running workload."""
 
     def of_worker(self, index: int) -> dict[str, list[list[float]]]:
-        """Copies of its series, over all workloads."""
+        """Copies of a worker's series, over all workloads."""
         return {name: [list(one) for one in lists] for name, lists in self._series[index].items()}
 
     def begin(self, session: Any, facts: Any) -> None:
-        """The clock starts when training does."""
+        """Start the clock when training starts."""
         if self.report is not None:
             self.report.begin(session)
 
     def after_timestep(self, session: Any, facts: Any) -> None:
-        """An unroll has come."""
+        """An unroll has arrived."""
         if self.report is not None:
             self.report.look(session)
 
@@ -57,15 +57,15 @@ class Results:
 
 
 class Report:
-    """One workload. Sessions and agents count updates, ``global_step``, and timesteps, ``global_timestep``.
+    """Report of one workload, from the counters ``global_step`` (updates) and ``global_timestep`` of the session.
 
     Args:
-        workers: how many.
-        frame_skip: frames of a timestep.
-        timesteps: that were asked for.
+        workers: number of workers.
+        frame_skip: frames per timestep.
+        timesteps: requested timesteps.
         interval: timesteps between two reports.
-        min_seconds: between two reports.
-        clock: seconds.
+        min_seconds: least seconds between two reports.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class Report:
         self._frame_skip, self._timesteps, self._clock = frame_skip, timesteps, clock
         self._interval, self._min_seconds = interval, min_seconds
         self._rates: list[tuple[float, float]] = []
-        """Timesteps and updates per second, between two reports each."""
+        """Timesteps and updates per second between reports."""
         self._first = self._last = (clock(), 0, 0)
-        """Time, timesteps and updates at the beginning, and at the last report."""
+        """Time, timesteps and updates at the beginning and at the last report."""
 
     def begin(self, session: Any) -> None:
         """Count from here."""
         self._first = self._last = (self._clock(), session.global_timestep, session.global_step)
 
     def look(self, session: Any, *, ends: bool = False) -> None:
-        """Report, if it is time, or at the end."""
+        """Report if a report is due, or at the end."""
         now = (self._clock(), session.global_timestep, session.global_step)
         seconds, timesteps, updates = (late - early for late, early in zip(now, self._last, strict=True))
         if (timesteps < self._interval or seconds < self._min_seconds) and not (ends and timesteps):
@@ -102,7 +102,7 @@ class Report:
         logger.info("Executed %d of %d timesteps, and %d updates.", *done)
 
     def result(self, session: Any) -> dict[str, Any]:
-        """Result of ``execute_workload``; NaN where there was no episode."""
+        """Result of ``execute_workload``; NaN without episodes."""
         self.look(session, ends=True)
         seconds = max(self._clock() - self._first[0], 1e-9)
         executed = session.global_timestep - self._first[1]
