@@ -1,6 +1,6 @@
-"""Tensorforce 0.5's interface: programs that were written for it run with another import line.
+"""Tensorforce 0.5's interface: its programs run with a changed import line.
 
-Names are imported when they are first used; none of them loads TensorFlow before an agent that learns is created.
+Names are imported on first use; none of them loads TensorFlow before a learning agent is created.
 """
 
 import importlib

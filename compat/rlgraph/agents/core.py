@@ -154,7 +154,7 @@ class Core:
     def require(self, found: int, wanted: int, what: str = "records") -> None:
         """Refuse an update if fewer are stored than wanted."""
         if found < wanted:
-            problem = f"needs {wanted} {what} in the memory, one batch; there are {found}: observe more before"
+            problem = f"needs a batch of {wanted} {what} in the memory, which has {found}: observe more first"
             refuse(f"{self.name}: update", problem, found)
 
     # -- state --------------------------------------------------------------------------------------------------------

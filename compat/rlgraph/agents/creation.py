@@ -17,7 +17,7 @@ def create(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
     where = f"{cls.__name__}.from_spec"
     if isinstance(spec, base):
         if kwargs:
-            refuse(f"{where}: {next(iter(kwargs))}", "cannot be given: the agent exists already", kwargs)
+            refuse(f"{where}: {next(iter(kwargs))}", "cannot be given for an existing agent", kwargs)
         if not isinstance(spec, cls):
             refuse(f"{where}: spec", f"is a {type(spec).__name__}, not a {cls.__name__}", spec)
         return spec
@@ -43,5 +43,5 @@ def _class_of(cls: Any, base: Any, where: str, kind: Any) -> Any:
     if not isinstance(found, type) or not issubclass(found, base):
         refuse(where, f"must be a key, a class or an agent, got {kind!r:.200}", kind)
     if not issubclass(found, cls):
-        refuse(where, f"is {found.__name__}, which is no {cls.__name__}", kind)
+        refuse(where, f"is {found.__name__}, which is not a {cls.__name__}", kind)
     return found

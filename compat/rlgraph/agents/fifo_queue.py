@@ -48,14 +48,14 @@ class FIFOQueue:
         """
         for name, own in layout.items():
             if self._layout[name] != own:
-                problem = f"is a queue of unrolls whose {name} is {self._layout[name]!r}; this agent's is {own!r}"
+                problem = f"holds unrolls whose {name} is {self._layout[name]!r}; this agent's is {own!r}"
                 refuse(where, problem, own)
 
     def check_room(self, where: str, count: int) -> None:
         """Raise RLGraphError unless there is room for this many more unrolls."""
         if len(self) + count > self.capacity:
             problem = (
-                f"is full: it holds {len(self)} of at most {self.capacity} unrolls, and {count} more were to come:"
+                f"is full: it holds {len(self)} of at most {self.capacity} unrolls and cannot take {count} more:"
                 " let a learner update, or give fifo_queue_spec a larger capacity"
             )
             refuse(f"{where}: fifo_queue", problem, len(self))

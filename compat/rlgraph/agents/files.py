@@ -62,7 +62,7 @@ def load(where: str, agent: Any, path: str | os.PathLike[str]) -> Any:
             _checkpoints_of(folder, agent.form["saver_spec"]["checkpoint_basename"]) if folder.is_dir() else []
         )
         if not checkpoints:
-            refuse(f"{where}: path", f"has no checkpoint that store_model has written: {folder}", str(path))
+            refuse(f"{where}: path", f"has no checkpoint written by store_model: {folder}", str(path))
         folder = checkpoints[-1][1]
     try:
         manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
@@ -82,12 +82,12 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
     if model is None:
         refuse(where, "needs an agent with a model", type(agent).__name__)
     if agent.preprocessor.is_stateful:
-        problem = "cannot be exported: its step sequence remembers states. Keep sequences in your loop"
+        problem = "cannot be exported: its step sequence is stateful. Keep sequences in your loop"
         refuse(f"{where}: preprocessing_spec", problem, agent.preprocessor.spec)
     name = os.fspath(filename)
     if name.endswith(".meta"):
         name = name.removesuffix(".meta")
-        text = f"{where}: the policy is a folder, and no meta graph: it is written to {name}"
+        text = f"{where}: the policy is a folder, not a meta graph; it is written to {name}"
         warnings.warn(text, RLGraphWarning, stacklevel=4)
     from ....estimators.export import export as write
 

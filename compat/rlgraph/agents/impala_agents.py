@@ -20,7 +20,7 @@ from .impala_core import FEEDS, ImpalaCore
 from .own_environments import OwnEnvironments, PolicyLoop
 from .results import Loss
 
-_OBSERVE: Final = "is not for this agent, which steps its own environments: see update(), or type='actor'"
+_OBSERVE: Final = "is not supported: this agent steps its own environments; see update(), or type='actor'"
 
 
 class IMPALAAgent(Agent):
@@ -183,7 +183,7 @@ class IMPALAAgent(Agent):
         """
         where = self.begin("update")
         if batch is not None:
-            refuse(f"{where}: batch", "must be None: there is no update-from-batch, it learns from unrolls", batch)
+            refuse(f"{where}: batch", "must be None: this agent learns from unrolls, not from given batches", batch)
         if self.type == "actor":
             refuse(where, "is for type 'single' or 'learner': an actor only fills its queue", self.type)
         core = self.impala_core
@@ -198,7 +198,7 @@ class IMPALAAgent(Agent):
         """See :meth:`Agent.export_graph`; the network must not take previous actions or rewards."""
         where = self.begin("export_graph")
         for name in self.impala_core.fed:
-            refuse(f"{where}: {FEEDS[name][0]}", "must be False: a policy gets states alone", True)
+            refuse(f"{where}: {FEEDS[name][0]}", "must be False: an exported policy takes states only", True)
         return super().export_graph(filename)
 
     def terminate(self) -> None:
@@ -225,13 +225,13 @@ class IMPALAAgent(Agent):
             for name in ("state_space", "action_space"):
                 own = getattr(self._environments.all[0], name)
                 if given[name] is not None and space_of(f"{where}: {name}", given[name]) != own:
-                    refuse(f"{where}: {name}", f"is another one than that of the environments, {own!r}", given[name])
+                    refuse(f"{where}: {name}", f"differs from that of the environments, {own!r}", given[name])
                 given[name] = own
             if role == "learner":  # only its spaces were needed
                 self._close()
         for name in ("state_space", "action_space"):
             if given[name] is None:
-                refuse(f"{where}: {name}", "is missing: a learner needs both spaces, or an environment_spec", None)
+                refuse(f"{where}: {name}", "is missing: a learner needs both spaces, or environment_spec", None)
 
     def _make_core(self) -> Core:
         where, core = type(self).__name__, super()._make_core()

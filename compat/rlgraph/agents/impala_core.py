@@ -169,8 +169,8 @@ class ImpalaCore(Core):
     def require_batch(self, more: int = 0) -> None:
         """See ``Core.require_batch``."""
         if not self.can_update():
-            problem = f"needs {self.batch_size} unrolls, one batch; the queue has {len(self.memory)}"
-            refuse(f"{self.name}.update: fifo_queue", f"{problem}: let an actor fill it before", len(self.memory))
+            problem = f"needs a batch of {self.batch_size} unrolls; the queue has {len(self.memory)}"
+            refuse(f"{self.name}.update: fifo_queue", f"{problem}: let an actor fill it first", len(self.memory))
 
     def update(self, updates: int) -> Loss:
         """See :meth:`Core.update`; removes the oldest unrolls from the queue."""

@@ -110,7 +110,7 @@ class RolloutCore(Core):
         if self.takes_buffered:
             self.require(len(memory) + more, min(self._count, memory.capacity))
         if len(memory) == memory.capacity:
-            problem = "needs a whole episode; the memory is full, and has only parts of some"
+            problem = "needs a whole episode, but the memory is full of partial ones"
             refuse(f"{self.name}: update", f"{problem}: give memory_spec a larger capacity", 0)
         self.require(len(memory.whole_episodes()), self._count, "whole episodes")
 

@@ -63,7 +63,7 @@ def from_spec(kind: type[Environment], spec: Any, given: Mapping[str, Any]) -> E
 def _open(kind: type[Environment], spec: Any, given: Mapping[str, Any]) -> Environment:
     if isinstance(spec, Environment):
         for name, value in given.items():
-            refuse(f"{WHERE}: {name}", "is for specifications; the environment is an object", value)
+            refuse(f"{WHERE}: {name}", "needs a specification, but the environment is an object", value)
         return spec
     if _is_gymnasium(spec):
         return OpenAIGymEnv(spec, **given)

@@ -42,7 +42,7 @@ def open_environment(given: Any, skip: Skip, show: bool, kwargs: Mapping[str, An
         refuse(f"{_WHERE}: gym_env", f"must be an id or a gymnasium.Env, got {shortened(given)}", given)
     if kwargs:
         name = next(iter(kwargs))
-        refuse(f"{_WHERE}: {name}", "is for ids; an environment object has its arguments", kwargs[name])
+        refuse(f"{_WHERE}: {name}", "needs an id; an environment object has its arguments already", kwargs[name])
     if show and given.render_mode != "human":
         text = f"{_WHERE}: visualize has no effect: make the environment object with render_mode='human'"
         warnings.warn(text, RLGraphWarning, stacklevel=3)

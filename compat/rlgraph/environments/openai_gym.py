@@ -70,7 +70,7 @@ class OpenAIGymEnv(Environment):
         _warn_of_monitor(monitor=monitor, monitor_safe=monitor_safe, monitor_video=monitor_video)
         show = flag("OpenAIGymEnv: visualize", visualize)
         if not flag("OpenAIGymEnv: force_float32", force_float32):
-            warnings.warn("OpenAIGymEnv: force_float32=False without effect", RLGraphWarning, stacklevel=2)
+            warnings.warn("OpenAIGymEnv: force_float32=False has no effect", RLGraphWarning, stacklevel=2)
         env, self._skips, self._takes_maximum = open_environment(gym_env, skip, show, kwargs)
         try:
             super().__init__(
@@ -240,5 +240,5 @@ def _read_frameskip(given: Any) -> int | tuple[int, int] | None:
 def _warn_of_monitor(**given: Any) -> None:
     ignored = [name for name, value in given.items() if value]
     if ignored:
-        text = f"OpenAIGymEnv: {', '.join(ignored)} without effect: wrap the environment in Gymnasium's RecordVideo"
+        text = f"OpenAIGymEnv: {', '.join(ignored)} ignored: wrap the environment in Gymnasium's RecordVideo"
         warnings.warn(text, RLGraphWarning, stacklevel=3)

@@ -40,7 +40,7 @@ class SequentialVectorEnv(VectorEnv):
         if flag("SequentialVectorEnv: async_reset", async_reset):
             ignored.append("async_reset")
         if ignored:
-            text = f"SequentialVectorEnv: {', '.join(ignored)} without effect: environments are reset when asked"
+            text = f"SequentialVectorEnv: {', '.join(ignored)} has no effect: environments are reset on request"
             warnings.warn(text, RLGraphWarning, stacklevel=2)
         self.environments: list[Environment] = []
         for index in range(self.num_envs):

@@ -317,10 +317,10 @@ def _preprocesses(spec: Any, given: Any) -> bool:
     if given is None:
         return spec is not None
     if flag(f"{_NAME}: worker_executes_preprocessing", given) and spec is None:
-        problem = "is True, and there is no preprocessing_spec: pass one, or False, and the agent preprocesses"
+        problem = "is True without a preprocessing_spec: pass one, or False to let the agent preprocess"
         refuse(f"{_NAME}: worker_executes_preprocessing", problem, given)
     if spec and not given:
-        text = f"{_NAME}: no effect has preprocessing_spec: worker_executes_preprocessing is False"
+        text = f"{_NAME}: preprocessing_spec is ignored: worker_executes_preprocessing is False"
         warnings.warn(text, RLGraphWarning, stacklevel=3)
     return bool(given)
 
@@ -333,7 +333,7 @@ def _environments(spec: Any, num_envs: Any, num_environments: Any) -> Sequential
     given = num_envs if num_envs is not None else num_environments
     count = 1 if given is None else integer(f"{_NAME}: num_envs", given, at_least=1)
     if isinstance(spec, Environment) and count > 1:
-        refuse(f"{_NAME}: num_envs", f"must be 1 for an Environment, got {count}: pass what makes one", count)
+        refuse(f"{_NAME}: num_envs", f"must be 1 for an Environment, got {count}: pass a specification", count)
     vector = spec if isinstance(spec, SequentialVectorEnv) else SequentialVectorEnv(count, spec)
     first = vector.environments[0]
     return first if count == 1 and isinstance(first, SequentialVectorEnv) else vector

@@ -140,9 +140,9 @@ def _parse_space(where: str, text: str) -> Space:
     except RLGraphError:
         raise
     except (SyntaxError, ValueError, TypeError) as error:
-        refuse(where, f"is not the call of a Space with literal arguments: {text!r}: {error}", text)
+        refuse(where, f"is not a call of a Space with literal arguments: {text!r}: {error}", text)
     if not isinstance(space, Space):
-        refuse(where, f"is not the call of a Space: {text!r}", text)
+        refuse(where, f"is not a call of a Space: {text!r}", text)
     return space
 
 
@@ -152,7 +152,7 @@ def _evaluate(where: str, node: ast.expr) -> Any:
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
     if name not in _CLASSES:
         near = did_you_mean(name, _CLASSES)
-        refuse(where, f"calls {name!r}, which is no Space{near}; Spaces are {', '.join(_CLASSES)}", name)
+        refuse(where, f"calls {name!r}, which is not a Space{near}; Spaces are {', '.join(_CLASSES)}", name)
     kind: Any = _CLASSES[name]
     arguments = [_evaluate(where, argument) for argument in node.args]
     return kind(*arguments, **{str(one.arg): _evaluate(where, one.value) for one in node.keywords})

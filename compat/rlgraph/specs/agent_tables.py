@@ -73,7 +73,7 @@ OPTIMIZERS: Final = SpecTable(
 )
 
 _CAPACITY: Final = Argument("capacity", 1000, integer(1))
-_NEXT_STATES: Final = "are stored always: leave it out"
+_NEXT_STATES: Final = "are always stored: omit it"
 
 
 def _no_options(where: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -124,8 +124,8 @@ _OUTPUT: Final = (
     Argument("weights_spec", None, weights),
     Argument("biases_spec", None, biases),
     Argument("activation", None, activation),
-    Argument("units", ABSENT, Only(None, "they follow from the action_space")),
-    Argument("add_units", ABSENT, Only(0, "units follow from the action_space")),
+    Argument("units", ABSENT, Only(None, "units depend on the action_space")),
+    Argument("add_units", ABSENT, Only(0, "units depend on the action_space")),
 )
 
 
@@ -181,7 +181,7 @@ SOFT_UPDATE: Final = settings(
     "update_spec",
     *_UPDATE,
     Argument("sync_tau", None, or_none(real(above=0, at_most=1))),
-    Argument("num_iterations", 1, Only(1, "each update is one step; update_steps are several")),
+    Argument("num_iterations", 1, Only(1, "each update is one step: use update_steps for several")),
 )
 IMPALA_UPDATE: Final = settings(
     "update_spec",
@@ -195,7 +195,7 @@ def _regexp(where: str, value: Any) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        refuse(where, f"is no regular expression: {error}", value)
+        refuse(where, f"is not a regular expression: {error}", value)
     return pattern
 
 

@@ -123,7 +123,7 @@ AGENTS: Final[Mapping[str, Mapping[str, Argument]]] = {
 
 _ALIASES: Final = {"num_actors": "num_workers"}
 
-_REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observations for what others have done"}
+_REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observations for demonstrations"}
 
 
 def kind_of(where: str, name: str) -> str:
@@ -184,7 +184,7 @@ def bind(kind: str, where: str, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         if is_role(kind, own):
             spec, own = {**spec, "type": own}, kind
         if not isinstance(own, str) or kind_of(f"{where}: type", own) != kind:
-            refuse(f"{where}: type", f"is {own!r}, which is another agent", own)
+            refuse(f"{where}: type", f"is {own!r}, which is a different agent", own)
         args, given = args[1:], {**spec, **given}
     if len(args) > len(names):
         refuse(where, f"takes {len(names)} arguments, got {len(args)} by position", args[len(names)])
@@ -250,7 +250,7 @@ def _dueling(where: str, spec: Any) -> dict[str, Any]:
     adapter = dict(mapping(where, spec or {}))
     layers = adapter.pop("pre_network_spec", None)
     if not isinstance(layers, list | tuple) or len(layers) != 1 or "units" not in mapping(where, layers[0]):
-        problem = "must have one dense layer under 'pre_network_spec', which is the stream of advantages"
+        problem = "must have one dense layer under 'pre_network_spec', the advantage stream"
         refuse(where, f"{problem}; got {spec!r:.200}", spec)
     stream = {"activation_advantage_stream": "activation", "units_advantage_stream": "units"}
     stream |= {"weights_spec_advantage_stream": "weights_spec", "biases_spec_advantage_stream": "biases_spec"}

@@ -90,7 +90,7 @@ def finish_impala(reading: Reading) -> None:
         kinds = [layer["type"] for layer in form["network_spec"]]
         after = kinds[kinds.index("lstm") + 1 :] if "lstm" in kinds else []
         if other := [kind for kind in after if kind != "dense"]:
-            problem = f"has a layer {other[0]} after the lstm, which only dense layers may follow"
+            problem = f"has a layer {other[0]} after the lstm, where only dense layers are allowed"
             reading.refuse("network_spec", problem, other[0])
     elif {name: len(box.shape) for name, box in reading.states.flat().items()} != {"": 3}:
         kind = form["architecture"]
@@ -104,8 +104,8 @@ def finish_impala(reading: Reading) -> None:
     without_effect = {
         "dynamic_batching (acting is batched over environments anyway)": form.pop("dynamic_batching"),
         "batch_apply (networks take every timestep anyway)": form.pop("batch_apply"),
-        "batch_apply_action_adapter (likewise)": not form.pop("batch_apply_action_adapter"),
-        "fifo_queue_spec (a single agent has a queue of its own)": role == "single" and arguments["fifo_queue_spec"],
+        "batch_apply_action_adapter (networks take every timestep anyway)": not form.pop("batch_apply_action_adapter"),
+        "fifo_queue_spec (a single agent has its own queue)": role == "single" and arguments["fifo_queue_spec"],
         "observe_spec (nothing is observed)": arguments["observe_spec"],
         "update_spec['update_mode'] (updates count unrolls)": form["update_spec"]["update_mode"] != "time_steps",
     }
@@ -120,7 +120,7 @@ def _queue(reading: Reading, role: str) -> dict[str, Any]:
     if isinstance(spec, str | Mapping):
         given = {"capacity": 1, **mapping(place, {"type": spec} if isinstance(spec, str) else spec)}
     elif spec is not None and role == "single":
-        refuse(place, "is the queue of another agent, which is for type 'actor' or 'learner'", spec)
+        refuse(place, "is the queue of another agent, which needs type 'actor' or 'learner'", spec)
     elif spec is not None:
         given = {"capacity": int(spec.capacity)}
     queue: dict[str, Any] = resolve(place, given, "queue", TABLES)
@@ -138,4 +138,4 @@ def _check_internals(reading: Reading, units: int | None) -> None:
     wanted = [] if units is None else [(units,)] * 2
     if shapes != wanted:
         found = f"the network's internals have the shapes {wanted}" if wanted else "the network has no lstm"
-        reading.refuse("internal_states_space", f"has the shapes {shapes}, but {found}; it may be left out", given)
+        reading.refuse("internal_states_space", f"has the shapes {shapes}, but {found}; it may be omitted", given)

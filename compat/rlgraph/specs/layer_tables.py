@@ -112,7 +112,7 @@ _ENDS: Final = (
 _LSTM_OPTIONS: Final = {
     "use_peepholes": Only(False, "there are no peepholes"),
     "cell_clip": Only(None, "cells are not clipped"),
-    "forget_bias": Only(1.0, "the bias of the gate begins there"),
+    "forget_bias": Only(1.0, "the forget gate's bias always starts there"),
 }
 _PAIR: Final = one_or_several(integer(1), count=2)
 

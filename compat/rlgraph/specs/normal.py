@@ -60,9 +60,9 @@ def normal_form(kind: str, where: str, arguments: Mapping[str, Any], states: Spa
     capacity, batch = form.get("memory_spec", {}).get("capacity"), form["update_spec"]["batch_size"]
     if kind not in ("random", *KINDS) and capacity < batch:
         text = f"{where}: memory_spec['capacity'], {capacity}, is less than a batch of {batch}"
-        warnings.warn(f"{text}: updates draw from a memory that is full", RLGraphWarning, stacklevel=3)
+        warnings.warn(f"{text}: updates wait until the memory is full", RLGraphWarning, stacklevel=3)
     if ignored:
-        warnings.warn(f"{where}: no effect have {'; '.join(ignored)}", RLGraphWarning, stacklevel=3 + (kind in KINDS))
+        warnings.warn(f"{where}: ignored: {'; '.join(ignored)}", RLGraphWarning, stacklevel=3 + (kind in KINDS))
     return form
 
 
@@ -129,7 +129,7 @@ def _execution(where: str, spec: Any, ignored: list[str]) -> dict[str, Any]:
     refuse_unknown(where, [name for name in given if name not in without], [*_EXECUTION, *_IGNORED])
     if given.get("mode", "single") != "single" or given.get("distributed_spec") is not None:
         name = "distributed_spec" if given.get("distributed_spec") is not None else "mode"
-        problem = "is for several processes of TensorFlow: use ApexExecutor, or agent.train(env, cluster=...) of axonrl"
+        problem = "is for distributed TensorFlow: use ApexExecutor, or axonrl's agent.train(env, cluster=...)"
         refuse(f"{where}[{name!r}]", problem, given[name])
     if given.get("device_strategy", "default") not in ("default", None):
         problem = f"must be 'default', got {given['device_strategy']!r}: there is one learner, on one device"
@@ -149,10 +149,10 @@ def _q_learning(reading: Reading) -> None:
     adapter = reading.adapter("dueling_action_adapter" if dueling or streams else "action_adapter", "q_adapter")
     units = " and ".join(repr(name) for name in _STREAMS)
     if dueling and not all(adapter.get(name) for name in _STREAMS):
-        problem = f"needs {units} where dueling_q is True; pass them, or dueling_q=False"
+        problem = f"needs {units} because dueling_q is True; pass them, or dueling_q=False"
         reading.refuse("action_adapter_spec", problem, spec)
     if not dueling and adapter["type"] == "dueling_action_adapter":
-        problem = f"has {units} or their type, which are for dueling_q=True; dueling_q is False"
+        problem = f"has {units} or their type, which need dueling_q=True; dueling_q is False"
         reading.refuse("action_adapter_spec", problem, spec)
     update = form["update_spec"]
     if update["sync_interval"] is None:
@@ -169,7 +169,7 @@ def _rollouts(reading: Reading) -> None:
             problem = "must be a FloatBox, or an IntBox with a number of values, such as IntBox(4)"
             reading.refuse("action_space" + (f"[{name!r}]" if name else ""), f"{problem}; got {box!r}", box)
     if (steps := form["observe_spec"]["n_step"]) != 1:
-        problem = f"must be 1, got {steps}: use gae_lambda, which weighs returns over all numbers of timesteps"
+        problem = f"must be 1, got {steps}: use gae_lambda, which averages returns over all numbers of timesteps"
         reading.refuse("observe_spec['n_step']", problem, steps)
     shares = form["value_function_spec"] is None
     if shares and reading.arguments["value_function_optimizer_spec"] is not None:
@@ -178,7 +178,7 @@ def _rollouts(reading: Reading) -> None:
     adapter = reading.adapter(fitting, "adapter")
     if adapter["type"] != fitting:
         values = "network_spec" if shares else "value_function_spec"
-        problem = f"is {adapter['type']!r}; what fits is {fitting!r}: {values} has the values of states"
+        problem = f"is {adapter['type']!r}, but must be {fitting!r}: state values come from {values}"
         reading.refuse("action_adapter_spec['type']", problem, adapter["type"])
 
 
@@ -189,12 +189,12 @@ def _soft(reading: Reading) -> None:
         problem = f"must be a FloatBox with bounds, such as FloatBox(-1.0, 1.0, shape=(2,)); got {actions!r}"
         reading.refuse("action_space", problem, actions)
     if arguments["action_adapter_spec"] is not None:
-        reading.refuse("action_adapter_spec", "is not for this agent", arguments["action_adapter_spec"])
+        reading.refuse("action_adapter_spec", "is not supported by this agent", arguments["action_adapter_spec"])
     update = form["update_spec"]
     if arguments["gumbel_softmax_temperature"] != 1.0:
         reading.ignored.append("gumbel_softmax_temperature (actions are floats)")
     if update["sync_interval"] not in (None, update["update_interval"]):
-        reading.ignored.append("update_spec['sync_interval'] (targets follow at each update)")
+        reading.ignored.append("update_spec['sync_interval'] (target networks are updated at each update)")
     if update["sync_tau"] is not None:
         form["value_function_sync_spec"]["sync_tau"] = update["sync_tau"]
     if form["target_entropy"] is None:
@@ -224,10 +224,10 @@ def _agree_on_steps(reading: Reading, own: int) -> None:
     observe = reading.form["observe_spec"]
     other = observe["n_step"]
     if own > 1 and other > 1 and own != other:
-        reading.refuse("n_step", f"is {own}, and observe_spec['n_step'] is {other}: give one of them", own)
+        reading.refuse("n_step", f"is {own}, but observe_spec['n_step'] is {other}: give only one of them", own)
     observe["n_step"] = steps = max(own, other)
     if steps > 1 and not observe["buffer_enabled"]:
-        problem = f"must be True where n_step is more than 1, {steps}"
+        problem = f"must be True if n_step is above 1; n_step is {steps}"
         reading.refuse("observe_spec['buffer_enabled']", problem, False)
     if steps > 1 and observe["buffer_size"] < 3 * steps:
         problem = f"must be at least 3 times n_step, {3 * steps}; got {observe['buffer_size']}"

@@ -89,5 +89,5 @@ def read_ray_spec(given: Any, ignored: list[str]) -> dict[str, dict[str, Any]]:
     numbers = sorted({one for one in steps if one is not None})
     if len(numbers) > 1:
         place = f"{RAY}['worker_spec'][{_STEPS.name!r}]"
-        refuse(place, f"and those of apex_replay_spec and memory_spec are {numbers}: give one of them", numbers)
+        refuse(place, f"and those of apex_replay_spec and memory_spec are {numbers}: give only one of them", numbers)
     return {**parts, "agent": {"memory_spec": memory, "n_step": (numbers or [None])[0]}}

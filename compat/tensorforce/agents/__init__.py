@@ -7,25 +7,25 @@ from .experience import TensorforceAgent as TensorforceAgent
 
 
 class ProximalPolicyOptimization(TensorforceAgent):
-    """PPO: a clipped ratio of probabilities."""
+    """PPO: a policy gradient with clipped probability ratios."""
 
     kind = "ppo"
 
 
 class DeepQNetwork(TensorforceAgent):
-    """DQN: values of actions, and a target network."""
+    """DQN: action values with a target network."""
 
     kind = "dqn"
 
 
 class DoubleDQN(TensorforceAgent):
-    """DQN whose online network chooses the next action."""
+    """Double DQN: the online network chooses the next action."""
 
     kind = "double_dqn"
 
 
 class DuelingDQN(TensorforceAgent):
-    """DQN with a value of the state and advantages of actions."""
+    """Dueling DQN: a state's value and advantages of actions."""
 
     kind = "dueling_dqn"
 
@@ -61,7 +61,7 @@ class DeterministicPolicyGradient(TensorforceAgent):
 
 
 class ConstantAgent(Agent):
-    """Always the same action."""
+    """Constant actions."""
 
     kind = "constant"
 

@@ -1,4 +1,4 @@
-"""Choice of actions on the host: drawn from a model's predictions, uniformly random, or constant."""
+"""Choice of actions on the host: sampled from a model's predictions, uniformly random, or constant."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from .learner import Learner
 
 _MAIN, _INDEPENDENT, _PARAMETERS = 11, 12, 13
-"""Numbers that, beside the seed, tell an agent's generators apart."""
+"""Numbers that, with the seed, distinguish an agent's generators."""
 NOISE: Final = "variable-noise"
 _LOWEST: Final = float(np.finfo(np.float32).min)
 
 
 class Levels(NamedTuple):
-    """Randomness of an act."""
+    """Levels of randomness of an act."""
 
     temperature: Mapping[str, float]
-    """Temperature by action: 0 is greedy, 1 draws from the distribution."""
+    """Temperature by action: 0 is greedy, 1 samples from the distribution."""
     exploration: Mapping[str, float]
     """Exploration by action: probability of a uniform action, or standard deviation of noise on a float."""
 
 
 class Acted(NamedTuple):
-    """Inputs of a draw of actions for B rows; the last one is kept for queries."""
+    """Inputs of a draw of actions for B rows; the last ones are kept for queries."""
 
     predictions: Mapping[str, Array]
     features: Mapping[str, Array]
-    """Inputs of the predictions, masks among them."""
+    """Inputs of the predictions, including masks."""
     levels: Levels
     noise: float = 0.0
     """Standard deviation of the noise on the weights."""
@@ -49,11 +49,11 @@ class Chooser:
     """Draws actions from predictions.
 
     Args:
-        actions: their specs.
-        distributions: by action: ``categorical``, ``bernoulli``, ``gaussian`` or ``beta``; or, of agents without a
-            model, ``random`` (uniform over what is allowed) or ``constant``.
-        constants: by action, of those that are ``constant``; others have the first legal value, False, 0, or the
-            middle of their bounds.
+        actions: specs of the actions.
+        distributions: distribution of each action: ``categorical``, ``bernoulli``, ``gaussian`` or ``beta``; or,
+            without a model, ``random`` (uniform over legal values) or ``constant``.
+        constants: values of ``constant`` actions; the default is the first legal value, False, 0, or the middle of the
+            bounds.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Chooser:
         self.greedy = Levels(dict.fromkeys(actions.flat, 0.0), dict.fromkeys(actions.flat, 0.0))
 
     def __call__(self, acted: Acted, rng: np.random.Generator) -> dict[str, Array]:
-        """Actions by flat name, [B, *shape] each; with a model, nothing is drawn where both levels are 0."""
+        """Actions [B, *shape] by flat name; with a model, levels of 0 make no random draws."""
         return {name: draw(spec, acted, rng) for name, spec, draw in self._actions}
 
     def parameters(self, acted: Acted | None) -> dict[str, Array]:
-        """Query values of an act, by name, [B, ...]: ``<a>-distribution-probabilities`` and so on."""
+        """Query values [B, ...] of an act by name: ``<a>-distribution-probabilities`` and so on."""
         if acted is None:
             return {}
         return {
@@ -82,7 +82,7 @@ class Chooser:
         }
 
     def names(self) -> list[str]:
-        """Names of :meth:`parameters` values."""
+        """Names of the values of :meth:`parameters`."""
         shown = ((name, _SHOWN.get(kind, {})) for name, kind in self.distributions.items())
         return [f"{name}-distribution-{what}" for name, own in shown for what in own]
 
@@ -91,15 +91,16 @@ class Acting:
     """Chooses an agent's actions.
 
     Args:
-        actions: what is chosen.
+        actions: specs of the actions.
         chooser: draws the actions.
-        seed: of the generators.
+        seed: seed of the generators.
         learning: holds the model; None for agents without one.
-        parameters: of an agent with a model, by name: ``<a>-exploration``, ``<a>-temperature``, ``variable-noise``.
+        parameters: parameters by name, for an agent with a model: ``<a>-exploration``, ``<a>-temperature``,
+            ``variable-noise``.
 
     Attributes:
         last: the last act, for queries.
-        rng: generator of training.
+        rng: generator of training acts.
         independent_rng: generator of independent acts.
         parameter_rng: generator of random parameters.
     """
@@ -132,12 +133,12 @@ class Acting:
             self._trained = {name: spec.trainable for name, spec in learning.program.predict_variables().items()}
 
     def settings(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
-        """Values of parameters for one call, by their names; ``exploration`` and ``temperature`` are of all actions."""
+        """Values of parameters for one call, by name; ``exploration`` and ``temperature`` apply to all actions."""
         given = {NOISE if name == "variable_noise" else name: value for name, value in given.items()}
         refuse_unknown(where, given, self.setting_names)
         of_all = {"exploration", "temperature"} & given.keys()
         found = {}
-        for name in sorted(given, key=lambda name: name not in of_all):  # what is given for one action wins
+        for name in sorted(given, key=lambda name: name not in of_all):  # a value for a single action takes precedence
             for own, parameter in self.parameters.items():
                 if own == name or (name in of_all and own.endswith(f"-{name}")):
                     found[own] = number(f"{where}: {name}", given[name], **parameter.bounds)
@@ -154,7 +155,7 @@ class Acting:
     ) -> tuple[dict[str, Array], dict[str, Array] | None]:
         """Actions [K, ...] by flat name, and the next internals.
 
-        Independent acts change nothing but a generator of their own, and explore as at the end of the schedules.
+        Independent acts change only their own generator, and explore with the final values of the schedules.
         """
         rng = self.independent_rng if independent else self.rng
         levels, noise = self._fixed, settings.get(NOISE, 0.0)
@@ -174,7 +175,7 @@ class Acting:
         return self.chooser(self.last, rng), following
 
     def _levels_at(self, counts: Counts | None) -> Levels:
-        """Levels of the schedules; without counts, those at their end."""
+        """Levels of the schedules; without counts, their final values."""
 
         def now(kind: str) -> dict[str, float]:
             found = {name: self.parameters[f"{name}-{kind}"] for name in self._actions.flat}
@@ -196,7 +197,7 @@ class Acting:
         own = executor.get_predict_weights()
         noisy = {
             name: weight + np.float32(noise) * rng.standard_normal(weight.shape, np.float32)
-            if self._trained[name]  # a variance, say, would be nonsense with noise
+            if self._trained[name]  # other variables, such as a variance, must not get noise
             else weight
             for name, weight in own.items()
         }
@@ -231,12 +232,12 @@ def _categorical(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Arr
 
 
 def _uniform(mask: Array, rng: np.random.Generator) -> Array:
-    """A uniformly random legal value, int32 [B, ...], from a mask [B, ..., K]."""
+    """Uniformly random legal values, int32 [B, ...], from a mask [B, ..., K]."""
     return random_legal(mask.reshape(-1, mask.shape[-1]), 0, rng).reshape(mask.shape[:-1])
 
 
 def _bernoulli(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
-    """Bits, bool [B, ...], from the logarithms of odds."""
+    """Bools [B, ...] from log-odds."""
     temperature, exploration = acted.levels.temperature[spec.name], acted.levels.exploration[spec.name]
     logit = acted.predictions[f"logit/{spec.name}"]
     bits = rng.random(logit.shape) < _probability(logit / temperature) if temperature > 0 else logit > 0
@@ -247,7 +248,7 @@ def _bernoulli(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array
 
 
 def _float(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
-    """float32 [B, ...] in the action's bounds; the temperature of a beta lies between its mean (0) and a draw (1)."""
+    """float32 [B, ...] in the action's bounds; temperature interpolates from a beta's mean (0) to a sample (1)."""
     temperature, exploration = acted.levels.temperature[spec.name], acted.levels.exploration[spec.name]
     if f"alpha/{spec.name}" in acted.predictions:
         alpha, beta = acted.predictions[f"alpha/{spec.name}"], acted.predictions[f"beta/{spec.name}"]
@@ -267,7 +268,7 @@ def _float(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
 
 
 def _random(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
-    """[B, *shape]: uniform over what is allowed, a coin, the bounds, or 0 .. 1."""
+    """Uniformly random actions [B, *shape]: over legal values, False and True, the bounds, or 0 .. 1."""
     if spec.type == "int":
         return _uniform(acted.features[f"{spec.name}{MASK}"], rng)
     shape = (len(next(iter(acted.features.values()))), *spec.shape)
@@ -277,7 +278,7 @@ def _random(spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
 
 
 def _constant(given: Array | None, spec: ValueSpec, acted: Acted, rng: np.random.Generator) -> Array:
-    """[B, *shape]: what was given; else the first that is allowed, False, 0, or the middle of the bounds."""
+    """Constant actions [B, *shape]: as given, else the first legal one, False, 0, or the middle of the bounds."""
     shape = (len(next(iter(acted.features.values()))), *spec.shape)
     if spec.type == "int":
         mask = acted.features[f"{spec.name}{MASK}"]  # [B, *shape, K]
@@ -328,4 +329,4 @@ _SHOWN: Final[Mapping[str, Mapping[str, Callable[[str, Acted], Array]]]] = {
     "gaussian": {what: _prediction_reader(what) for what in ("mean", "stddev")},
     "beta": {what: _prediction_reader(what) for what in ("alpha", "beta")},
 }
-"""Parameters of a distribution that queries find, from an action's name and an act."""
+"""Functions from an action's name and an act to query values, by distribution and parameter."""

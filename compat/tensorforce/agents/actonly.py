@@ -1,7 +1,7 @@
-"""Act-only agents, as ``Agent.load(format="pb-actonly")`` returns them; they run without TensorFlow.
+"""Act-only agents, as returned by ``Agent.load(format="pb-actonly")``; they run without TensorFlow.
 
-``Agent.save`` writes one as a folder, whole or not at all: a LiteRT program, its weights and what preprocessing has
-learnt, and a JSON file that says how states become actions.
+``Agent.save`` writes one as a folder, atomically: a LiteRT program, its weights, statistics of preprocessing, and a
+JSON file that describes states, actions and their processing.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from .learner import Learner
 
 WHY: Final = "act_only_why_not"
-"""Key in a saved state: the reason why there is no act-only folder; None if there is one."""
+"""Key in a saved state: why there is no act-only folder; None if there is one."""
 _FILE, _PROGRAM, _STATE = "actonly.json", "policy.tflite", "state.safetensors"
 _FORMAT, _VERSION = "axonrl act-only agent", 1
 _MADE: weakref.WeakKeyDictionary[Any, FrozenProgram | bytes | str] = weakref.WeakKeyDictionary()
-"""Program of PREDICT alone by traced program; a string is the reason why there is none."""
+"""LiteRT program of mode PREDICT by traced program; a string says why there is none."""
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def write(agent: AgentCore, directory: Path) -> str | None:
-    """Write the folder in place of an earlier one, which is removed if no new one can be made.
+    """Write the folder, replacing an existing one, which is removed if no new one can be made.
 
     Returns:
-        None, or the reason why it cannot be made.
+        None, or why it cannot be made.
 
     Raises:
         CheckpointError: it cannot be written.
@@ -70,7 +70,7 @@ def write(agent: AgentCore, directory: Path) -> str | None:
             remove(target)
         return str(made)
     found = learning.stepper.executor.get_predict_weights()
-    weights = {name: found[name] for name in learning.program.predict_variables()}  # as its program takes them
+    weights = {name: found[name] for name in learning.program.predict_variables()}  # in the program's form
     frozen = isinstance(made, FrozenProgram)
     content = made.with_weights(weights) if isinstance(made, FrozenProgram) else made
     statistics = agent.preprocessing.state_dict()
@@ -84,7 +84,7 @@ def write(agent: AgentCore, directory: Path) -> str | None:
 
 
 def _to_json(agent: AgentCore, learning: Learner) -> dict[str, Any]:
-    """The JSON contents besides the other files' names and hashes."""
+    """The JSON contents, without the other files' names and hashes."""
     predict = learning.program.predict
     return {
         "format": _FORMAT,
@@ -101,7 +101,7 @@ def _to_json(agent: AgentCore, learning: Learner) -> dict[str, Any]:
 
 
 def _acting_program(learning: Learner) -> FrozenProgram | bytes | str:
-    """PREDICT as a LiteRT program, converted once; or the reason why it cannot run there."""
+    """Mode PREDICT as a LiteRT program, converted once; or why it cannot be converted."""
     from ....run_dir.programs import shared_content
     from ....runtimes.frozen import acting_program
 
@@ -123,12 +123,12 @@ class ActOnly:
     Thread-safe: calls wait for each other.
 
     Args:
-        states: of the agent.
-        actions: likewise.
-        distributions: by action.
-        internals: of one row; empty without internal layers.
-        preprocessing: with its statistics.
-        program: PREDICT.
+        states: the agent's states.
+        actions: the agent's actions.
+        distributions: distribution of each action.
+        internals: initial internals of one row; empty without internal layers.
+        preprocessing: preprocessing, with its statistics.
+        program: program of mode PREDICT.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class ActOnly:
         self.read_states = readers.StateReader(states, actions)
         self.actions_out = readers.action_out(actions)
         self.counts = None
-        choose, nothing = Chooser(actions, distributions), np.random.default_rng(0)  # nothing is drawn
+        choose, nothing = Chooser(actions, distributions), np.random.default_rng(0)  # no random draws
 
         def acting(features: Any, held: Any, *_: Any) -> tuple[dict[str, Array], dict[str, Array] | None]:
             predictions, following = program({"observation": features, "state": held} if held else features)
@@ -165,22 +165,22 @@ class ActOnly:
         deterministic: bool = True,
         evaluation: bool = True,
     ) -> Any:
-        """The best actions for states, as ``Agent.act`` with ``evaluation=True``.
+        """The greedy actions for states, as ``Agent.act`` with ``evaluation=True``.
 
         Args:
-            states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
-                several parallel indices a list of them.
-            internals: as the last act returned them.
-            parallel: any index, or several different ones. Each is an episode with a preprocessing history of its own.
-            independent: no effect; an act always is.
-            deterministic: likewise.
-            evaluation: likewise.
+            states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. A list
+                of these for several parallel indices.
+            internals: as returned by the last act.
+            parallel: any index, or several different ones. Each is an episode with its own preprocessing history.
+            independent: must be True, unless ``evaluation`` is.
+            deterministic: must be True, unless ``evaluation`` is.
+            evaluation: independent and deterministic.
 
         Returns:
-            Actions, nested as they are declared; with ``internals`` also the next ones.
+            Actions, nested as declared; with ``internals`` also the next internals.
 
         Raises:
-            TensorforceError: an argument is wrong.
+            TensorforceError: an argument is invalid.
         """
         self._check("act")
         if not (evaluation or (independent and deterministic)):
@@ -191,7 +191,7 @@ class ActOnly:
 
     @exclusive
     def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
-        """Begin an episode, of one index or of all (None): forget the history that preprocessing has of it.
+        """Begin an episode of one index or of all (None): reset its preprocessing history.
 
         Returns:
             Internal states by name; empty without internal layers.

@@ -1,4 +1,4 @@
-"""The Agent: act and observe, in a loop that its caller owns; saving, variables and summaries."""
+"""The Agent: act and observe in the caller's loop; saving, variables and summaries."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .summaries import Summarizer
 class Agent(AgentCore):
     """An agent of Tensorforce 0.5, on axonrl.
 
-    :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in every parallel index, each of which is an
-    episode of its own; updates run inside of ``observe``. Calls wait for each other, so that threads may share it.
+    :meth:`create` makes one. :meth:`act` and :meth:`observe` alternate in each parallel index, which is a separate
+    episode; updates run inside ``observe``. Calls wait for each other, so that threads may share an agent.
 
     Attributes:
-        timesteps, episodes, updates: acts, finished episodes and runs of the optimizer so far.
+        timesteps, episodes, updates: numbers of acts, finished episodes and updates so far.
         form: the normal form; None for agents without a model.
-        acting, learning: what chooses actions, and what learns; None for agents that do not.
-        preprocessing: of states and rewards.
-        companions: recorder, summarizer and saver, as far as they are asked for.
+        acting, learning: the parts that choose actions and learn; None for agents that do not.
+        preprocessing: preprocessing of states and rewards.
+        companions: the recorder, summarizer and saver, if there are any.
         fed: the unfinished episode of ``experience``.
     """
 
@@ -43,8 +43,8 @@ class Agent(AgentCore):
         Args:
             agent: a key (``"ppo"``), a dictionary or a JSON file with the key under ``agent`` or ``type``, a class, its
                 dotted path, or an Agent.
-            environment: gives ``states``, ``actions`` and ``max_episode_timesteps`` where they are not given.
-            **kwargs: the agent's arguments; they win over those of a dictionary or a file.
+            environment: provides defaults of ``states``, ``actions`` and ``max_episode_timesteps``.
+            **kwargs: the agent's arguments; they override those of a dictionary or a file.
 
         Raises:
             TensorforceError: an argument is unknown, missing or invalid.
@@ -63,14 +63,14 @@ class Agent(AgentCore):
 
         Args:
             directory: where it was saved; None for ``.``.
-            filename: with or without the number that was appended and the extension; without a number the last one
-                written in the format ``tensorflow``, or the highest one of the others. None for ``agent``.
-            format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for what only acts, without TensorFlow.
+            filename: with or without the appended number and the extension. Without a number, the last file written in
+                the format ``tensorflow``, or the highest number in other formats. None for ``agent``.
+            format: ``tensorflow``, ``numpy``, ``hdf5``, or ``pb-actonly`` for an act-only agent without TensorFlow.
             environment: as for :meth:`create`.
-            **kwargs: arguments that win over the saved ones.
+            **kwargs: arguments that override the saved ones.
 
         Raises:
-            TensorforceError: there is none, or there are several formats and none is given.
+            TensorforceError: no such agent was saved, or it was saved in several formats and none is given.
         """
         return load(directory, filename, format, environment, kwargs, Agent)
 
@@ -98,10 +98,10 @@ class Agent(AgentCore):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Build the model. :meth:`create` does it.
+        """Build the model. :meth:`create` calls it.
 
         Raises:
-            TensorforceError: it is built already, or the arguments do not fit each other.
+            TensorforceError: it is built already, or arguments do not fit each other.
         """
         if self.is_initialized:
             raise TensorforceError(f"{self}.initialize: the agent is initialized already", "initialize")
@@ -120,7 +120,7 @@ class Agent(AgentCore):
 
     @exclusive
     def close(self) -> None:
-        """Save, if there is a ``saver``; the agent cannot be used afterwards. A second call does nothing."""
+        """Save, if there is a ``saver``, and close the agent for good. A second call does nothing."""
         if self.is_initialized and not self._closed:
             for one in self.companions:
                 one.close(self)
@@ -128,7 +128,7 @@ class Agent(AgentCore):
 
     @exclusive
     def reset(self) -> None:
-        """Forget the unfinished episodes of all parallel indices; counters and what was learnt stay."""
+        """Drop the unfinished episodes of all parallel indices; counters and learned state are kept."""
         self.check_open("reset")
         if self.learning is not None:
             self.learning.memory.drop_open()
@@ -142,7 +142,7 @@ class Agent(AgentCore):
 
     @exclusive
     def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
-        """Begin an episode of independent acts, of one index or of all (None): forget what preprocessing has of it.
+        """Begin an episode of independent acts, of one index or of all (None): reset its preprocessing history.
 
         Returns:
             Internal states by name; empty without internal layers.
@@ -167,22 +167,22 @@ class Agent(AgentCore):
         """Actions for states.
 
         Args:
-            states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. With
-                several parallel indices a list of them.
-            internals: of independent acts, as the last one returned them.
-            parallel: index, or several, 0 .. ``parallel_interactions - 1``; of independent acts any, as each index has
-                a preprocessing history of independent acts, from :meth:`initial_internals` or :meth:`reset` on.
+            states: the value of a single state, or a dictionary; masks of int actions under ``<action>_mask``. A list
+                of these for several parallel indices.
+            internals: for independent acts: internals as returned by the last one.
+            parallel: one or several indices, 0 .. ``parallel_interactions - 1``. Independent acts take any index; each
+                has its own preprocessing history, which :meth:`initial_internals` and :meth:`reset` clear.
             independent: no observe follows, and nothing is stored or counted.
-            deterministic: of independent acts: neither sampling nor exploration.
+            deterministic: for independent acts: no sampling and no exploration.
             evaluation: independent and deterministic.
-            query: name of a value to return too, or a list of names.
+            query: name or list of names of further values to return.
             **kwargs: ``exploration``, ``temperature``, ``variable-noise``: for this call only.
 
         Returns:
-            Actions, nested as they are declared; with ``internals`` the next ones too, with ``query`` what it asks for.
+            Actions, nested as declared; with ``internals`` also the next internals, with ``query`` also its values.
 
         Raises:
-            TensorforceError: an argument is wrong, or an act of this index waits for its observe.
+            TensorforceError: an argument is invalid, or an earlier act of this index has not been observed.
         """
         with self.lock:
             self.check_open("act")
@@ -203,18 +203,18 @@ class Agent(AgentCore):
         """Observe the act's outcome; run an update if one is due.
 
         Args:
-            reward: a number; with several parallel indices a list of them, as ``terminal``.
-            terminal: False or 0: the episode goes on; True or 1: it ended; 2: it was aborted, by a time limit.
+            reward: a number; for several parallel indices a list of numbers, as is ``terminal``.
+            terminal: False or 0: the episode continues; True or 1: it ended; 2: it was aborted, by a time limit.
             parallel: as for :meth:`act`.
-            query: name of a value to return too, or a list of names; of one parallel index.
-            next_states: the states after an abort, so that nothing is lost there.
-            **kwargs: values of parameters for an update that this call runs, such as ``discount``.
+            query: name or list of names of further values to return; only for one parallel index.
+            next_states: the states after an abort, to bootstrap from.
+            **kwargs: values of parameters, such as ``discount``, for an update that this call runs.
 
         Returns:
-            Was there an update? With several parallel indices how many; with ``query`` also what it asks for.
+            Whether an update ran; for several parallel indices the number of updates; with ``query`` also its values.
 
         Raises:
-            TensorforceError: an argument is wrong, or no act of this index waits for an observe.
+            TensorforceError: an argument is invalid, or this index has no act to observe.
         """
         self.check_open("observe")
         return interaction.observe(self, reward, terminal, parallel, query, next_states, kwargs)
@@ -223,7 +223,7 @@ class Agent(AgentCore):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The arguments that it was created with, those that are not None."""
+        """The arguments it was created with that are not None."""
         given = {key: value for key, value in self.arguments.items() if value is not None}
         return {"agent": self.kind, **given, "states": self.states_spec, "actions": self.actions_spec}
 
@@ -244,7 +244,7 @@ class Agent(AgentCore):
 
     @exclusive
     def get_query_tensors(self, function: str) -> list[str]:
-        """Names that ``query`` takes in ``act``, ``observe``, ``experience`` or ``update``, sorted."""
+        """Names that ``query`` accepts in ``act``, ``observe``, ``experience`` or ``update``, sorted."""
         self.check_open("get_query_tensors")
         return self.queries.names(function)
 
@@ -263,31 +263,31 @@ class Agent(AgentCore):
         format: str = "tensorflow",
         append: str | None = None,
     ) -> str:
-        """Save the agent; a file that exists is replaced.
+        """Save the agent; an existing file is replaced.
 
         Args:
-            directory: None for the saver's, else ``.``; created where it does not exist.
-            filename: None for the saver's, else the agent's ``name``.
-            format: ``tensorflow`` (all there is), ``numpy`` or ``hdf5`` (variables, optimizer and counters).
-            append: ``timesteps``, ``episodes`` or ``updates``: that counter is added to the name.
+            directory: None: the saver's directory, or ``.``; created if missing.
+            filename: None: the saver's, or the agent's ``name``.
+            format: ``tensorflow`` (everything), ``numpy`` or ``hdf5`` (variables, optimizer and counters).
+            append: ``timesteps``, ``episodes`` or ``updates``: the counter to append to the name.
 
         Returns:
-            The path, as :meth:`load` takes it.
+            The path, for :meth:`load`.
         """
         self.check_open("save")
         return saver.save(self, directory, filename, format, append)
 
     @exclusive
     def restore(self, directory: str | None = None, filename: str | None = None, format: str | None = None) -> None:
-        """Become the agent of a file, which must have the same variables; unfinished episodes are forgotten.
+        """Restore the agent from a file, which must have the same variables; unfinished episodes are dropped.
 
         Args:
-            directory: None for the saver's, else ``.``.
-            filename: as for :meth:`load`; None for the saver's, else the agent's ``name``.
-            format: ``tensorflow``, ``numpy`` or ``hdf5``; None for the one that there is.
+            directory: None: the saver's directory, or ``.``.
+            filename: as for :meth:`load`; None: the saver's, or the agent's ``name``.
+            format: ``tensorflow``, ``numpy`` or ``hdf5``; None: the existing one.
 
         Raises:
-            TensorforceError: there is none, or its variables differ.
+            TensorforceError: there is no such file, or its variables differ.
         """
         if not self.is_initialized:
             self.initialize()
@@ -303,16 +303,16 @@ class Agent(AgentCore):
 
     @exclusive
     def get_variable(self, variable: str) -> Array:
-        """The value of a variable, by its name, also with ``agent/`` in front."""
+        """The value of a variable by name, with or without the prefix ``agent/``."""
         self.check_open("get_variable")
         return state.known_variable("Agent.get_variable", self, variable)[1]
 
     @exclusive
     def assign_variable(self, variable: str, value: Any) -> None:
-        """Set a variable; it acts at the next act.
+        """Set a variable, with effect from the next act.
 
         Raises:
-            TensorforceError: the name is unknown, or the value has another shape or dtype or is not finite.
+            TensorforceError: the name is unknown, or the value has another shape or dtype, or is not finite.
         """
         self.check_open("assign_variable")
         state.assign("Agent.assign_variable", self, variable, value)

@@ -1,4 +1,4 @@
-"""Common base of the parts of an agent: its attributes, and companions that are told of events."""
+"""Attributes that an agent's parts share, and companions, which observe its events."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class AgentCore:
-    """The attributes of an agent, for its parts; :class:`.agent.Agent` documents them."""
+    """An agent's attributes, for its parts; documented in :class:`.agent.Agent`."""
 
     kind: ClassVar[str] = "tensorforce"
-    """Key of the agent, as ``Agent.create`` takes it."""
+    """The agent's key in ``Agent.create``."""
     arguments: dict[str, Any]
     states_values: Values
     actions_values: Values
@@ -36,7 +36,7 @@ class AgentCore:
     preprocessing: Preprocessing
     independent_preprocessing: Preprocessing
     sees_states: bool
-    """Does the model see states and rewards as they are?"""
+    """Is there no preprocessing of states and rewards?"""
     companions: list[Companion]
     queries: Queries
     read_states: StateReader
@@ -48,7 +48,7 @@ class AgentCore:
 
     @property
     def counts(self) -> Counts:
-        """Counts for schedules."""
+        """The agent's counts, for schedules."""
         return Counts(self.timesteps, self.episodes, self.updates)
 
     @property
@@ -57,7 +57,7 @@ class AgentCore:
         return None if self.learning is None else self.learning.stepper.executor
 
     def check_open(self, method: str) -> None:
-        """Refuse a call of an agent that is closed or not initialized."""
+        """Refuse a call if the agent is closed or not initialized."""
         if self._closed:
             raise TensorforceError(f"Agent.{method}: the agent is closed", method)
         if not self.is_initialized:
@@ -71,32 +71,32 @@ class Companion:
         """The agent is initialized."""
 
     def acted(self, agent: AgentCore) -> None:
-        """An act that an observe follows has been counted."""
+        """An act, other than an independent one, was counted."""
 
     def observed(self, agent: AgentCore, index: int, timestep: Timestep, terminal: int) -> None:
-        """A timestep of a parallel index is complete; its episode goes on (0), ended (1) or was aborted (2)."""
+        """A timestep of a parallel index is complete; its episode continues (0), ended (1) or was aborted (2)."""
 
     def finished(self, agent: AgentCore, episode_reward: float) -> None:
-        """An episode has been counted; ``episode_reward`` is the sum of its rewards."""
+        """An episode was counted; ``episode_reward`` is the sum of its rewards."""
 
     def updated(self, agent: AgentCore) -> None:
-        """An update has been counted."""
+        """An update was counted."""
 
     def timestep_done(self, agent: AgentCore) -> None:
-        """An observe of one index is done, with its update."""
+        """An observe of one index is complete, including its update."""
 
     def drop(self, index: int) -> None:
-        """The unfinished episode of this index is forgotten."""
+        """The unfinished episode of this index was dropped."""
 
     def close(self, agent: AgentCore) -> None:
         """The agent is closed."""
 
 
 def read_keys(place: str, spec: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-    """A dictionary with some of these keys, whose hyphens may be written as underscores, and with a ``directory``.
+    """A dictionary with a ``directory`` and some of these keys; underscores may replace hyphens.
 
     Raises:
-        TensorforceError: another key, or no directory.
+        TensorforceError: it has another key, or no directory.
     """
     given = {key.replace("_", "-"): value for key, value in mapping(place, spec).items()}
     refuse_unknown(place, given, keys, what="key")

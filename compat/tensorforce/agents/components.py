@@ -1,4 +1,4 @@
-"""Puts an agent together from its arguments."""
+"""Builds an agent from its arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def build(
         made(where, given[name], agent)
         for name, made in (("recorder", Recorder), ("summarizer", Summarizer), ("saver", Saver))
         if given.get(name) is not None
-    ]  # first: what is wrong with them is said before a model is built
+    ]  # first, so that errors in them come before a model is built
     seed = given.get("seed")
     seed = secrets.randbits(32) if seed is None else int(seed)
     if agent.kind in ("random", "constant"):

@@ -1,4 +1,4 @@
-"""``Agent.create`` and ``Agent.load``: an agent from a key, a dictionary, a file, a class or an object, or saved."""
+"""``Agent.create`` and ``Agent.load``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .state import take_over
 
 _WHERE, _LOAD = "Agent.create", "Agent.load"
 _NO_ARGUMENTS = ("agent", "internals", "initial_internals", SAVED)
-"""Entries of the JSON file."""
+"""Entries of the JSON file that are not arguments."""
 _MADE_BY = "made by"
-"""The entry, and its argument, of a user's class."""
+"""The entry, and its argument, for a user's class."""
 _TABLE = SpecTable("agent", AGENTS, from_callable=lambda where, made: (_MADE_BY, {_MADE_BY: made}))
 
 
@@ -40,7 +40,7 @@ def create(agent: Any, environment: Any, kwargs: Mapping[str, Any], base: Any) -
 
 
 def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dict[str, Any]]:
-    """The class of an agent, and its arguments; ``kwargs`` win over those of a dictionary or a file.
+    """The class of an agent, and its arguments; ``kwargs`` override those of a dictionary or a file.
 
     Raises:
         TensorforceError: there is no such agent.
@@ -52,7 +52,7 @@ def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dic
         if isinstance(agent, str):
             kind = _TABLE.of_class(agent)
             kind, made = (kind, {}) if kind is not None else parse_spec(place, agent, _TABLE)
-            classes = base.__subclasses__()  # the first one of the key; a user's own are below it
+            classes = base.__subclasses__()  # the first class with the key; a user's own classes are subclasses
             for one in classes:
                 classes += one.__subclasses__()
             agent = made[_MADE_BY] if made else next(one for one in classes if one.kind == kind)
@@ -63,7 +63,7 @@ def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dic
 
 @contextlib.contextmanager
 def specs_of(environment: Any) -> Any:
-    """An environment's specifications; one that is made here is closed again."""
+    """An environment's specifications; an environment made here is closed again."""
     if environment is None:
         yield None
         return
@@ -82,7 +82,7 @@ def specs_of(environment: Any) -> Any:
 
 
 def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
-    """Arguments, with what the environment says where they say nothing.
+    """Arguments, with defaults from the environment.
 
     Raises:
         TensorforceError: they contradict the environment.
@@ -109,7 +109,7 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
 
 
 def _reuse_agent(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any:
-    """An agent that exists: it is compared with what else was given, and begins anew with its episodes."""
+    """An existing agent: checked against the other arguments, and reset."""
     with specs_of(environment) as found:
         given = with_environment(dict(kwargs), found)
     for kind, own in (("states", agent.states_values), ("actions", agent.actions_values)):
@@ -156,7 +156,7 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
                 given["max_episode_timesteps"] = limit
         given = with_environment(given, world)
     agent: Any = made(**given)
-    # The saver comes last: it must neither continue from another file, nor write before this one is loaded.
+    # The saver comes last: it must not continue from another file, nor write before this one is loaded.
     spec = agent.arguments.get("saver")
     agent.arguments["saver"] = None
     saver = None if spec is None else Saver(str(agent), spec, agent)
@@ -170,7 +170,7 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
 
 
 def _saved_arguments(saved: Saved, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dict[str, Any]]:
-    """The agent, and its arguments: the saved ones, over which ``kwargs`` win."""
+    """The agent, and its arguments: the saved ones, overridden by ``kwargs``."""
     stored: Mapping[str, Any] = {}
     for name in (saved.asked, re.sub(r"-[0-9]+$", "", saved.asked)):
         path = saved.path.with_name(f"{name}.json")
@@ -188,7 +188,7 @@ def _saved_arguments(saved: Saved, kwargs: Mapping[str, Any], base: Any) -> tupl
 
 
 def _say_why_not(directory: Any, filename: Any) -> None:
-    """There is nothing that only acts: if the agent is there, it says why."""
+    """Refuse an act-only agent that was not saved; the saved agent, if there is one, says why."""
     try:
         saved = find(_LOAD, directory, filename, TENSORFLOW)
         why = read_content(_LOAD, saved)[actonly.WHY]

@@ -1,4 +1,4 @@
-"""Agents that learn, also without acting: from experience that is handed over, and from recorded traces."""
+"""Learning without acting: from given experience, and from recorded traces."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .files import read_arrays, read_path
 from .parallel import Timestep
 
 Row: TypeAlias = "tuple[Timestep, int]"
-"""A timestep and its terminal."""
+"""A timestep with its terminal."""
 _WHERE = "Agent.experience"
 
 
 class TensorforceAgent(Agent):
-    """The generic agent: its parts are its arguments. It learns, as do those of its classes."""
+    """The generic agent, whose arguments are its parts; base class of all learning agents."""
 
     kind = "tensorforce"
 
@@ -42,22 +42,24 @@ class TensorforceAgent(Agent):
         query: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Put timesteps into the memory that somebody else took. Counters stay, and no update runs.
+        """Store timesteps collected elsewhere. Counters do not change, and no update runs.
+
+        An episode is stored once it has an end, which may come in a later call.
 
         Args:
-            states: arrays [T, ...], or the values of one timestep; masks among them.
-            actions: likewise.
-            terminal: bool or 0, 1, 2, [T] or one.
-            reward: [T] or one.
-            internals: with which the actions were chosen, [T, ...] by name; of an agent that has any.
-            query: name of a value to return, or a list of names.
+            states: arrays [T, ...], or the values of one timestep; including masks.
+            actions: arrays [T, ...], or the values of one timestep.
+            terminal: bool or 0, 1, 2; [T] or one value.
+            reward: [T] or one value.
+            internals: internals when acting, [T, ...] by name; for agents with internals.
+            query: name or list of names of values to return.
             **kwargs: values of parameters, for the query.
 
         Returns:
-            None, or what ``query`` asks for. The last episode is stored once it has an end, perhaps by a later call.
+            None, or the values of ``query``.
 
         Raises:
-            TensorforceError: an argument is wrong, or an episode is running.
+            TensorforceError: an argument is invalid, or an episode is running.
         """
         self._check_idle("experience")
         asked = self.queries.check("experience", query)
@@ -67,17 +69,17 @@ class TensorforceAgent(Agent):
 
     @exclusive
     def update(self, query: Any = None, **kwargs: Any) -> Any:
-        """Exactly one update, whatever the schedule; it counts.
+        """Run one update, regardless of the schedule; it is counted.
 
         Args:
-            query: name of a value to return, or a list of names.
-            **kwargs: values of parameters of this update, such as ``learning_rate``.
+            query: name or list of names of values to return.
+            **kwargs: values of parameters, such as ``learning_rate``, for this update.
 
         Returns:
-            None, or what ``query`` asks for.
+            None, or the values of ``query``.
 
         Raises:
-            TensorforceError: too little is stored; random parameters stay as they are.
+            TensorforceError: too little is stored; random parameters are unchanged then.
         """
         self.check_open("update")
         asked = self.queries.check("update", query)
@@ -95,16 +97,16 @@ class TensorforceAgent(Agent):
 
     @exclusive
     def pretrain(self, directory: str, num_iterations: int, num_traces: int | None = 1, num_updates: int = 1) -> None:
-        """Learn from recorded traces, all of which are read first.
+        """Learn from recorded traces, which are all read first.
 
         Args:
-            directory: with files ``trace-*.npz``.
+            directory: directory of files ``trace-*.npz``.
             num_iterations: how often traces are drawn.
-            num_traces: how many at a time; None for all.
-            num_updates: after each draw.
+            num_traces: number of traces per draw; None: all.
+            num_updates: number of updates after each draw.
 
         Raises:
-            TensorforceError: there are none, they do not fit, or the agent has internal states, which traces lack.
+            TensorforceError: there are no traces, they do not fit, or the agent has internal states, which traces lack.
         """
         self._check_idle("pretrain")
         where = "Agent.pretrain"
@@ -128,7 +130,7 @@ class TensorforceAgent(Agent):
                 self.update()
 
     def _check_idle(self, method: str) -> None:
-        """Refuse a call while an episode is running, that of ``experience`` among them for ``pretrain``."""
+        """Refuse a call while an episode is running; for ``pretrain`` also one begun by ``experience``."""
         self.check_open(method)
         for index, lane in enumerate(self.lanes):
             if lane.pending is not None or lane.steps:
@@ -139,7 +141,7 @@ class TensorforceAgent(Agent):
             raise TensorforceError(f"Agent.{method}: {problem}", "terminal")
 
     def _feed(self, rows: Iterable[Row]) -> None:
-        """Store timesteps; those of an episode that has not ended wait for its end."""
+        """Store timesteps; an unfinished episode waits for its end."""
         fed, index, learning = self.fed, self.parallel_interactions, self.learning
         assert learning is not None
         for timestep, end in rows:
@@ -158,13 +160,13 @@ class TensorforceAgent(Agent):
 def _read(
     agent: AgentCore, states: Any, actions: Any, terminal: Any, reward: Any, internals: Any, where: str = _WHERE
 ) -> list[Row]:
-    """Timesteps from the arguments of ``experience``, checked; nothing is stored."""
+    """Checked timesteps from the arguments of ``experience``; nothing is stored."""
     terminals = as_array(f"{where}: terminal", terminal)
     if terminals.ndim > 1:
         refuse(f"{where}: terminal", f"must be one value or [T], got the shape {terminals.shape}", terminal)
     each = {"states": states, "actions": actions, "terminal": terminal, "reward": reward, "internals": internals}
     if terminals.ndim == 0:
-        readers.read_terminal(where, terminal)  # first: whether there is a time axis follows from it
+        readers.read_terminal(where, terminal)  # first, because it tells whether there is a time axis
         columns = [[given] for given in each.values()]
     else:
         count = len(terminals)
@@ -184,7 +186,7 @@ def _read(
 
 
 def _each(where: str, what: str, given: Any, count: int) -> list[Any]:
-    """The entries of arrays [T, ...], nested as they are."""
+    """Entries of nested arrays [T, ...], nested likewise."""
     if isinstance(given, Mapping):
         parts = {key: _each(where, f"{what}[{key!r}]", part, count) for key, part in given.items()}
         return [{key: part[t] for key, part in parts.items()} for t in range(count)]

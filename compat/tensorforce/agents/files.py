@@ -1,4 +1,4 @@
-"""The files of agents: which of them a name means, and how they are read and written. Loads no TensorFlow."""
+"""The files of agents: finding, reading and writing them. Does not load TensorFlow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUFFIXES: Final = {
     HDF5: (".hdf5", ".h5"),
     ACT_ONLY: (".actonly",),
 }
-"""Suffixes by format: the first is written, all are read."""
+"""Suffixes by format: the first one is written, all are read."""
 SAVED: Final = "saved"
 """Key of :func:`saved_names` in the JSON file."""
 _FORMATS: Final = {suffix: format for format, suffixes in SUFFIXES.items() for suffix in suffixes}
@@ -39,14 +39,14 @@ _DAMAGED: Final = (CheckpointError, OSError, ValueError, KeyError, RuntimeError,
 
 
 def read_path(place: str, given: Any) -> str:
-    """A path as a string, as it was given; TensorforceError if it is none."""
+    """A path as a string, unchanged; TensorforceError if it is not a path."""
     if not isinstance(given, str | os.PathLike) or not os.fspath(given):
         refuse(place, f"must be a path, got {given!r}", given)
     return os.fspath(given)
 
 
 def make_directory(place: str, directory: str) -> Path:
-    """Create the directory of a specification, if it does not exist.
+    """Create the directory of a specification, if missing.
 
     Raises:
         TensorforceError: it cannot be created.
@@ -62,7 +62,7 @@ def make_directory(place: str, directory: str) -> Path:
 
 @contextlib.contextmanager
 def writing(place: str, argument: str, directory: Any) -> Iterator[None]:
-    """Context in which errors of files that cannot be written name the directory."""
+    """Context that names the directory in errors of writing files."""
     try:
         yield
     except OSError as error:
@@ -73,7 +73,7 @@ def writing(place: str, argument: str, directory: Any) -> Iterator[None]:
 
 
 def stamps() -> Iterator[str]:
-    """The time, ``YYYYmmdd-HHMMSS``, then that of each following second: the first that makes a new name is taken."""
+    """Timestamps ``YYYYmmdd-HHMMSS``: now, then each following second, to find an unused name."""
     now = datetime.datetime.now()
     for seconds in itertools.count():
         yield f"{now + datetime.timedelta(seconds=seconds):%Y%m%d-%H%M%S}"
@@ -83,25 +83,25 @@ def stamps() -> Iterator[str]:
 
 
 class Saved(NamedTuple):
-    """A saved agent, or an act-only one."""
+    """A saved agent, possibly act-only."""
 
     path: Path
     format: str
     asked: str
-    """The name that was asked for, without a suffix."""
+    """The requested name, without a suffix."""
 
 
 def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved:
-    """The file of a name: the exact one, else the last one written, else the one with the highest number.
+    """The file with a name: the exact one, else the last one written, else the one with the highest number.
 
     Args:
-        where: for messages.
+        where: prefix of messages.
         directory: where to look.
         filename: with or without number and suffix.
-        format: a key of :data:`SUFFIXES`; None for the one that there is, other than act-only.
+        format: a key of :data:`SUFFIXES`; None: the existing one, other than act-only.
 
     Raises:
-        TensorforceError: there is none, or there are several formats and none is given.
+        TensorforceError: there is no such file, or there are several formats and none is given.
     """
     if format is not None:
         choice(f"{where}: format", format, SUFFIXES)
@@ -127,13 +127,13 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
 
 
 def numbered_files(folder: Path, name: str) -> list[Path]:
-    """The files ``<name>-<number>`` of the format ``tensorflow``, the last one written at the end."""
+    """The files ``<name>-<number>`` of the format ``tensorflow``, in the order written."""
     found = _matches(folder, name, SUFFIXES[TENSORFLOW]) if folder.is_dir() else []
     return [path for number, path in found if number < math.inf]
 
 
 def saved_names(folder: Path, name: str) -> list[str]:
-    """Names of the files of the format ``tensorflow`` under a name, in the order in which they were written."""
+    """Names of the files of the format ``tensorflow`` under a name, in the order written."""
     try:
         listed = json.loads((folder / f"{name}.json").read_text("utf-8"))[SAVED]
         return [one for one in listed if (folder / f"{one}{SUFFIXES[TENSORFLOW][0]}").is_file()]
@@ -142,9 +142,9 @@ def saved_names(folder: Path, name: str) -> list[str]:
 
 
 def _matches(folder: Path, name: str, allowed: tuple[str, ...]) -> list[tuple[float, Path]]:
-    """Files ``name`` may mean, the best last, with their numbers; the exact name's is infinite.
+    """Files that ``name`` may mean, with their numbers (infinite for the exact name), the best one last.
 
-    A number tells nothing of the order in which the format ``tensorflow`` was written: a new run begins at 0.
+    For the format ``tensorflow``, numbers do not tell the order of writing: a new run begins at 0.
     """
     order = {one: place for place, one in enumerate(saved_names(folder, name), 1)}
     found: list[tuple[bool, int, float, int, str, Path]] = []
@@ -159,7 +159,7 @@ def _matches(folder: Path, name: str, allowed: tuple[str, ...]) -> list[tuple[fl
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A file's name, and its suffix if it is one of those of saved agents."""
+    """A file's name, and its suffix if it is that of a saved agent."""
     suffix = next((one for one in _FORMATS if name.endswith(one) and name != one), "")
     return name.removesuffix(suffix), suffix
 
@@ -171,7 +171,7 @@ def read_content(where: str, saved: Saved) -> Any:
     """The state, or the arrays by name, of a saved agent.
 
     Raises:
-        TensorforceError: the file is damaged, something else, or an act-only agent.
+        TensorforceError: the file is damaged, not a saved agent, or an act-only agent.
     """
     if saved.format == ACT_ONLY:
         refuse(f"{where}: format", f"cannot be {ACT_ONLY!r}, which has no agent: use Agent.load", saved.format)
@@ -185,7 +185,7 @@ def read_content(where: str, saved: Saved) -> Any:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays as ``.npz`` or as ``.hdf5``, which the path's suffix says; an earlier file is replaced whole.
+    """Write arrays as ``.npz`` or ``.hdf5``, by the path's suffix; an existing file is replaced atomically.
 
     Raises:
         OSError, CheckpointError: it cannot be written.
@@ -203,8 +203,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def write_npz(file: Any, arrays: Mapping[str, Array]) -> None:
-    """Write as ``np.savez_compressed`` does, which reserves names that states may have."""
-    write: Any = np.lib.format.write_array  # without types in NumPy 2.2
+    """Write like ``np.savez_compressed``, which does not accept all names that states may have."""
+    write: Any = np.lib.format.write_array  # untyped in NumPy 2.2
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -212,7 +212,7 @@ def write_npz(file: Any, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(where: str, path: Path) -> dict[str, Array]:
-    """Read :func:`write_arrays` data.
+    """Read a file written by :func:`write_arrays`.
 
     Raises:
         TensorforceError: the file is damaged.
@@ -221,7 +221,7 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
         if path.suffix not in SUFFIXES[HDF5]:
             if not zipfile.is_zipfile(path):
                 raise ValueError("it is no npz file, or it was cut off")
-            # NumPy leaves a damaged file open that it has opened itself.
+            # NumPy does not close a damaged file that it has opened itself.
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
         import h5py
@@ -234,7 +234,7 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
 
 @contextlib.contextmanager
 def _readable(where: str, path: Path) -> Iterator[None]:
-    """Raise TensorforceError where a file is missing, cut off or something else."""
+    """Context that raises TensorforceError if a file is missing, truncated or of another kind."""
     try:
         yield
     except (*_DAMAGED, zipfile.BadZipFile) as error:

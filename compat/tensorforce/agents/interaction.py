@@ -1,4 +1,4 @@
-"""Act and observe: a caller's states become actions, and their outcomes are stored and learnt from."""
+"""Act and observe: choose actions for a caller's states, store their outcomes and run updates."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def act(
 
 
 def actions_out(actions: Values) -> readers.Converter:
-    """Function that makes what ``act`` returns, in the types that programs may set in ``util.np_dtype_mapping``.
+    """Function that makes the result of ``act``, in the types of ``util.np_dtype_mapping``, which programs may set.
 
-    Agents compute in float32 and int32 in any case.
+    Agents always compute in float32 and int32.
     """
-    util = sys.modules.get(_UTIL)  # not imported: only a program that has imported it can have set them
+    util = sys.modules.get(_UTIL)  # not imported here: only a program that has imported it can have set them
     types = {name: spec.dtype if util is None else util.np_dtype(spec.type) for name, spec in actions.flat.items()}
     if all(types[name] == spec.dtype for name, spec in actions.flat.items()):
         return readers.action_out(actions)
@@ -88,7 +88,7 @@ def actions_out(actions: Values) -> readers.Converter:
 def seen_by(
     agent: AgentCore, apply: Callable[[int, Mapping[str, Array]], dict[str, Array]]
 ) -> Callable[[int, dict[str, Array]], dict[str, Array]]:
-    """Function of a lane and its row that returns what the model sees, preprocessed by ``apply``; masks stay."""
+    """Function of a lane and its row that returns the model's inputs: states preprocessed by ``apply``, and masks."""
     names = agent.states_values.flat
     return lambda lane, row: {**row, **apply(lane, {name: row[name] for name in names})}
 
@@ -143,10 +143,10 @@ def _observe(
     following: dict[str, Array] | None,
     overrides: Mapping[str, float],
 ) -> bool:
-    """Complete a lane's timestep and return whether there was an update."""
+    """Complete a lane's timestep; returns whether an update ran."""
     learning, preprocessing, lane = agent.learning, agent.preprocessing, agent.lanes[index]
     timestep, lane.pending = lane.pending, None
-    assert timestep is not None  # checked before
+    assert timestep is not None  # checked above
     lane.steps += 1
     lane.episode_reward += reward
     timestep.raw_reward = reward
@@ -176,7 +176,7 @@ def _observe(
 
 
 def learn(agent: AgentCore, learning: Learner) -> None:
-    """Make an update that has been prepared."""
+    """Run a prepared update."""
     learning.learn()
     agent.updates += 1
     for one in agent.companions:

@@ -1,4 +1,4 @@
-"""The learner: a traced model with its memory, the numbers it is fed with, and when updates are due."""
+"""The learner: a traced model with its memory, its parameters, and the schedule of updates."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ DISCOUNT: Final = "reward_estimation/discount"
 START: Final = "update/start"
 FREQUENCY: Final = "update/frequency"
 _FEWER: Final = 4
-"""Factor between a size and the next: a compromise between traces and unused rows."""
+"""Factor between batch sizes: a compromise between the number of traces and padding."""
 _LEAST_ROWS: Final = 100
-"""Fewer rows hardly make an update faster."""
+"""Rows of the smallest size: fewer hardly make an update faster."""
 _INDEX_OF_PARAMETERS: Final = 5
-"""Index of the generator of random parameters among those that follow from the seed."""
+"""Index of the generator of random parameters among those derived from the seed."""
 _BOUNDS: Final = {
     HORIZON: {"at_least": 0.0},
     DISCOUNT: {"at_least": 0.0, "at_most": 1.0},
@@ -50,17 +50,17 @@ class Learner:
     """The part of an agent that learns.
 
     Args:
-        where: for messages.
+        where: prefix of messages.
         form: the agent's normal form.
-        states: what the model sees: preprocessed.
-        actions: what it chooses.
-        max_episode_timesteps: of an episode; None if unknown.
-        seed: of initial weights and all generators.
+        states: the preprocessed states.
+        actions: the actions.
+        max_episode_timesteps: most timesteps of an episode; None if unknown.
+        seed: seed of initial weights and all generators.
 
     Attributes:
-        parameters: by path in the normal form, all numbers that an update depends on.
+        parameters: all numbers that an update depends on, by path in the normal form.
         facts: loss and metrics of the last update.
-        metrics: names of what an update measures beside its loss.
+        metrics: names of an update's metrics.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Learner:
                 self.parameters[path] = make_parameter(f"{where}: {path}", spec, **bounds)
         known = [self.parameters[path].constant for path in (START, FREQUENCY) if path in self.parameters]
         self._timing = None if None in known else self._first_and_frequency(Counts(0, 0, 0), {})
-        """The first update and the frequency, where they stay the same."""
+        """The first update and the frequency, if they are constant."""
         self._build(states, actions, seed)
         self.memory.horizon = _steps(self.value(HORIZON, Counts(0, 0, 0), {}))
         self.facts: UpdateFacts | None = None
@@ -132,7 +132,7 @@ class Learner:
         self._steppers = {self.memory.rows: self.stepper}
 
     def _stepper(self, program: Program) -> Stepper:
-        """Stepper for batches of as many rows as the memory returns now, with its own weights."""
+        """Stepper for batches of the memory's current number of rows, with its own weights."""
         from ....estimators.limits import UpdateSchedule
         from ....estimators.stepper import Stepper
         from ....runtimes.executor_choice import choose
@@ -141,7 +141,7 @@ class Learner:
         self.metrics = tuple(train.metrics)
         executor, _ = choose(program, train, "auto", None, shared_content)
         sampled: Any = self.memory  # the stepper only samples: timesteps are stored here
-        # A learning rate of 0 is the user's business: the first update may change nothing.
+        # The user may set a learning rate of 0, with which the first update changes nothing.
         return Stepper(program.predict, train, executor, sampled, 1, self._rngs, UpdateSchedule(1, 1))
 
     def store(
@@ -153,14 +153,14 @@ class Learner:
         *,
         whole: bool = False,
     ) -> None:
-        """Store a lane's timestep: at once, or with its whole episode where updates go by episodes.
+        """Store a lane's timestep: at once, or with its whole episode if updates count episodes.
 
         Args:
-            lane: it has the internals after the timestep.
-            timestep: complete.
+            lane: the lane, with the internals after the timestep.
+            timestep: the completed timestep.
             terminal: 0, 1 or 2.
-            following: what would have come after the end, if that is known.
-            whole: store it with its episode in any case.
+            following: the inputs after the end, if known.
+            whole: always store it with its episode.
         """
         lane.timesteps.append(timestep)
         if terminal or not (whole or self.by_episodes):
@@ -182,13 +182,13 @@ class Learner:
             self.memory.end(CUT)
 
     def value(self, path: str, counts: Counts, overrides: Mapping[str, float]) -> float:
-        """Value of a parameter now, unless ``overrides`` has it; random ones draw."""
+        """The current value of a parameter, unless ``overrides`` has it; random parameters draw."""
         return overrides[path] if path in overrides else self.parameters[path].value(counts, self.rng)
 
     def timing(self, counts: Counts, overrides: Mapping[str, float]) -> tuple[int, int | None]:
-        """Timesteps or episodes before the first update, as far as that was asked for, and between updates.
+        """Timesteps or episodes requested before the first update, and between updates.
 
-        The latter are at least 1; None for never.
+        The latter are at least 1; None: never.
         """
         start = round(self.value(START, counts, overrides))
         if FREQUENCY not in self.parameters and FREQUENCY not in overrides:
@@ -196,7 +196,7 @@ class Learner:
         return start, max(round(self.value(FREQUENCY, counts, overrides)), 1)
 
     def due(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
-        """Is an update due, right after an episode or a timestep was counted?"""
+        """Is an update due, just after an episode or a timestep was counted?"""
         count = counts.episodes if self.by_episodes else counts.timesteps
         known = None if overrides else self._timing
         first, frequency = self._first_and_frequency(counts, overrides) if known is None else known
@@ -211,11 +211,11 @@ class Learner:
         return {path: self.value(path, counts, overrides) for path in (HORIZON, DISCOUNT, *self._hyper)}
 
     def prepare(self, counts: Counts, overrides: Mapping[str, float]) -> bool:
-        """Set the parameters of the next update, the horizon included, and return whether enough is stored for it.
+        """Set the parameters of the next update, including the horizon; returns whether enough is stored for it.
 
         Args:
-            counts: the agent's.
-            overrides: of this call, by path in the normal form.
+            counts: the agent's counts.
+            overrides: values for this call, by path in the normal form.
         """
         memory = self.memory
         values = self.values(counts, overrides)
@@ -225,7 +225,7 @@ class Learner:
         return memory.can_sample()
 
     def skip(self, timestep: int) -> None:
-        """Say once that an update was due with too little in the memory."""
+        """Log once that an update was due with too little in the memory."""
         if not self._has_skipped:
             self._has_skipped = True
             skipped = f"An update was due at timestep {timestep} and skipped"
@@ -233,10 +233,10 @@ class Learner:
             logger.warning("%s: a batch needs %s, and %s are stored that could be used.", skipped, *stored)
 
     def learn(self) -> None:
-        """Make an update, after :meth:`prepare`."""
+        """Run an update, after :meth:`prepare`."""
         drawn = self.memory.draw()
         rows = next(size for size in self._sizes if size >= drawn)
-        if rows != self.memory.rows:  # TRAIN is traced for each number, and programs share no variables
+        if rows != self.memory.rows:  # TRAIN is traced for each number of rows, and programs share no variables
             before, self.memory.rows = self.stepper, rows
             if rows not in self._steppers:
                 self._steppers[rows] = self._stepper(self._make_program())
@@ -248,7 +248,7 @@ class Learner:
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
-        """Context in which parameters are evaluated without lasting effect on random ones."""
+        """Context in which evaluating parameters does not advance random ones."""
         drawn, states = self.rng.bit_generator.state, {k: one.state_dict() for k, one in self.parameters.items()}
         try:
             yield
@@ -263,7 +263,7 @@ def _steps(horizon: float) -> int:
 
 
 def _sizes(most: int) -> list[int]:
-    """Numbers of rows that batches of episodes have, ascending: as many as episodes can have, a quarter, and so on."""
+    """Numbers of rows of batches of episodes, ascending: the longest possible, a quarter of it, and so on."""
     sizes = [most]
     while sizes[-1] > _FEWER * _LEAST_ROWS:
         sizes.append(-(-sizes[-1] // _FEWER))

@@ -9,15 +9,15 @@ from ....core.protocols import Array
 
 @dataclasses.dataclass
 class Timestep:
-    """One act and its observe; arrays without a batch axis, by flat name."""
+    """One act with its observe; arrays without a batch axis, by flat name."""
 
     features: dict[str, Array]
     """Preprocessed states, and masks."""
     states: dict[str, Array]
-    """States given by the caller, and masks."""
+    """The caller's states, and masks."""
     action: dict[str, Array]
     internals: dict[str, Array]
-    """Internals with which the agent acted."""
+    """Internals when acting."""
     reward: float = 0.0
     raw_reward: float = 0.0
 
@@ -26,7 +26,7 @@ class Parallel:
     """The episode of one parallel index.
 
     Args:
-        internals: of the model at the beginning of an episode, by name.
+        internals: the model's initial internals, by name.
     """
 
     def __init__(self, internals: dict[str, Array]) -> None:
@@ -34,9 +34,9 @@ class Parallel:
         self.reset()
 
     def reset(self) -> None:
-        """Reset to the state in which no episode runs."""
+        """Reset to a state without a running episode."""
         self.pending: Timestep | None = None
-        """An act that waits for its observe."""
+        """An act waiting for its observe."""
         self.timesteps: list[Timestep] = []
         """Timesteps that are not stored yet."""
         self.steps = 0

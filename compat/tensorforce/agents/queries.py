@@ -1,4 +1,4 @@
-"""Values that ``query`` returns, and parameters that a call overrides."""
+"""Values returned by ``query``, and parameters overridden by a call."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Queries:
     """Names, values and overrides.
 
     Args:
-        acting: what acts.
-        learning: what learns; None for agents that do not.
+        acting: the acting part.
+        learning: the learning part; None for agents that do not learn.
     """
 
     def __init__(self, acting: Acting, learning: Learner | None) -> None:
@@ -55,7 +55,7 @@ class Queries:
         """Query names of a function, sorted.
 
         Raises:
-            TensorforceError: the function is none of :data:`FUNCTIONS`.
+            TensorforceError: the function is not one of :data:`FUNCTIONS`.
         """
         choice("Agent.get_query_tensors: function", function, FUNCTIONS)
         if function == "act":
@@ -64,7 +64,7 @@ class Queries:
 
     @staticmethod
     def outputs(function: Any, actions: Iterable[str], internals: Iterable[str]) -> list[str]:
-        """Names of a function's outputs in Tensorforce, in its order.
+        """Names of a function's outputs in Tensorforce, in order.
 
         Raises:
             TensorforceError: the function is unknown.
@@ -88,7 +88,7 @@ class Queries:
         return query if single else list(query)
 
     def act(self, asked: Asked, counts: Counts, single: bool) -> Any:
-        """Queried values after an act; for one parallel index, without a batch axis."""
+        """Queried values after an act; without a batch axis for one parallel index."""
         values: dict[str, Any] = dict(zip(COUNTS, counts, strict=True))
         if (last := self._acting.last) is not None:
             for kind, by_action in zip(("temperature", "exploration"), last.levels, strict=True):
@@ -113,7 +113,7 @@ class Queries:
         return _of(asked, values)
 
     def overrides(self, where: str, given: Mapping[str, Any]) -> dict[str, float]:
-        """Numbers for one call, by their places in the normal form.
+        """Overriding numbers for one call, by path in the normal form.
 
         Raises:
             TensorforceError: a name is unknown, or a value invalid.
@@ -123,7 +123,7 @@ class Queries:
         names = {name.removeprefix("estimator/").replace("_", "-"): value for name, value in given.items()}
         refuse_unknown(where, names, list(self._paths))
         learning = self._learning
-        assert learning is not None  # it has the paths
+        assert learning is not None  # which has the paths
         if _BATCH_SIZE in names:
             size, value = learning.memory.batch_size, names[_BATCH_SIZE]
             if value != size:

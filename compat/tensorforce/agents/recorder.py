@@ -1,4 +1,4 @@
-"""The recorder: writes what an agent saw and did into files from which others can be pretrained."""
+"""The recorder: writes an agent's experience to trace files, for ``Agent.pretrain``."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Row: TypeAlias = "tuple[Timestep, int]"
 _KEYS: Final = ("directory", "frequency", "start", "max-traces")
 _NAME: Final = re.compile(r"trace-(\d+)-(\d{8}-\d{6})\.npz")
 _DIGITS: Final = 8
-"""Digits of the episode in the name of a file, filled with zeros: names then sort as the episodes do."""
+"""Digits of the episode in a file name, padded with zeros, so that names sort by episode."""
 
 
 class Recorder(Companion):
-    """Writes ``trace-<episode>-<YYYYmmdd-HHMMSS>.npz``, each with the episodes since the one before.
+    """Writes files ``trace-<episode>-<YYYYmmdd-HHMMSS>.npz``, each with the episodes since the previous file.
 
     A file is written at every episode that is a multiple of ``frequency``, and holds whole episodes in the order in
     which they ended: for each state and action an array [T, ...], for each int action ``<action>_mask``, ``terminal``
     int64 [T] (0, 1, 2) and ``reward`` float64 [T]. States and rewards are the caller's, before preprocessing.
-    Episodes that no file was due for when the agent is closed are not written.
+    Episodes after the last file are lost when the agent is closed.
 
     Args:
-        where: for messages: the agent's class.
-        spec: ``directory``; ``frequency`` in episodes; ``start``: so many episodes are skipped; ``max-traces``: how
-            many files are kept, None for all.
-        agent: the agent that it records.
+        where: the agent's class, for messages.
+        spec: ``directory``; ``frequency`` in episodes; ``start``: number of episodes to skip; ``max-traces``: number of
+            files to keep, None for all.
+        agent: the agent to record.
 
     Raises:
         TensorforceError: the specification is invalid.
@@ -56,9 +56,9 @@ class Recorder(Companion):
         self._running: dict[int, list[Row]] = {}
         """Rows of unfinished episodes, by parallel index."""
         self._ended: list[Row] = []
-        """Rows of episodes that are not written yet."""
+        """Rows of finished episodes that are not written yet."""
         self._due: int | None = None
-        """The episode in the name of a file that is to be written."""
+        """The episode of the next file, if one is due."""
         self._written: list[Path] = []
 
     def begin(self, agent: AgentCore) -> None:
@@ -66,30 +66,30 @@ class Recorder(Companion):
         self._directory = make_directory(self._place, self._given["directory"])
 
     def observed(self, agent: AgentCore, index: int, timestep: Timestep, terminal: int) -> None:
-        """Keep the timestep."""
+        """Record the timestep."""
         rows = self._running.setdefault(index, [])
         rows.append((timestep, terminal))
         if terminal:
             del self._running[index]
-            if agent.episodes >= self._start:  # this one is not counted yet
+            if agent.episodes >= self._start:  # the current episode is not counted yet
                 self._ended += rows
 
     def finished(self, agent: AgentCore, episode_reward: float) -> None:
-        """Note that a file is due, if one is."""
+        """Note whether a file is due."""
         if agent.episodes % self._frequency == 0 and self._ended:
             self._due = agent.episodes
 
     def timestep_done(self, agent: AgentCore) -> None:
-        """Write a file that is due, now that nothing else can fail in this timestep."""
+        """Write the file that is due, now that nothing else can fail in this timestep."""
         if self._due is not None:
             self._write(self._due)
 
     def drop(self, index: int) -> None:
-        """Forget the rows of an unfinished episode."""
+        """Drop the rows of an unfinished episode."""
         self._running.pop(index, None)
 
     def close(self, agent: AgentCore) -> None:
-        """Write a file that an error held up."""
+        """Write a file that an error has delayed."""
         self.timestep_done(agent)
 
     def _write(self, episode: int) -> None:
@@ -105,7 +105,7 @@ class Recorder(Companion):
         self._due, self._ended = None, []
         if self._most is not None:
             self._written = [*self._written, path][-self._most :]
-            # Other writers' files go first, by ascending episode, whatever their age.
+            # Other writers' files are deleted first, by ascending episode, regardless of age.
             names = ((_NAME.fullmatch(one.name), one) for one in self._directory.iterdir() if one not in self._written)
             others = [one for *_, one in sorted((int(match[1]), match[2], one) for match, one in names if match)]
             for old in [*others, *self._written][: -self._most]:
@@ -113,10 +113,10 @@ class Recorder(Companion):
 
 
 def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> Path:
-    """Write a trace, whole or not at all, under a name that no other process takes at the same time.
+    """Write a trace atomically, under a name that no other process uses at the same time.
 
     Raises:
-        OSError: as the operating system reports it.
+        OSError: it cannot be written.
     """
     times = stamps()
     while True:
@@ -124,7 +124,7 @@ def write_trace(directory: Path, episode: int, arrays: Mapping[str, Array]) -> P
         temporary = path.with_name(f".{path.name}.tmp")
         try:
             file = temporary.open("xb")
-        except FileExistsError:  # another process is about to write this name
+        except FileExistsError:  # another process is writing a file of this name
             continue
         try:
             with file:

@@ -1,4 +1,4 @@
-"""``Agent.save``, and the saver, which writes an agent from time to time and continues from the last one."""
+"""``Agent.save``, and the saver, which saves an agent periodically and continues from the last file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEYS: Final = ("directory", "filename", "frequency", "load", "max-checkpoints")
 
 
 def place_of(agent: AgentCore, directory: Any, filename: Any) -> tuple[Any, Any]:
-    """A directory and a file name; those that are None are the saver's, else ``.`` and the agent's name."""
+    """A directory and a file name; defaults are the saver's, or ``.`` and the agent's name."""
     given = agent.arguments.get("saver")
     saver = given if isinstance(given, Mapping) else {}
     directory = saver.get("directory", ".") if directory is None else directory
@@ -44,7 +44,7 @@ def place_of(agent: AgentCore, directory: Any, filename: Any) -> tuple[Any, Any]
 
 
 def save(agent: AgentCore, directory: Any, filename: Any, format: Any, append: Any) -> str:
-    """See :meth:`.agent.Agent.save`. Nothing of the agent changes."""
+    """See :meth:`.agent.Agent.save`. The agent does not change."""
     choice(f"{_WHERE}: format", format, [one for one in SUFFIXES if one != ACT_ONLY])
     if append is not None:
         choice(f"{_WHERE}: append", append, list(COUNTERS.values()))
@@ -89,11 +89,11 @@ class Saver(Companion):
     """Writes ``<filename>-<timesteps>`` at creation, periodically and on ``close``, in the format ``tensorflow``.
 
     Args:
-        where: for messages: the agent's class.
+        where: the agent's class, for messages.
         spec: ``directory``; ``filename``, by default the agent's name; ``frequency``, in seconds; ``load``: True to
-            continue from the last file written if there is one, False, or the name of a file; ``max-checkpoints``, how
-            many are kept.
-        agent: whose it is.
+            continue from the last file written, if any, False, or the name of a file; ``max-checkpoints``, number of
+            files to keep.
+        agent: the agent to save.
 
     Raises:
         TensorforceError: the specification is invalid.
@@ -112,7 +112,7 @@ class Saver(Companion):
         self._last = time.monotonic()
 
     def begin(self, agent: AgentCore) -> None:
-        """Continue from a file, as far as that is asked for, and write one."""
+        """Continue from a file, if requested, and write one."""
         found = find(self._place, self._given[0], self._load, TENSORFLOW) if isinstance(self._load, str) else None
         if self._load is True:
             exact = self._named.with_name(self._named.name + SUFFIXES[TENSORFLOW][0])
@@ -128,11 +128,11 @@ class Saver(Companion):
             self.write(agent)
 
     def close(self, agent: AgentCore) -> None:
-        """Write what has been reached."""
+        """Write a last file."""
         self.write(agent)
 
     def write(self, agent: AgentCore) -> None:
-        """Write a file, and remove those written first where there are too many."""
+        """Write a file, and remove the oldest ones if there are too many."""
         save(agent, *self._given, TENSORFLOW, "timesteps")
         self._last = time.monotonic()
         for old in numbered_files(self._named.parent, self._named.name)[: -self._most]:

@@ -1,4 +1,4 @@
-"""The state of an agent's acting and learning, as a value: all of it, or the variables under Tensorforce's names."""
+"""The state of an agent: its complete state, or its variables under Tensorforce's names."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("axonrl")
 COUNTERS: Final = {"global-timestep": "timesteps", "global-episode": "episodes", "global-update": "updates"}
-"""Names that an agent's counters have among the variables, and its attributes."""
+"""Names of an agent's counters among the variables, and its attributes."""
 
 
 def take_over(where: str, agent: AgentCore, saved: Saved) -> None:
-    """Take over a saved agent.
+    """Restore an agent from a saved one.
 
     Raises:
-        TensorforceError: it is of another agent, or damaged.
+        TensorforceError: it is of another kind of agent, or damaged.
     """
     content = read_content(where, saved)
     (load_state if saved.format == TENSORFLOW else load_variables)(where, agent, content)
@@ -43,7 +43,7 @@ def take_over(where: str, agent: AgentCore, saved: Saved) -> None:
 
 
 def state_of(agent: AgentCore) -> dict[str, Any]:
-    """State of an agent without unfinished episodes; the agent stays as it is."""
+    """The state of an agent, without unfinished episodes; the agent does not change."""
     learning, parameters = agent.learning, _parameters(agent)
     return {
         "kind": agent.kind,
@@ -65,9 +65,9 @@ def state_of(agent: AgentCore) -> dict[str, Any]:
 
 
 def load_state(where: str, agent: AgentCore, state: State) -> None:
-    """Take over what :func:`state_of` returned, of an agent whose settings may have been others.
+    """Restore what :func:`state_of` returned, possibly for an agent with other settings.
 
-    What does not fit other settings begins anew, and the log says so: the memory, and statistics of preprocessing.
+    A memory and statistics of preprocessing that do not fit the settings are reset, which is logged.
 
     Raises:
         TensorforceError: the variables differ.
@@ -105,13 +105,13 @@ def load_state(where: str, agent: AgentCore, state: State) -> None:
 
 
 def _memory_settings(learning: Learner) -> dict[str, Any]:
-    """Settings of how ends of episodes are stored."""
+    """Settings that determine how ends of episodes are stored."""
     estimates_end = learning.bootstraps and learning.form["reward_estimation"]["estimate_terminal"]
     return {"bootstraps": learning.bootstraps, "estimate_terminal": bool(estimates_end)}
 
 
 def _set_weights(where: str, learning: Learner, weights: Mapping[str, Array]) -> None:
-    """Set all variables, which must be the very ones."""
+    """Set all variables; their names must be equal."""
     own = {name: ArraySpec(array.shape, array.dtype) for name, array in learning.stepper.weights().items()}
     try:
         check_weights("the agent with these arguments", weights, own, own)
@@ -121,19 +121,19 @@ def _set_weights(where: str, learning: Learner, weights: Mapping[str, Array]) ->
 
 
 def _generators(agent: AgentCore) -> dict[str, np.random.Generator]:
-    """All that the agent draws from, by name."""
+    """All random generators of the agent, by name."""
     acting, learning = agent.acting, agent.learning
     found = {"act": acting.rng, "act-independently": acting.independent_rng, "parameters": acting.parameter_rng}
     return found if learning is None else {**found, "update-parameters": learning.rng, **learning.stepper.generators}
 
 
 def _preprocessing(agent: AgentCore) -> Any:
-    """Layers of preprocessing, as JSON gives them back."""
+    """Layers of preprocessing, after a round trip through JSON."""
     return as_json("preprocessing", agent.preprocessing.spec)
 
 
 def _parameters(agent: AgentCore) -> dict[str, Parameter]:
-    """All numbers that may have a state of their own, by name."""
+    """All parameters that may be stateful, by name."""
     return {**agent.acting.parameters, **({} if agent.learning is None else agent.learning.parameters)}
 
 
@@ -141,13 +141,13 @@ def _parameters(agent: AgentCore) -> dict[str, Parameter]:
 
 
 def shown_name(name: str) -> str:
-    """A variable's name as it is shown: without the number that orders them, and a layer's own name as it was given."""
+    """A variable's shown name: without its ordering number, and with a layer's name as the user gave it."""
     plain = re.sub(r"(_\d+)\.(?=_|/|$)", r"\1", re.sub(r"^\d+\.", "", name))
     return re.sub(r"(^|/)kernel$", r"\1weights", plain)
 
 
 def by_shown_name(names: Iterable[str]) -> dict[str, str]:
-    """Names as they are shown to those of the executor; where several would be shown alike, they keep their numbers."""
+    """The executor's names by shown name; names that would be shown alike keep their numbers."""
     names = list(names)
     alike = Counter(map(shown_name, names))
     return {shown_name(name) if alike[shown_name(name)] == 1 else name: name for name in names}
@@ -161,7 +161,7 @@ def variables(agent: AgentCore) -> dict[str, Array]:
 
 
 def known_variable(where: str, agent: AgentCore, name: Any) -> tuple[str, Array]:
-    """A variable's name and value, also with ``agent/`` in front; TensorforceError if there is none."""
+    """A variable's name and value, with or without the prefix ``agent/``; TensorforceError if unknown."""
     found, every = str(name).removeprefix("agent/"), variables(agent)
     if found not in every:
         problem = f"{where}: there is no variable {name!r}{did_you_mean(found, every)}; get_variables() lists all"
@@ -189,7 +189,7 @@ def assign(where: str, agent: AgentCore, name: Any, value: Any) -> None:
 
 
 def load_variables(where: str, agent: AgentCore, given: Mapping[str, Array]) -> None:
-    """Take over variables by shown name. The memory begins empty.
+    """Restore variables by shown name. The memory starts empty.
 
     Raises:
         TensorforceError: the variables differ.

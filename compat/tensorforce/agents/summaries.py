@@ -1,4 +1,4 @@
-"""The summarizer: TensorBoard's events of what an agent does, and of what its user measures."""
+"""The summarizer: TensorBoard events of an agent, and of its user's own values."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ class Summarizer(Companion):
     ``updates`` are changes of variables since the update before.
 
     Args:
-        where: for messages: the agent's class.
-        spec: ``directory``; ``labels``: ``'all'`` but for histograms, or a list; ``frequency``: of acts, or a
-            dictionary by function, where what it lacks is never written; ``flush``, in seconds; ``max-summaries``: how
-            many folders are kept; ``custom``: summaries for :func:`summarize`, by name, each with a ``type``.
-        agent: the agent that it summarizes.
+        where: the agent's class, for messages.
+        spec: ``directory``; ``labels``: ``'all'`` (except histograms), or a list; ``frequency``: number of acts between
+            writes, or a dictionary by function, of which missing ones are never written; ``flush``, in seconds;
+            ``max-summaries``: number of folders to keep; ``custom``: summaries for :func:`summarize`, by name, each
+            with a ``type``.
+        agent: the agent to summarize.
 
     Raises:
         TensorforceError: the specification is invalid.
@@ -62,7 +63,7 @@ class Summarizer(Companion):
             every = {**dict.fromkeys(_FUNCTIONS, 1), "act": 1 if every is None else every}
         refuse_unknown(at, every, _FUNCTIONS, what="key")
         self._every = {name: integer(f"{at}[{name!r}]", value, at_least=1) for name, value in every.items()}
-        """Interval between writes, by function; functions that are missing never write."""
+        """Interval between writes by function; missing functions are never written."""
         self._flush = number(f"{place}['flush']", given.get("flush", 10), above=0)
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
@@ -163,7 +164,7 @@ class Summarizer(Companion):
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _distributions(self, agent: AgentCore, described: Mapping[str, Array]) -> dict[str, Any]:
-        """Numbers, means over parallel indices, of actions that are numbers; histograms of the others."""
+        """Means over parallel indices for scalar actions; histograms for others."""
         values: dict[str, Any] = {}
         names = list(described)
         for name, spec in agent.actions_values.flat.items():
@@ -195,7 +196,7 @@ class Summarizer(Companion):
         return every is not None and count % every == 0
 
     def _wanted_values(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Values with wanted labels, by tag."""
+        """Values with requested labels, by tag."""
         return {tag(label): value for label, value in values.items() if label in self._labels}
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
@@ -206,6 +207,6 @@ class Summarizer(Companion):
 
 
 def _variables(agent: AgentCore) -> dict[str, Array]:
-    """The networks' floats by shown name."""
+    """The networks' float variables by shown name."""
     networks = re.compile(r"(policy|baseline)/(?!optimizer/)")
     return {name: x for name, x in variables(agent).items() if networks.match(name) and x.dtype.kind == "f"}

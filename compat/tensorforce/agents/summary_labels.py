@@ -1,4 +1,4 @@
-"""Labels of summaries that agents can record."""
+"""Labels of the summaries that agents can record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "losses": ("baseline-loss", "loss", "objective-loss", "regularization-loss"),
     "rewards": ("empirical-reward", "episode-reward", "estimated-reward", "raw-reward", "timestep-reward"),
 }
-"""Labels that stand for several others."""
+"""Labels that stand for several labels."""
 METRICS: Final[Mapping[str, str]] = {
     "objective-loss": "policy_loss",
     "baseline-loss": "baseline_loss",
@@ -32,18 +32,18 @@ METRICS: Final[Mapping[str, str]] = {
 OF_WEIGHTS: Final = ("updates", "updates-histogram", "variables", "variables-histogram")
 _EVERY: Final = {"parameters", "update-norm", *OF_WEIGHTS, *(label for labels in GROUPS.values() for label in labels)}
 _NOT_WRITTEN: Final = "graph"
-"""Tensorforce's default: there is no such graph here."""
+"""Tensorforce's default; there is no graph here."""
 _KINDS: Final = {"probabilities": "categorical", "probability": "bernoulli", "stddev": "gaussian", "alpha": "beta"}
-"""A distribution by one of its parameters."""
+"""The label of a distribution, by one of its parameters."""
 
 
 def tag(label: str) -> str:
-    """Tag under which TensorBoard shows a label: its group in front."""
+    """A label's tag in TensorBoard, prefixed with its group."""
     return next((f"{group}/{label}" for group, labels in GROUPS.items() if label in labels), label)
 
 
 def available(agent: AgentCore) -> list[str]:
-    """Labels that an agent can record, those that stand for several included, sorted."""
+    """Labels that an agent can record, including those that stand for several, sorted."""
     found = {"episode-reward", "raw-reward", "timestep-reward"}
     found |= {kind for name in agent.acting.chooser.names() if (kind := kind_of(name)) is not None}
     learning = agent.learning
@@ -56,18 +56,18 @@ def available(agent: AgentCore) -> list[str]:
 
 
 def kind_of(query: str) -> str | None:
-    """Kind of distribution that one of its queries shows; None for the other queries of an act."""
+    """The kind of distribution that an act's query belongs to; None for other queries."""
     return _KINDS.get(query.rpartition("-distribution-")[2])
 
 
 def read_labels(place: str, labels: Any) -> frozenset[str]:
-    """The labels to record, without those that stand for several; all but histograms for ``'all'``.
+    """The labels to record, with those that stand for several expanded; all but histograms for ``'all'``.
 
     Warns:
-        UserWarning: some are never recorded.
+        UserWarning: some labels are never recorded.
 
     Raises:
-        TensorforceError: they are neither ``'all'`` nor a list of strings.
+        TensorforceError: the labels are neither ``'all'`` nor a list of strings.
     """
     if labels is None:
         return frozenset()

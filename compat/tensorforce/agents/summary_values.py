@@ -1,4 +1,4 @@
-"""Summaries that users define: numbers, histograms, images and sounds, in TensorBoard's form."""
+"""Custom summaries: numbers, histograms, images and sounds, in TensorBoard's form."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SHAPES: Final = {
 
 @dataclasses.dataclass(frozen=True)
 class Custom:
-    """A summary that users write.
+    """A custom summary.
 
     Args:
         type: ``scalar``, ``histogram``, ``image`` or ``audio``.
-        buckets: of a histogram.
-        max_outputs: how many images or sounds are written, of those that are given.
-        sample_rate: of a sound, in frames per second.
+        buckets: number of buckets of a histogram.
+        max_outputs: most images or sounds to write.
+        sample_rate: sample rate of a sound, in frames per second.
     """
 
     type: str
@@ -52,7 +52,7 @@ class Custom:
         """TensorBoard's form of a value.
 
         Raises:
-            TensorforceError: it is not numbers, or has another rank or number of channels.
+            TensorforceError: the value is not numeric, or has the wrong rank or number of channels.
         """
         try:
             array = np.asarray(value)
@@ -74,7 +74,7 @@ class Custom:
         return summary
 
     def _check_media(self, place: str, array: Array) -> None:
-        """Images and sounds that a file can hold."""
+        """Check that images or sounds can be encoded."""
         if not array.size:
             refuse(place, f"must be {_SHAPES[self.type]} with something in it, got the shape {array.shape}", array)
         if not np.isfinite(array).all():
@@ -86,7 +86,7 @@ class Custom:
             refuse(place, f"must be {wanted}, got {array.dtype}", array)
 
     def _add_sound(self, value: Any, frames: Array) -> None:
-        """A sound [frames, channels] of floats in -1 .. 1, beyond which it is cut, as a WAV file of 16 bits."""
+        """A sound [frames, channels] of floats, clipped to -1 .. 1, as a 16-bit WAV file."""
         whole = np.rint(np.clip(frames.astype(np.float64), -1.0, 1.0) * 32767).astype("<i2")
         file = io.BytesIO()
         with wave.open(file, "wb") as writer:
@@ -112,7 +112,7 @@ def _add_image(value: Any, pixels: Array) -> None:
 
 
 def histogram(tag: str, values: Array, buckets: int | None = None) -> Any:
-    """The distribution of the finite ones among the values, of any shape."""
+    """A histogram of the finite values, of any shape."""
     from tensorboard.plugins.histogram.summary_v2 import histogram_pb
 
     numbers = values.astype(np.float64).ravel()
@@ -120,10 +120,10 @@ def histogram(tag: str, values: Array, buckets: int | None = None) -> Any:
 
 
 def read_custom(place: str, custom: Any) -> dict[str, Custom]:
-    """The summaries that a summarizer's ``custom`` defines.
+    """The summaries defined by a summarizer's ``custom``.
 
     Raises:
-        TensorforceError: one has no known ``type``, or other arguments than that takes.
+        TensorforceError: a summary has no known ``type``, or invalid arguments.
     """
     found = {}
     for name, spec in mapping(place, {} if custom is None else custom).items():

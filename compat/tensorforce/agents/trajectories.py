@@ -1,6 +1,6 @@
-"""The memory: timesteps of one episode after another, and batches with sums of rewards and what follows these.
+"""The memory: timesteps of successive episodes, and batches with n-step returns and bootstrap observations.
 
-Core's memories take a transition with its next observation; here that comes a call later, with the next ``act``.
+Core's memories take a transition with its next observation; here that arrives a call later, with the next ``act``.
 """
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ from ....memories.columns import allocate, take
 from ..spaces.errors import TensorforceError
 
 TERMINATED: Final = 1
-"""The episode ended, and nothing follows."""
+"""The episode ended: no bootstrapping."""
 ABORTED: Final = 2
-"""The episode was cut short, and the states that would have followed are known."""
+"""The episode was cut short, with known next states."""
 CUT: Final = 3
-"""The episode was cut short, and the states that would have followed are unknown: its last reward does not count, and
-the value of the last observation stands in its place."""
+"""The episode was cut short, without known next states: the value of the last observation replaces the last reward."""
 
 
 class Trajectories:
     """A ring of timesteps, from which batches are drawn.
 
-    A *row* is a timestep; rows are numbered for ever, and the ring holds the newest ``capacity``. The reward of a row
-    is ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its episode, and what
-    follows is the observation after these.
+    A *row* is a timestep; rows are numbered consecutively, and the ring holds the newest ``capacity``. The return of a
+    row is ``sum(discount^i * reward[t + i])`` over ``horizon + 1`` timesteps or up to the end of its episode; its next
+    observation is the one after these.
 
     Args:
-        capacity: rows.
-        specs: of ``observation``, ``action`` and ``state`` (internals) of a timestep, each by name.
-        rng: draws random batches.
-        episodes: batches of whole episodes? Else of timesteps.
-        size: of batches, in timesteps or episodes.
-        recent: the newest ones? Else random ones.
-        longest: timesteps of an episode at most; with ``episodes``.
-        bootstraps: is there a value of what follows the summed rewards?
-        window: timesteps that a row consists of: more than 1 where internals need a history.
+        capacity: most rows it can hold.
+        specs: specs of ``observation``, ``action`` and ``state`` (internals) of a timestep, each by name.
+        rng: generator of random batches.
+        episodes: are batches made of whole episodes, rather than timesteps?
+        size: batch size in timesteps or episodes.
+        recent: draw the newest ones, rather than random ones?
+        longest: most timesteps of an episode; with ``episodes``.
+        bootstraps: add the value of the next observation to the returns?
+        window: timesteps per row: more than 1 if internals need a history.
     """
 
     is_rollout = False
@@ -64,12 +63,12 @@ class Trajectories:
         self._by_episodes, self._recent, self._longest = episodes, recent, longest
         self._bootstraps, self._window = bootstraps, window
         self.horizon: int = 0
-        """Timesteps after the first whose rewards are summed too."""
+        """Number of timesteps after the first whose rewards are summed too."""
         self.discount: float = 1.0
         self.hyper: dict[str, Array] = {}
-        """Scalars that go with the next batch."""
+        """Scalars added to the next batch."""
         self.rows = size * longest if episodes else size
-        """R, of the next batch; of episodes as many as they can have, or what is set after :meth:`draw`."""
+        """R, rows of the next batch; for episodes the most possible, or the number set after :meth:`draw`."""
         self._columns: dict[str, dict[str, Array]] = allocate(specs, capacity, name="columns")
         self._writes = [(group, name, array) for group, part in self._columns.items() for name, array in part.items()]
         self._reward = np.zeros(capacity)
@@ -79,7 +78,7 @@ class Trajectories:
         self._episodes: deque[tuple[int, int]] = deque()
         self._count = self._low = 0
         self._open = 0
-        """The row at which the running episode begins; the number of rows if none runs."""
+        """The row at which the running episode begins; the next row if no episode runs."""
         self._drawn: Array | None = None
 
     def __len__(self) -> int:
@@ -107,12 +106,12 @@ class Trajectories:
     def end(
         self, code: int, observation: Mapping[str, Array] | None = None, state: Mapping[str, Array] | None = None
     ) -> None:
-        """The running episode is over.
+        """End the running episode.
 
         Args:
             code: :data:`TERMINATED`, :data:`ABORTED` or :data:`CUT`.
-            observation: after its last timestep; of one that was aborted.
-            state: the internals then.
+            observation: for an aborted episode, the observation after its last timestep.
+            state: the internals after its last timestep.
         """
         first, last = max(self._open, self._low), self._count - 1
         if last < first:
@@ -126,7 +125,7 @@ class Trajectories:
         self._open = self._count
 
     def newest(self) -> tuple[dict[str, Array], dict[str, Array]]:
-        """The observation of the newest timestep, and the internals with which it acted; copied."""
+        """Copies of the newest timestep's observation, and of the internals when acting."""
         place = (self._count - 1) % self.capacity
         observation, state = (
             map_tree(lambda a: a[place].copy(), self._columns[key]) for key in ("observation", "state")
@@ -134,11 +133,11 @@ class Trajectories:
         return observation, state
 
     def drop_open(self) -> None:
-        """Forget the rows of the running episode."""
+        """Drop the rows of the running episode."""
         self._count = self._open = max(self._open, self._low)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all rows."""
         self._count = self._low = self._open = 0
         self._following.clear()
         self._episodes.clear()
@@ -146,22 +145,22 @@ class Trajectories:
     # -- what can be drawn --------------------------------------------------------------------------------------------
 
     def available(self) -> int:
-        """Timesteps, or episodes, that a batch could have now."""
+        """Number of timesteps or episodes that can be drawn now."""
         if self._by_episodes:
             return len(self._episodes)
         return len(self) - min(self._count - max(self._open, self._low), self._rows_ahead)
 
     @property
     def _rows_ahead(self) -> int:
-        """Rows that must follow a row of a running episode before it can be learnt from."""
+        """Number of rows that must follow a row of a running episode before it can be drawn."""
         return self.horizon + int(self._bootstraps)
 
     def can_sample(self) -> bool:
-        """Do the timesteps, or episodes, that are stored fill a batch?"""
+        """Do the stored timesteps or episodes fill a batch?"""
         return self.available() >= self.batch_size
 
     def draw(self) -> int:
-        """Choose the timesteps of the next batch; returns how many they are.
+        """Choose the timesteps of the next batch; returns their number.
 
         Raises:
             TensorforceError: too little is stored.
@@ -192,11 +191,11 @@ class Trajectories:
         return len(self._drawn)
 
     def sample(self) -> dict[str, Any]:
-        """A batch of R rows: timesteps, or episodes one after another and then rows that are not valid.
+        """A batch of R rows: timesteps, or successive episodes padded with rows that are not valid.
 
         Returns:
-            ``observation``, ``action`` by name, ``reward`` [R], ``valid`` [R], ``hyper``; where there is a value of
-            what follows, ``next_observation`` and ``discount`` [R]; with internals ``state`` and what windows need.
+            ``observation``, ``action`` by name, ``reward`` [R], ``valid`` [R], ``hyper``; with bootstrapping also
+            ``next_observation`` and ``discount`` [R]; with internals ``state`` and the inputs of windows.
 
         Raises:
             TensorforceError: too little is stored.
@@ -223,7 +222,7 @@ class Trajectories:
         last = take(self._last, rows)
         code = np.where(last < 0, 0, take(self._code, last))
         last = np.where(last < 0, self._count - 1, last)
-        # The row after the last reward that counts: of an episode that was cut its last row, whose reward does not.
+        # The row after the last summed reward: of a cut episode the last row, whose reward is not summed.
         following = np.minimum(rows + self.horizon + 1, np.where(code == CUT, last, last + 1))
         rewards = np.zeros(len(rows))
         rewards[:count] = self._sum_rewards(drawn, following[:count])
@@ -237,7 +236,7 @@ class Trajectories:
         if self._bootstraps:
             ended = (following > last) & (code == TERMINATED)
             batch["discount"] = np.where(ended, 0.0, self.discount ** (following - rows)).astype(np.float32)
-            after = self._inputs(np.minimum(following, last))  # where nothing follows, a row that is as good as any
+            after = self._inputs(np.minimum(following, last))  # an arbitrary row if nothing follows
             for k in np.flatnonzero(((following > last) & ~ended)[:count]):
                 self._put_following(after, int(k), int(last[k]))
             batch |= {f"next_{key}": values for key, values in after.items()}
@@ -247,7 +246,7 @@ class Trajectories:
         """Discounted sums of the rewards of ``rows`` .. ``following - 1``, float64 [R]."""
         counts = following - rows
         sums, factor = np.zeros(len(rows)), 1.0
-        if self._by_episodes and self.horizon >= self._longest - 1:  # all rows up to the end are there
+        if self._by_episodes and self.horizon >= self._longest - 1:  # all rows up to the end are held
             rewards, ends, total = take(self._reward, rows) * (counts > 0), take(self._last, rows) == rows, 0.0
             for k in range(len(rows) - 1, -1, -1):
                 sums[k] = total = rewards[k] + (0.0 if ends[k] else self.discount * total)
@@ -260,8 +259,8 @@ class Trajectories:
     def _inputs(self, rows: Array) -> dict[str, Any]:
         """Model inputs of rows: observations [R, ...], or windows [R, L, ...] that end with each row.
 
-        With internals also ``state``, before the first row of a window, and ``window_valid`` bool [R, L]: which of its
-        rows belong to the same episode and are still held.
+        With internals also ``state`` before the first row of a window, and ``window_valid`` bool [R, L]: which rows
+        belong to the same episode and are still held.
         """
         before = rows[:, None] + np.arange(1 - self._window, 1)
         first = np.maximum(take(self._start, rows), self._low)[:, None]
@@ -273,7 +272,7 @@ class Trajectories:
         return found
 
     def _put_following(self, after: dict[str, Any], k: int, last: int) -> None:
-        """Row k of ``after``, which ends with the row ``last``, ends with the observation after an aborted episode."""
+        """End row k of ``after``, whose last row is ``last``, with the observation after an aborted episode."""
         observation, state = self._following[last]
         length = self._window
         if length > 1:
@@ -289,7 +288,7 @@ class Trajectories:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Stored rows, oldest first, without a running episode."""
+        """Stored rows, oldest first, without the running episode."""
         rows = np.arange(self._low, max(self._open, self._low))
         following = {
             str(last - self._low): {"observation": observation, "state": state}
@@ -305,10 +304,10 @@ class Trajectories:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned, or as much of the newest as there is room for.
+        """Restore what :meth:`state_dict` returned, or the newest rows that fit.
 
         Raises:
-            ValueError: its timesteps are others, or its episodes too long.
+            ValueError: its timesteps have other specs, or its episodes are too long.
         """
         last, code, start = state["last"], state["code"], state["start"]
         own, stored = self._columns, {group: state[group] for group in self._columns}
@@ -318,7 +317,7 @@ class Trajectories:
         if self._by_episodes and (last - start + 1).max(initial=0) > self._longest:
             raise ValueError(f"it has episodes of more than {self._longest} timesteps")
         self.clear()
-        # Of an episode whose beginning had been overwritten it is negative: that is none to learn from as a whole.
+        # Negative for an episode whose beginning was overwritten, which is not whole any more.
         self._open = int(start[0]) if len(start) else 0
         for k in range(len(last)):
             if k and start[k] != start[k - 1]:

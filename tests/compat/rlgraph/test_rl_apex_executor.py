@@ -139,7 +139,7 @@ def test_a_memory_that_this_machine_cannot_hold_is_kept_smaller(monkeypatch: pyt
     from axonrl.compat.rlgraph.execution.ray.apex import plan
 
     monkeypatch.setattr(plan, "physical_memory", lambda: 2400)  # half of it holds 300 states of 4 bytes
-    with pytest.warns(RLGraphWarning, match=r"capacity'\] is 1,000: .* 300 records"):
+    with pytest.warns(RLGraphWarning, match=r"capacity'\] is reduced from 1,000 to 300 records"):
         small = made()._plan
     assert (small.size, small.first_update) == (300, 100)
     with pytest.warns(RLGraphWarning):

@@ -91,7 +91,7 @@ def test_a_single_agent_acts_and_learns() -> None:
     )
     error = refused(agent.update, {"states": np.zeros((1, 4))})
     assert error.argument == "SingleIMPALAAgent.update: batch"
-    assert "update-from-batch" in str(error)
+    assert "learns from unrolls, not from given batches" in str(error)
     assert (agent.timesteps, agent.updates, agent.name) == (0, 0, "impala-single-agent")
     loss = agent.update()
     step, value, per_item, records = loss

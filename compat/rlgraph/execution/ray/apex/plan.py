@@ -132,7 +132,7 @@ class Plan:
         place = f"{WHERE}: exploration_spec"
         made = make_exploration(place, self.form["exploration_spec"], self.action_space.flat())
         if made is None and not self.has_ladder:
-            refuse(place, "is missing: workers without ray_constant_exploration follow it", None)
+            refuse(place, "is missing: workers need it without ray_constant_exploration", None)
         return made.epsilon.spec if isinstance(made, EpsilonExploration) else LADDER[0]
 
     def params(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def read_plan(environment_spec: Any, agent_config: Any) -> Plan:
             arguments["memory_spec"] = memory
         own = arguments.get("n_step")
         if steps not in (None, 1) and own not in (None, 1, steps):
-            refuse(f"{WHERE}: n_step", f"is {own}, and n_step_adjustment is {steps}: give one of them", own)
+            refuse(f"{WHERE}: n_step", f"is {own}, but n_step_adjustment is {steps}: give only one of them", own)
         own = (own or 1) if steps in (None, 1) else steps
         arguments |= {"type": "apex", "execution_spec": execution, "n_step": own}
         factory = _factory(environment_spec, arguments.get("preprocessing_spec"), parts["worker_spec"]["frame_skip"])
@@ -213,16 +213,16 @@ def _check(plan: Plan) -> None:
     if not update["do_updates"]:
         refuse(f"{WHERE}: update_spec['do_updates']", "must be True: an executor learns", False)
     if update["update_mode"] != "time_steps":
-        problem = "must be 'time_steps': workers of an executor end their episodes at any time"
+        problem = "must be 'time_steps': an executor's workers end episodes at any time"
         refuse(f"{WHERE}: update_spec['update_mode']", problem, update["update_mode"])
     every, steps = update["update_interval"], update["update_steps"]
     if every % steps:
-        problem = f"must divide update_interval, {every}: updates are made one by one; got {steps}"
+        problem = f"must divide update_interval, {every}, because updates run one at a time; got {steps}"
         refuse(f"{WHERE}: update_spec['update_steps']", problem, steps)
     plan.epsilon()
     if plan.capacity < (wanted := plan.form["memory_spec"]["capacity"]):
-        text = f"memory_spec['capacity'] is {wanted:,}: half of this machine's memory holds {plan.capacity:,} records"
-        warnings.warn(f"{WHERE}: {text}, and that is what is kept", RLGraphWarning, stacklevel=4)
+        text = f"memory_spec['capacity'] is reduced from {wanted:,} to {plan.capacity:,} records"
+        warnings.warn(f"{WHERE}: {text}, which fill half of this machine's memory", RLGraphWarning, stacklevel=4)
     _ = plan.first_update
 
 
@@ -233,4 +233,4 @@ def _warn_of_no_effect(plan: Plan, ignored: list[str]) -> None:
     if plan.has_ladder and form["exploration_spec"]:
         names.append("exploration_spec (worker_spec['ray_constant_exploration'] is True)")
     if names:
-        warnings.warn(f"{WHERE}: no effect have {', '.join(names)}", RLGraphWarning, stacklevel=4)
+        warnings.warn(f"{WHERE}: ignored: {', '.join(names)}", RLGraphWarning, stacklevel=4)
