@@ -1,4 +1,4 @@
-"""``TensorforceError``, as programs import it from ``tensorforce.exception``."""
+"""``TensorforceError`` of ``tensorforce.exception``."""
 
 from .spaces.errors import TensorforceError
 

@@ -1,4 +1,4 @@
-"""``python -m axonrl.compat.tensorforce.run``: an agent in an environment, from the command line."""
+"""``python -m axonrl.compat.tensorforce.run``: runs an agent in an environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .execution.runner import Runner
 from .spaces.errors import TensorforceError, integer, refuse
 
 _LISTS: Final = ("rewards", "timesteps", "seconds", "agent_seconds")
-"""Values of each episode that ``--path`` holds."""
+"""Values of each episode written to ``--path``."""
 _OF_RUN: Final = (
     *("num_episodes", "num_timesteps", "num_updates", "batch_agent_calls", "sync_timesteps", "sync_episodes"),
     *("mean_horizon", "save_best_agent"),
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line says.
+    """Run the command line.
 
     Returns:
         The exit code: 0, or 2 for an invalid argument, which is named on standard error.
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _writable(given: str | None) -> Path | None:
-    """File for the results; its folder is created now, so that an error comes before the run and not after it."""
+    """File for the results; its folder is created now, so that an error comes before the run."""
     if given is None:
         return None
     path = Path(f"{given}.json")

@@ -1,4 +1,4 @@
-"""Functions that programs import from ``tensorforce.util``."""
+"""Functions of ``tensorforce.util``."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 from ..common.value_specs import TYPES
 
 np_dtype_mapping: Final = {"bool": np.bool_, "int": np.int32, "long": np.int64, "float": np.float32}
-"""NumPy types of values, by type."""
+"""NumPy types by type of value."""
 
 
 def np_dtype(dtype: str) -> Any:
-    """The NumPy type of values of a type."""
+    """The NumPy type for a type of value."""
     return np_dtype_mapping[dtype]
 
 
 def tf_dtype(dtype: str) -> Any:
-    """TensorFlow's type of values of a type; loads TensorFlow."""
+    """TensorFlow's type for a type of value; loads TensorFlow."""
     import tensorflow as tf
 
     return tf.as_dtype(np_dtype_mapping[dtype])
 
 
 def is_iterable(x: Any) -> bool:
-    """Whether it has entries, and is no string."""
+    """Does it have entries, and is not a string?"""
     return isinstance(x, Iterable) and not isinstance(x, str)
 
 
 def is_atomic_values_spec(values_spec: Mapping[str, Any]) -> bool:
-    """Whether a specification is that of one state or action, rather than a dictionary of them."""
+    """Is it the specification of one state or action, rather than a dictionary of them?"""
     return values_spec.get("type") in TYPES or "shape" in values_spec
 
 
 def product(xs: Iterable[float], empty: float = 1) -> float:
-    """The product of numbers; ``empty`` of none."""
+    """The product of numbers; ``empty`` if there are none."""
     numbers = list(xs)
     return math.prod(numbers) if numbers else empty
 

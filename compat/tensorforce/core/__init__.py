@@ -1,7 +1,7 @@
-"""Classes of Tensorforce's modules, for programs that give them as ``type``: each means the entry of its name.
+"""Placeholder classes of Tensorforce's modules, for programs that pass them as ``type``.
 
-They do nothing. ``core.memories``, ``core.layers`` and so on hold those of one table, and the class that they have in
-common, of which programs may have subclasses; such a subclass is refused where it is used.
+Each stands for the entry of its name. ``core.memories``, ``core.layers`` and so on hold the classes of one table and
+their base class; a program's own subclass of it is refused when used.
 """
 
 import sys
@@ -13,7 +13,7 @@ from ..specs.agent_tables import TABLES
 from ..specs.table_checks import PARAMETERS
 
 _PREFIX: Final = "tensorforce.core"
-"""Prefix of the modules of these classes: a specification takes such a class for its dotted name."""
+"""Prefix of these classes' modules: in a specification such a class stands for its dotted name."""
 _ROOMS: Final = {
     "distributions": (TABLES["distribution"], "Distribution"),
     "layers": (TABLES["layer"], "Layer"),
@@ -25,7 +25,7 @@ _ROOMS: Final = {
     "policies": (TABLES["policy"], "Policy"),
 }
 _MORE: Final = {"networks": ("LayerbasedNetwork",), "optimizers": ("MetaOptimizer",)}
-"""Names of further classes, by room."""
+"""Names of further classes, by module."""
 
 
 def _classes(room: str, table: SpecTable, base: str) -> dict[str, type]:

@@ -1,4 +1,4 @@
-"""``Environment`` and the adapter to Gymnasium, as programs import them from ``tensorforce.environments``."""
+"""``Environment`` and the adapter to Gymnasium of ``tensorforce.environments``."""
 
 from typing import TYPE_CHECKING, Any
 

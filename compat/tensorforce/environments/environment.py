@@ -11,7 +11,7 @@ from ..spaces.errors import refuse
 class Environment:
     """Base class of environments.
 
-    A subclass has ``states``, ``actions``, ``reset`` and ``execute``, and if it likes ``max_episode_timesteps`` and
+    A subclass defines ``states``, ``actions``, ``reset`` and ``execute``, and optionally ``max_episode_timesteps`` and
     ``close``::
 
         class Corridor(Environment):
@@ -31,7 +31,7 @@ class Environment:
     """
 
     _max_episode_timesteps: int | None = None
-    """The limit that :meth:`create` was given."""
+    """The limit passed to :meth:`create`."""
 
     @staticmethod
     def create(
@@ -48,22 +48,22 @@ class Environment:
         Args:
             environment: ``"gym"`` (also ``"openai_gym"``, ``"default"`` and None) with a ``level``; any other string is
                 a JSON file, ``"module.Class"``, or a level of Gymnasium; or a dictionary (its name under
-                ``environment`` or ``type``), a class, or an object, of Gymnasium too. Arguments given here win over
+                ``environment`` or ``type``), a class, or an object, also of Gymnasium. Arguments given here override
                 those in a dictionary or a file.
-            max_episode_timesteps: ``execute`` returns terminal 2 at this timestep of an episode, at most the
-                environment's own limit; None leaves that one.
-            remote: ``"multiprocessing"`` runs the environment in a process of its own.
-            blocking: a Runner waits for this remote environment instead of looking after the others meanwhile.
+            max_episode_timesteps: ``execute`` returns terminal 2 at this timestep of an episode; at most the
+                environment's own limit, which is also the default.
+            remote: ``"multiprocessing"`` runs the environment in its own process.
+            blocking: a Runner waits for this remote environment before it steps others.
             host: not supported.
             port: not supported.
             **kwargs: arguments of the environment.
 
         Returns:
-            The environment itself; with a limit or ``remote`` one around it. The one around it ends episodes at the
-            limit, checks what it is given and what it returns, and has the attributes of the one inside.
+            The environment itself; with a limit or ``remote`` a wrapper, which ends episodes at the limit, checks
+            actions and returned values, and has the attributes of the wrapped environment.
 
         Raises:
-            TensorforceError: an argument is invalid, or the environment's states or actions are.
+            TensorforceError: an argument, or the environment's states or actions, are invalid.
         """
         given = {"max_episode_timesteps": max_episode_timesteps, "remote": remote, "host": host, "port": port}
         given |= {"blocking": blocking or None}
@@ -71,23 +71,23 @@ class Environment:
         return _opens[0](environment, chosen)
 
     def states(self) -> dict[str, Any]:
-        """The specification of states: ``dict(type="float", shape=(4,))``, or a dictionary of such ones."""
+        """The specification of states: ``dict(type="float", shape=(4,))``, or a dictionary of specifications."""
         self._lacks("states")
 
     def actions(self) -> dict[str, Any]:
-        """The specification of actions: ``dict(type="int", num_values=2)``, or a dictionary of such ones."""
+        """The specification of actions: ``dict(type="int", num_values=2)``, or a dictionary of specifications."""
         self._lacks("actions")
 
     def max_episode_timesteps(self) -> int | None:
-        """Timesteps after which an episode ends at the latest, as :meth:`create` was told; None: no limit."""
+        """Most timesteps of an episode, as passed to :meth:`create`; None: no limit."""
         return self._max_episode_timesteps
 
     def reset(self) -> Any:
         """Begin an episode.
 
         Returns:
-            Its first states, nested as ``states()`` is. A dictionary may also have masks of int actions: bool arrays
-            under ``<action>_mask``.
+            The first states, nested as ``states()``. A dictionary may also have masks of int actions: bool arrays under
+            ``<action>_mask``.
         """
         self._lacks("reset")
 
@@ -95,16 +95,16 @@ class Environment:
         """Act.
 
         Args:
-            actions: nested as ``actions()`` is.
+            actions: nested as ``actions()``.
 
         Returns:
-            The next states; terminal: False or 0 if the episode goes on, True or 1 if it has ended, 2 if it was cut
+            The next states; terminal: False or 0 if the episode continues, True or 1 if it has ended, 2 if it was cut
             off by a time limit; and the reward.
         """
         self._lacks("execute")
 
     def close(self) -> None:
-        """Release whatever the environment holds."""
+        """Release the environment's resources."""
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -123,6 +123,6 @@ _opens: list[Callable[[Any, Mapping[str, Any]], Environment]] = []
 
 
 def opens(function: Callable[[Any, Mapping[str, Any]], Environment]) -> Callable[[Any, Mapping[str, Any]], Environment]:
-    """Decorates what ``Environment.create`` calls; it knows subclasses, and so imports this module."""
+    """Register the function behind ``Environment.create``, whose module imports this one."""
     _opens[:] = [function]
     return function

@@ -1,4 +1,4 @@
-"""Environments from their specifications."""
+"""Creates environments from their specifications."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .remote import RemoteEnvironment
 WHERE: Final = "Environment.create"
 _SPEC: Final = f"{WHERE}: environment"
 _MADE_BY: Final = "made by"
-"""Name of the entry of a user's class, and of its argument."""
+"""The entry, and its argument, for a user's class."""
 _OTHER: Final = "give a Gymnasium environment, or a subclass of Environment"
 _NOT_OURS: Final = {
     ("ale", "arcade_learning_environment"): "use environment='gym' with a level such as 'ALE/Pong-v5'",
@@ -27,7 +27,7 @@ _NOT_OURS: Final = {
     ("ple", "py_game_learning_environment", "osim", "open_sim"): _OTHER,
     ("mazeexp", "maze_explorer", "carla", "carla_environment"): _OTHER,
 }
-"""Adapters that only the original had, by their names and those of their classes, and what to do instead."""
+"""Adapters that exist only in Tensorforce, by name and class name, and what to use instead."""
 _TABLE: Final = SpecTable(
     "environment",
     {"gym": Entry(classes=("OpenAIGym", "GymnasiumEnvironment"))},
@@ -41,7 +41,7 @@ _TABLE: Final = SpecTable(
 
 @opens
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
-    """See :meth:`Environment.create`; ``given`` are all its keyword arguments but those that are None."""
+    """See :meth:`Environment.create`; ``given`` are all its keyword arguments that are not None."""
     with translate_errors():
         environment, found = unfold(_SPEC, environment, "environment", given)
     arguments = {name: value for name, value in found.items() if value is not None}
@@ -70,12 +70,12 @@ def create(environment: Any, given: Mapping[str, Any]) -> Environment:
 
 
 def instead_of_class(name: str) -> str | None:
-    """The replacement of an adapter that the original had, by the name of its class; None if it had none."""
+    """The replacement for an adapter of Tensorforce, by the name of its class; None if there was none."""
     return _TABLE.instead_of_class(name)
 
 
 def is_object(environment: Any) -> bool:
-    """Is it an environment, rather than the specification of one? Its maker then closes it, too."""
+    """Is it an environment, rather than a specification? Its owner then also closes it."""
     if isinstance(environment, Environment):
         return True
     if isinstance(environment, Mapping):
@@ -85,7 +85,7 @@ def is_object(environment: Any) -> bool:
 
 
 def _is_gym(environment: Any) -> bool:
-    """Whether it is an environment of Gymnasium, or of Gym, or a class of them."""
+    """Is it an environment of Gymnasium or Gym, or a class of them?"""
     return all(callable(getattr(environment, name, None)) for name in ("reset", "step"))
 
 
@@ -115,7 +115,7 @@ def _make(environment: Any, arguments: dict[str, Any]) -> Environment:
 
 
 def _is_level(name: str) -> bool:
-    """Is it a level of Gymnasium, rather than one of our names or ``module.Class``?"""
+    """Is it a level of Gymnasium, rather than one of our names or a ``module.Class``?"""
     import gymnasium
 
     is_ours = _TABLE.find(name) or _TABLE.instead_of(name) or name.startswith(_TABLE.prefix)

@@ -26,16 +26,16 @@ _NO_LIMIT: Final = -1
 
 
 class GymnasiumEnvironment(Environment):
-    """An environment of Gymnasium, or of Gym: ``reset`` without an info, ``step`` with one ``done`` for both ends.
+    """An environment of Gymnasium or Gym, whose ``reset`` has no info and whose ``step`` has a single ``done``.
 
     Args:
-        level: an id, such as ``"CartPole-v1"``; without version (``"CartPole"``) the newest one, without its own time
-            limit. Or a ``gymnasium.Env``, an object with its methods and spaces, or a class of them.
+        level: an id, such as ``"CartPole-v1"``; without a version (``"CartPole"``) the newest one, without its time
+            limit. Or a ``gymnasium.Env``, an object with its methods and spaces, or a class of these.
         visualize: show the environment in a window.
-        max_episode_steps: another time limit; False: none.
+        max_episode_steps: overrides the time limit; False: none.
         terminal_reward: added to the reward of a timestep that ends the episode (not at a time limit).
-        reward_threshold: has no effect.
-        drop_states_indices: entries of a state of rank 1 to leave out.
+        reward_threshold: no effect.
+        drop_states_indices: entries to drop from a state of rank 1.
         visualize_directory: where to write a video of each episode.
         **kwargs: arguments of the environment.
 
@@ -181,7 +181,7 @@ def _limit_of(env: Any) -> int | None:
 
 
 def _kept_indices(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:
-    """Indices of the entries of a state that stay; None: all."""
+    """Indices of the entries of a state to keep; None: all."""
     if dropped is None:
         return None
     where = f"{_WHERE}: drop_states_indices"

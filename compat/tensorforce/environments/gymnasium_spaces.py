@@ -1,8 +1,8 @@
-"""Gymnasium's spaces as specifications, and values of one turned into those of the other.
+"""Converts Gymnasium's spaces to specifications, and their values in both directions.
 
-A space with parts becomes a flat dictionary: the items of a Tuple ``gymtpl<i>``, those of a Dict their keys, numbers of
-a MultiDiscrete with different ranges ``gymmdc<i>-<shape>``, those of a Box of actions with different bounds
-``gymbox<i>-<shape>``; names of parts of parts are joined with ``-``.
+A space with parts becomes a flat dictionary. Names are ``gymtpl<i>`` for items of a Tuple, the keys of a Dict,
+``gymmdc<i>-<shape>`` for numbers of a MultiDiscrete with different ranges, and ``gymbox<i>-<shape>`` for numbers of a
+Box of actions with different bounds; names of nested parts are joined with ``-``.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from ..spaces.errors import refuse
 
 AnySpace: TypeAlias = "Space[Any]"
 Specs: TypeAlias = "dict[str, dict[str, Any]]"
-"""Specifications by name; one array that stays whole has an empty name."""
+"""Specifications by name; the name of a single array is empty."""
 
 _UNBOUNDED: Final = float(np.finfo(np.float32).max)
-"""Magnitude from which on a bound of actions counts as none."""
+"""Magnitude at or above which a bound of actions counts as none."""
 
 
 class Part(NamedTuple):
     """A space as a specification."""
 
     spec: dict[str, Any]
-    """One, or a flat dictionary of several, as ``Environment.states()`` or ``actions()`` returns it."""
+    """One specification, or a flat dictionary of several, as returned by ``Environment.states()`` or ``actions()``."""
     read: Callable[[Any], Any]
-    """Function from a value of the space to the specification's."""
+    """Converts a value of the space to the specification's."""
     write: Callable[[Any], Any]
-    """Function from a value of the specification to the space's."""
+    """Converts a value of the specification to the space's."""
 
 
 def part_of(where: str, space: Any, *, actions: bool) -> Part:
     """The specification of a space.
 
     Args:
-        where: for messages: ``"CartPole-v1: states"``.
-        space: of observations or actions.
-        actions: bounds matter, and integers in a Box are refused.
+        where: prefix of messages: ``"CartPole-v1: states"``.
+        space: a space of observations or actions.
+        actions: is it a space of actions? Bounds then matter, and integers in a Box are refused.
 
     Raises:
         TensorforceError: the space is not supported.
@@ -76,7 +76,7 @@ def part_of(where: str, space: Any, *, actions: bool) -> Part:
 
 
 def _leaves(where: str, space: Any, flat: str = "", name: str = "") -> Iterator[tuple[str, str, str, Any]]:
-    """The arrays of a space: their places for messages, Gymnasium's flat names, Tensorforce's, and their spaces."""
+    """The arrays of a space: their places for messages, flat names in Gymnasium and Tensorforce, and spaces."""
     if not isinstance(space, Dict | Tuple):
         yield where, flat, name, space
         return
@@ -87,7 +87,7 @@ def _leaves(where: str, space: Any, flat: str = "", name: str = "") -> Iterator[
 
 
 def _of_gymnasium(space: Any) -> Any:
-    """Convert a space of Gym to Gymnasium's of that name; return others as they are."""
+    """Convert a space of Gym to Gymnasium's space of that name; return others unchanged."""
     kind = type(space).__name__
     if isinstance(space, Space) or kind not in _OF_GYM:
         return space
@@ -105,7 +105,7 @@ _OF_GYM: Final[dict[str, Callable[[Any], AnySpace]]] = {
 
 
 def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
-    """The specification of one array, or of each of its numbers by name, and how its values are converted."""
+    """The specification of one array, or of each of its numbers by name, with the conversion of values."""
     if isinstance(space, Discrete):
         return {"": _int(space.n)}, _numbers(int(space.start), int)
     if isinstance(space, MultiBinary):
@@ -132,7 +132,7 @@ def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
 
 
 def _split(start: str, space: Any, specs: list[dict[str, Any]]) -> Specs:
-    """One specification where all numbers have the same, else one for each."""
+    """One specification if all numbers have the same bounds, else one for each."""
     if all(one == specs[0] for one in specs):
         return {"": specs[0] | {"shape": _shape(space)}}
     sizes = "_".join(str(size) for size in space.shape)
@@ -140,12 +140,12 @@ def _split(start: str, space: Any, specs: list[dict[str, Any]]) -> Specs:
 
 
 def _numbers(start: Any, convert: Callable[[Any], Any]) -> Codec:
-    """Codec of integers from ``start`` on; ``convert`` makes the space's type of them."""
+    """Codec of integers starting at ``start``; ``convert`` casts them to the space's type."""
     return Codec(lambda value: value - start, lambda value: convert(value) + start)
 
 
 def _cast_codec(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
-    """Codec of an array of another dtype; ``is_clipped``: within the space's bounds."""
+    """Codec of an array with another dtype; ``is_clipped`` clips it to the space's bounds."""
 
     def write(value: Any) -> Any:
         array = np.asarray(value, space.dtype).reshape(space.shape)

@@ -1,4 +1,4 @@
-"""A time limit around an environment, and checks of what goes in and comes out."""
+"""A wrapper that adds a time limit to an environment, and checks its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from .environment import Environment
 class LimitedEnvironment(Environment):
     """An environment whose episodes end after a number of timesteps.
 
-    What it returns is compared with its specifications; its other attributes are those of ``environment``, also when
-    they are set.
+    Returned values are checked against the specifications; other attributes are read from and set on ``environment``.
 
     Args:
-        environment: the one inside.
+        environment: the wrapped environment.
         limit: timesteps; None: only the environment's own limit.
 
     Raises:
@@ -44,7 +43,7 @@ class LimitedEnvironment(Environment):
         self._begun = False
         if limit is not None:
             environment._max_episode_timesteps = limit
-        self.environment = environment  # from here on what is not set above is the environment's
+        self.environment = environment  # from here on, other attributes are the environment's
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "environment" not in vars(self) or name in vars(self):
@@ -61,11 +60,11 @@ class LimitedEnvironment(Environment):
         return self._actions_spec
 
     def max_episode_timesteps(self) -> int | None:
-        """The limit; None: there is none."""
+        """The limit; None: no limit."""
         return self._limit
 
     def reset(self) -> Any:
-        """Begin an episode; one that still runs is left."""
+        """Begin an episode; a running one is dropped."""
         self._running, self._begun = False, True
         states = self.environment.reset()
         self._read(f"{self._name}.reset", states)
@@ -76,7 +75,7 @@ class LimitedEnvironment(Environment):
         """Act; terminal is always 0, 1 or 2.
 
         Raises:
-            TensorforceError: no episode runs, the actions are invalid, or what the environment returned.
+            TensorforceError: no episode runs, or the actions or the returned values are invalid.
         """
         if not self._running:
             why = "the episode has ended" if self._begun else "no episode has begun"
@@ -104,13 +103,13 @@ class LimitedEnvironment(Environment):
         return self._name
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "environment" not in self.__dict__:  # while it is unpickled or copied
+        if name.startswith("__") or "environment" not in self.__dict__:  # during unpickling or copying
             raise AttributeError(name)
         return getattr(self.environment, name)
 
 
 def read_specs(environment: Environment) -> tuple[Values, Values]:
-    """States and actions that an environment declares.
+    """States and actions declared by an environment.
 
     Raises:
         TensorforceError: they are invalid.

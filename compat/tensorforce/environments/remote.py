@@ -1,4 +1,4 @@
-"""An environment in a process of its own."""
+"""An environment in its own process."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..spaces.errors import TensorforceError, refuse
 from .environment import Environment
 
 _PATIENCE_SECS: Final = 5.0
-"""Seconds that the process has to end by itself when it is closed."""
+"""Seconds that the process has to end when it is closed."""
 
 
 class _RemoteError(Exception):
-    """Traceback of an error in the environment's process, which the error itself loses on the way."""
+    """Traceback of an error in the environment's process, which the error itself loses in transfer."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 class RemoteEnvironment(Environment):
-    """The environment that ``make`` makes in a new process.
+    """An environment made in a new process.
 
-    Beside the methods of every environment there are some that do not wait: ``start_reset`` or ``start_execute``, then
-    ``receive`` once it is ``ready``.
+    Besides the usual methods there are non-blocking ones: ``start_reset`` or ``start_execute``, then ``receive`` once
+    it is ``ready``.
 
     Args:
-        make: returns the environment; sent to the process, so it must be picklable.
-        blocking: ``ready`` waits.
+        make: returns the environment; it is sent to the process, and must be picklable.
+        blocking: make ``ready`` wait.
 
     Raises:
         TensorforceError: it could not be made, or the process ended.
@@ -47,7 +47,7 @@ class RemoteEnvironment(Environment):
         self._waiting = self._closed = False
         self._starting = True
         self.seconds = 0.0
-        """Seconds that the environment took for the last ``reset`` or ``execute``, without communication."""
+        """Seconds that the environment needed for the last ``reset`` or ``execute``, without communication."""
         # Not forked: TensorFlow's threads do not survive that.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -85,12 +85,12 @@ class RemoteEnvironment(Environment):
         return self.receive()
 
     def execute(self, actions: Any) -> tuple[Any, int, float]:
-        """Act, and wait for what follows."""
+        """Act, and wait for the outcome."""
         self.start_execute(actions)
         return self.receive()  # type: ignore[no-any-return]
 
     def start_reset(self) -> None:
-        """Begin an episode; an answer that was not received is waited for, and dropped."""
+        """Begin an episode; an answer not received yet is awaited and dropped."""
         if self._waiting:
             self._waiting = False
             self._receive()
@@ -107,7 +107,7 @@ class RemoteEnvironment(Environment):
         return self._blocking or self._pipe.poll()
 
     def receive(self) -> Any:
-        """Finish ``reset`` or ``execute``: return or raise."""
+        """Finish ``reset`` or ``execute``: return its result or raise its error."""
         if not self._waiting:
             refuse(f"{self._name}.receive", "was called although nothing was started", None)
         self._waiting = False
@@ -122,7 +122,7 @@ class RemoteEnvironment(Environment):
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             self._pipe.send(("close", ()))
         self._process.join(_PATIENCE_SECS)
         if self._process.is_alive():
@@ -159,8 +159,8 @@ class RemoteEnvironment(Environment):
 
 
 def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:
-    """The process: make the environment and do what the pipe says, until it says close or is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started the process
+    """Run the process: make the environment and execute commands from the pipe, until close or the pipe's end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent process
     try:
         environment = make()
         facts = str(environment), environment.states(), environment.actions(), environment.max_episode_timesteps()
@@ -179,7 +179,7 @@ def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:
             else:
                 _reply(pipe, True, result, time.perf_counter() - began)
     except (EOFError, OSError):
-        pass  # whoever started the process has ended
+        pass  # the parent process has ended
     finally:
         environment.close()
 
@@ -188,7 +188,7 @@ def _reply(pipe: Connection, done: bool, result: Any, seconds: float = 0.0) -> N
     text = "" if done else "".join(traceback.format_exception(result))
     try:
         if not done:
-            pickle.loads(pickle.dumps(result))  # some exceptions can be sent but not read
+            pickle.loads(pickle.dumps(result))  # some exceptions can be pickled but not unpickled
         pipe.send((done, result if done else (result, text), seconds))
     except OSError:
         raise

@@ -1,4 +1,4 @@
-"""``Runner``, as programs import it from ``tensorforce.execution``."""
+"""``Runner`` of ``tensorforce.execution``."""
 
 from .runner import Runner
 

@@ -1,4 +1,4 @@
-"""The progress of a Runner on a terminal."""
+"""The progress bar of a Runner."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ....hooks.progress import error_console, shown_above
 from .loop import Record
 
 _EVERY_SECS: Final = 0.2
-"""Seconds between two drawings."""
+"""Seconds between redraws."""
 
 
 @contextlib.contextmanager
 def bar(record: Record, limits: Mapping[str, float], horizon: int, *, wanted: bool) -> Iterator[Callable[[], None]]:
-    """Draw a bar towards a run's limit, if it is wanted and standard error is a terminal.
+    """Context that shows a bar towards a run's limit, if wanted and standard error is a terminal.
 
     Args:
-        record: what is shown.
-        limits: by unit; the first finite one counts.
-        horizon: over how many episodes means are.
-        wanted: is it?
+        record: the values to show.
+        limits: limits by unit; the first finite one is used.
+        horizon: number of episodes to average over.
+        wanted: show a bar?
 
     Yields:
-        The function that draws it, unless that was just done; there is no thread.
+        A function that redraws the bar, unless it was just drawn; there is no thread.
     """
     unit = next((name for name, limit in limits.items() if limit < math.inf), "episodes")
     console = error_console() if wanted else None
@@ -56,7 +56,7 @@ def bar(record: Record, limits: Mapping[str, float], horizon: int, *, wanted: bo
 
 
 def text(record: Record, unit: str, limits: Mapping[str, float], horizon: int) -> str:
-    """The counter, and means over the last episodes: return, timesteps, and the agent's share of the time."""
+    """The counter, and means over the last episodes of return, timesteps, and the agent's share of the time."""
     total = f"/{limits[unit]:,.0f}" if limits[unit] < math.inf else ""
     parts = [f"{getattr(record, unit):,}{total} {unit}"]
     rewards = record.episode_rewards[-horizon:]

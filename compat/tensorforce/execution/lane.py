@@ -1,4 +1,4 @@
-"""One environment of a Runner, and the episode that runs in it."""
+"""One environment of a Runner, with its running episode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..environments.limited import LimitedEnvironment
 from ..environments.remote import RemoteEnvironment
 
 VALUES: Final = ("rewards", "timesteps", "seconds", "agent_seconds", "env_seconds")
-"""Values kept of each episode."""
+"""Values recorded for each episode."""
 
 
 class Phase(enum.Enum):
@@ -24,13 +24,13 @@ class Phase(enum.Enum):
 
 
 class Lane:
-    """An environment and its episode.
+    """An environment with its episode.
 
     Args:
-        environment: reset and executed without waiting if it is remote; else checked.
-        index: its place among the environments, and the agent's parallel index if it trains.
-        evaluated: acts with ``evaluation``; the agent observes nothing.
-        counted: the run's limits, counters and callbacks apply to it.
+        environment: a remote environment, which is not waited for, or a checked one.
+        index: its position among the environments, and the agent's parallel index in training.
+        evaluated: act with ``evaluation``, without observing?
+        counted: do the run's limits, counters and callbacks apply to it?
     """
 
     def __init__(self, environment: Environment, index: int, *, evaluated: bool, counted: bool) -> None:
@@ -51,7 +51,7 @@ class Lane:
 
     @property
     def owes(self) -> bool:
-        """Is there an episode that needs another act of the agent before it can end?"""
+        """Does the episode need another act of the agent before it can end?"""
         return self.phase in (Phase.STARTING, Phase.ACTING)
 
     def start(self, internals: Any) -> None:
@@ -87,7 +87,7 @@ class Lane:
         """Take the environment's answer.
 
         Returns:
-            Whether it answers actions; ``terminal`` and ``last_reward`` are then set.
+            Whether it answers an act; ``terminal`` and ``last_reward`` are then set.
         """
         reply, self._reply = self._reply, None
         if self._is_remote:
@@ -101,5 +101,5 @@ class Lane:
         return True
 
     def observed(self) -> None:
-        """End the timestep: the episode goes on or has ended, as ``terminal`` says."""
+        """End the timestep; ``terminal`` says whether the episode continues."""
         self.phase = Phase.IDLE if self.terminal else Phase.ACTING

@@ -1,4 +1,4 @@
-"""The loop of :class:`Runner.run`: the order in which environments go on, the counts, and the end."""
+"""The loop of :class:`Runner.run`: the order of environments, the counters, and the end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Record:
         self.clear(separate=False)
 
     def clear(self, *, separate: bool) -> None:
-        """Forget everything; ``separate``: evaluation has lists of its own."""
+        """Clear everything; ``separate``: evaluation gets its own lists."""
         self.timesteps = self.episodes = self.updates = 0
         for name in VALUES:
             kept: list[float] = []
@@ -45,7 +45,7 @@ class Record:
             setattr(self, f"evaluation_{name}", [] if separate else kept)
 
     def add(self, lane: Lane) -> None:
-        """Count an episode that has ended."""
+        """Count a finished episode."""
         self.episodes += lane.counted
         for name, value in zip(VALUES, lane.values, strict=True):
             getattr(self, f"{'episode' if lane.counted else 'evaluation'}_{name}").append(value)
@@ -92,7 +92,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
 
 
 class Settings:
-    """The arguments of ``Runner.run``, checked; limits and frequencies that were not given are infinite.
+    """The checked arguments of ``Runner.run``; limits and frequencies not given are infinite.
 
     Raises:
         TensorforceError: an argument is invalid.
@@ -108,16 +108,16 @@ class Settings:
         for name, check in _CHECKS.items():
             setattr(self, name, check(f"Runner.run: {name}", given[name]))
 
-    def __getattr__(self, name: str) -> Any:  # for types: all are set
+    def __getattr__(self, name: str) -> Any:  # for the type checker: all are set
         raise AttributeError(name)
 
     def call(self, runner: Record, parallel: int) -> bool:
-        """Call the callbacks; False if one of them returned that."""
+        """Call the callbacks; returns False if one of them did."""
         answers = [function(runner, parallel) for function in self.callback]
         return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
     def score(self, runner: Record) -> Any:
-        """Result of the callback for evaluations, else the mean of the last ones."""
+        """Result of ``evaluation_callback``, or the mean of the last evaluations."""
         last = runner.evaluation_rewards[-self.mean_horizon :]
         return sum(last) / len(last) if self.evaluation_callback is None else self.evaluation_callback(runner)
 
@@ -129,11 +129,11 @@ class Loop:
     """One run.
 
     Args:
-        agent: acts, observes, and is reset first and last.
-        lanes: those that train first.
-        settings: of the run.
-        runner: the Runner, where it is counted; callbacks are called with it.
-        show: draws the progress, after each timestep.
+        agent: the agent; it is reset at the beginning and the end.
+        lanes: all lanes, those that train first.
+        settings: settings of the run.
+        runner: the Runner, which holds the counters; passed to callbacks.
+        show: draws the progress, called after each timestep.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Loop:
                 if lanes and not self._stopped:
                     self._turn(lanes)
         for lane in self._lanes:
-            while not lane.counted and lane.phase is not Phase.IDLE:  # comes to its end beside the others
+            while not lane.counted and lane.phase is not Phase.IDLE:  # is completed beside the others
                 if lane.phase is Phase.ACTING:
                     self._act([lane])
                 elif lane.receive():
@@ -179,23 +179,23 @@ class Loop:
                 lane.start(self._agent.initial_internals(**self._independent(lane)) if lane.evaluated else None)
 
     def _lanes_owing(self) -> int:
-        """Number of lanes that need another act before their episodes can end."""
+        """Number of episodes that need another act before they can end."""
         return sum(lane.owes for lane in self._counted)
 
     def _timesteps_left(self) -> float:
-        """Timesteps until the limit; never fewer than are owed."""
+        """Timesteps until the limit; at least those that running episodes need."""
         left: float = self._settings.num_timesteps - self._record.timesteps
         return left
 
     def _ready(self) -> list[Lane]:
-        """Lanes whose environment has answered; all or none if they go together."""
+        """Lanes whose environment has answered; all or none if they are synchronised."""
         busy = [lane for lane in self._lanes if lane.phase is not Phase.IDLE]
         ready = [lane for lane in busy if lane.ready()]
         together = self._settings.batch_agent_calls or self._settings.sync_timesteps
         return [] if together and len(ready) < len(busy) else ready
 
     def _turn(self, ready: Sequence[Lane]) -> None:
-        """Lanes whose environment has answered observe, then act; in a batch with those that begin."""
+        """Observe, then act, in lanes whose environment has answered; new episodes act in the same batch."""
         executed = [lane for lane in ready if lane.receive()]
         training = [lane for lane in executed if not lane.evaluated]
         if len(training) > 1 and self._record.updates + len(training) <= self._settings.num_updates:
@@ -209,7 +209,7 @@ class Loop:
             return
         self._start()
         lanes = self._lanes if self._settings.batch_agent_calls else ready
-        for lane in lanes:  # of new episodes, if their first states are there already
+        for lane in lanes:  # new episodes, if their first states have arrived
             if lane.phase is Phase.STARTING and lane.ready():
                 lane.receive()
         acting = [lane for lane in lanes if lane.phase is Phase.ACTING]
@@ -219,28 +219,28 @@ class Loop:
                 self._act(some)
 
     def _within_episodes(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """The lanes up to the one whose episode is the last of the run."""
+        """The lanes up to the one that ends the run's last episode."""
         left, within = self._settings.num_episodes - self._record.episodes, []
         for lane in lanes:
             self._cut_off(lane)
             within.append(lane)
-            lane.observed()  # as if, for the lanes that follow: this one goes on or has ended
+            lane.observed()  # assumed for the following lanes: this episode continues or has ended
             left -= lane.terminal != 0
             if left <= 0:
                 break
         return within
 
     def _cut_off(self, lane: Lane) -> None:
-        """End the episode if all timesteps that are left are needed to end the others."""
+        """End the episode if all remaining timesteps are needed to end the other episodes."""
         if lane.counted and lane.terminal == 0 and self._timesteps_left() <= self._lanes_owing():
             lane.terminal = 2
 
     def _independent(self, lane: Lane) -> dict[str, int]:
-        """The index that tells a lane's independent acts from those of other lanes, where several evaluate."""
+        """The parallel index of a lane's independent acts, which separates lanes that evaluate."""
         return {"parallel": self._evaluated.index(lane)} if len(self._evaluated) > 1 else {}
 
     def _act(self, lanes: Sequence[Lane]) -> None:
-        """Act in one lane, or in several that train."""
+        """Act in one lane, or in several training lanes."""
         began, lane = time.perf_counter(), lanes[0]
         if lane.evaluated:
             given = {"states": lane.states, "internals": lane.internals, "evaluation": True}
@@ -256,7 +256,7 @@ class Loop:
             one.execute(chosen)
 
     def _observe(self, lanes: Sequence[Lane]) -> None:
-        """Observe in one lane, or in several that train; and count the timesteps, which are over then."""
+        """Observe in one lane, or in several training lanes, and count the completed timesteps."""
         if not lanes[0].evaluated:
             began = time.perf_counter()
             given: dict[str, list[Any]] = {
@@ -276,7 +276,7 @@ class Loop:
             self._after(lane)
 
     def _after(self, lane: Lane) -> None:
-        """Count a timestep that is over."""
+        """Count a completed timestep."""
         record, settings = self._record, self._settings
         if lane.terminal:
             record.add(lane)

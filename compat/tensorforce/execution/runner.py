@@ -14,27 +14,27 @@ from .lane import Lane
 from .loop import Loop, Record, Settings
 
 Callback: TypeAlias = "Callable[[Runner, int], Any]"
-"""Called with the Runner and the index of an environment; False ends the run."""
+"""Function of the Runner and an environment's index; False ends the run."""
 
 
 class Runner(Record):
     """Runs an agent in one environment or in several.
 
-    Attributes, new at each run: ``timesteps``, ``episodes``, ``updates``, and their limits ``num_timesteps`` and so on
-    (infinite if not given); ``episode_rewards``, ``episode_timesteps``, ``episode_seconds``, ``episode_agent_seconds``,
-    ``episode_env_seconds``, one entry for each episode; the same with ``evaluation_``, which are the same lists unless
-    some environments train and one evaluates.
+    Attributes, reset by each run: ``timesteps``, ``episodes``, ``updates``, and their limits ``num_timesteps`` and so
+    on (infinite by default); ``episode_rewards``, ``episode_timesteps``, ``episode_seconds``,
+    ``episode_agent_seconds``, ``episode_env_seconds``, with one entry per episode; the same with ``evaluation_``, which
+    are the same lists unless some environments train and one evaluates.
 
     Args:
         agent: the specification of an agent, see ``Agent.create``, or an Agent, which ``close`` leaves open.
         environment: the specification of an environment, see ``Environment.create``, or an environment, which
             ``close`` leaves open.
-        max_episode_timesteps: their time limit.
+        max_episode_timesteps: the environments' time limit.
         evaluation: the last environment, or the only one, evaluates in all runs.
-        num_parallel: how many environments to create from the specification.
-        environments: their specifications or the environments, instead of ``environment``.
+        num_parallel: number of environments to create from the specification.
+        environments: environments or their specifications, instead of ``environment``.
         remote: see ``Environment.create``.
-        blocking: likewise.
+        blocking: see ``Environment.create``.
         host: not supported.
         port: not supported.
 
@@ -88,12 +88,12 @@ class Runner(Record):
 
     @property
     def episode_reward(self) -> list[float]:
-        """Sum of rewards in each environment's present episode; 0 if none runs."""
+        """Sum of rewards in each environment's running episode; 0 if none runs."""
         return [lane.reward for lane in self._lanes]
 
     @property
     def episode_timestep(self) -> list[int]:
-        """Number of timesteps in each environment's present episode; 0 if none runs."""
+        """Number of timesteps in each environment's running episode; 0 if none runs."""
         return [lane.timestep for lane in self._lanes]
 
     def run(
@@ -117,21 +117,21 @@ class Runner(Record):
         """Run episodes until one of the limits is reached, or a callback returns False.
 
         Args:
-            num_episodes: episodes; those that still run in other environments then are dropped.
-            num_timesteps: timesteps, exactly: the last episodes are cut off (terminal 2), and count.
-            num_updates: updates of the agent; episodes that run then are dropped.
+            num_episodes: number of episodes; unfinished episodes in other environments are dropped.
+            num_timesteps: exact number of timesteps: the last episodes are cut off (terminal 2), and count.
+            num_updates: number of updates; unfinished episodes are dropped.
             batch_agent_calls: the agent acts and observes for all environments at once.
             sync_timesteps: all environments wait for each other at each timestep.
             sync_episodes: new episodes begin when all have ended.
             num_sleep_secs: seconds to sleep while all remote environments are busy.
-            callback: called with the Runner and an environment's index, or a list of such functions.
-            callback_episode_frequency: call it each time that so many episodes have ended; 1 by default.
-            callback_timestep_frequency: or each time that an episode has had so many more timesteps.
-            use_tqdm: show a bar on a terminal.
-            mean_horizon: episodes over which means are taken.
-            evaluation: all environments evaluate in this run: the agent does not learn, its counters stand still.
-            save_best_agent: directory for ``best-model``, saved at the best mean of ``mean_horizon`` evaluations yet.
-            evaluation_callback: called with the Runner after each evaluation episode; returns a number for the mean.
+            callback: a function of the Runner and an environment's index, or a list of such functions.
+            callback_episode_frequency: episodes between calls of the callback; 1 by default.
+            callback_timestep_frequency: timesteps of an episode between calls, instead of episodes.
+            use_tqdm: show a progress bar on a terminal.
+            mean_horizon: number of episodes to average over.
+            evaluation: all environments evaluate in this run: the agent does not learn, its counters do not change.
+            save_best_agent: directory for ``best-model``, saved at each new best mean of ``mean_horizon`` evaluations.
+            evaluation_callback: called with the Runner after each evaluation episode; its result replaces the mean.
 
         Raises:
             TensorforceError: an argument is invalid.
@@ -139,7 +139,7 @@ class Runner(Record):
         self._run(Settings(**{name: value for name, value in locals().items() if name != "self"}))
 
     def close(self) -> None:
-        """Close what the Runner created: the agent and the environments that were given as specifications."""
+        """Close the agent and the environments that the Runner created from specifications."""
         with contextlib.ExitStack() as stack:
             for one in self._owned:
                 stack.callback(one.close)

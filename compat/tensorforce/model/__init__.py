@@ -1,1 +1,1 @@
-"""The one model function of all agents, on TensorFlow and Keras."""
+"""The model function of all agents, on TensorFlow and Keras."""

@@ -1,4 +1,4 @@
-"""Layers by their names in specifications: the user's own, those that normalise, and joins among them."""
+"""Layers by their names in specifications, including custom ones and normalisations, and joins of tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...common.layers.layer import Layer, Step, Tensor
 from ...common.value_specs import ValueSpec
 from ..spaces.errors import TensorforceError, refuse
 
-_EPSILON = 1e-6  # of variances
+_EPSILON = 1e-6  # added to variances
 
 
 class Function(Layer):
@@ -60,9 +60,9 @@ class Function(Layer):
 
 
 class Keras(Layer):
-    """A layer of Keras: the name of one, or a subclass, with its arguments.
+    """A Keras layer: the name of one, or a subclass, with its arguments.
 
-    An object is copied, as a network is built anew at every trace; the weights of a built one are the initial ones.
+    An object is copied, because a network is built at each trace; weights of a built layer become initial weights.
     """
 
     def __init__(self, place: str, inputs: ValueSpec, layer: Any, name: str = "keras", **arguments: Any) -> None:
@@ -93,7 +93,7 @@ class Keras(Layer):
 
 
 def instance_normalization(layer: Layer, axes: Sequence[int] | int | None = None) -> layers.Function:
-    """Values minus their mean, divided by their standard deviation, over axes of every row (default: all)."""
+    """Normalise values by mean and standard deviation over axes of each row (default: all)."""
     shape = layer.require(*range(1, 6))
     over = _axes(f"{layer.place}: axes", axes, len(shape), range(len(shape)))
     layer.returns(*shape)
@@ -106,11 +106,10 @@ def instance_normalization(layer: Layer, axes: Sequence[int] | int | None = None
 
 
 class ExponentialNormalization(Layer):
-    """Values minus a moving mean, divided by a moving standard deviation, over the batch and axes (default: not the
-    last).
+    """Normalise values by moving mean and standard deviation over the batch and axes (default: all but the last).
 
-    Both are updated in training, before they are used; the first update replaces them.
-    """  # noqa: D205
+    Both are updated in training, before use; the first update sets them.
+    """
 
     def __init__(
         self, place: str, inputs: ValueSpec, decay: float = 0.999, axes: Sequence[int] | int | None = None
@@ -144,7 +143,7 @@ class ExponentialNormalization(Layer):
 
 
 def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any:
-    """A new layer of Keras, not built."""
+    """A new Keras layer, not built."""
     if isinstance(layer, str):
         names = [name for name, value in vars(keras.layers).items() if _is_layer(value)]
         if layer not in names:
@@ -158,7 +157,7 @@ def _keras_layer(argument: str, layer: Any, arguments: Mapping[str, Any]) -> Any
 
 
 def _create_variable(weights: list[Array], make: Callable[..., Any], **kwargs: Any) -> Any:
-    """Create a variable; the first of the weights, if of its shape and dtype, is removed and is its initial value."""
+    """Create a variable; the first of the weights, if of its shape and dtype, is removed and used as initial value."""
     if not weights:
         return make(**kwargs)
     given = kwargs["initial_value"]
@@ -177,7 +176,7 @@ def _dtype(spec: ValueSpec) -> Any:
 
 
 def _output(argument: str, shape: Sequence[int | None] | None, dtype: Any) -> ValueSpec:
-    """The spec of what a user's layer returns."""
+    """The spec of the output of a user's layer."""
     sizes = [size for size in (shape or ())[1:] if size is not None]
     if not shape or len(sizes) != len(shape) - 1:
         refuse(argument, f"must return a tensor [batch, ...] whose other axes are known, returns {shape}", shape)
@@ -186,7 +185,7 @@ def _output(argument: str, shape: Sequence[int | None] | None, dtype: Any) -> Va
 
 
 def _to_network_dtype(x: Tensor) -> Tensor:
-    """Convert to the dtype that networks use: int32 for integers, else float32."""
+    """Cast to the networks' dtype: int32 for integers, else float32."""
     return tf.cast(x, tf.int32 if x.dtype.is_integer else tf.float32)
 
 
@@ -196,7 +195,7 @@ def _failure(argument: str, given: Any, error: Exception) -> TensorforceError:
 
 
 def _axes(argument: str, axes: Sequence[int] | int | None, rank: int, default: Sequence[int]) -> list[int]:
-    """Axes counted with the batch axis, from axes counted without it."""
+    """Axes including the batch axis, from axes counted without it."""
     given = default if axes is None else [axes] if isinstance(axes, int) else list(axes)
     if any(not 0 <= axis < rank for axis in given):
         refuse(argument, f"must lie in 0 .. {rank - 1}, got {axes!r}", axes)
@@ -205,7 +204,7 @@ def _axes(argument: str, axes: Sequence[int] | int | None, rank: int, default: S
 
 def _normalize(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     deviation = x - mean
-    # The variance may be that within batches of a row, which is 0 while the mean moves.
+    # The variance within a batch of one row is 0, while the mean moves.
     differ = varies(tf.maximum(variance, tf.square(deviation)), tf.square(mean))
     return deviation / tf.sqrt(tf.maximum(variance, _EPSILON)) * tf.cast(differ, tf.float32)
 
@@ -238,7 +237,7 @@ LAYERS: Final[Mapping[str, Callable[..., Layer]]] = {
     "reshape": _plain(layers.reshape),
     "rnn": internal.Recurrent,
 }
-"""Layers by type; each is called with a place for messages, the spec of its inputs, and its arguments by name."""
+"""Layers by type; each takes a place for messages, the spec of its inputs, and its arguments by name."""
 
 
 # -- several tensors as one --------------------------------------------------------------------------------------------
@@ -254,13 +253,14 @@ _JOINS: Final[dict[str, Callable[[list[Tensor], int], Tensor]]] = {
 
 
 def make_join(place: str, specs: Sequence[ValueSpec], kind: str, axis: int) -> tuple[Join, ValueSpec]:
-    """The function that joins tensors of some specs, and the spec of what it returns.
+    """The function that joins tensors of some specs, and the spec of its result.
 
     Args:
-        place: for messages.
-        specs: of the tensors. Numbers are concatenated as vectors of one; products and sums repeat axes of size 1.
+        place: prefix of messages.
+        specs: specs of the tensors. Numbers are concatenated as vectors of one; products and sums broadcast axes of
+            size 1.
         kind: ``concat``, ``product``, ``stack`` or ``sum``.
-        axis: of ``concat`` and ``stack``, without the batch axis.
+        axis: axis of ``concat`` and ``stack``, without the batch axis.
 
     Raises:
         ArgumentError: the specs do not fit.

@@ -1,4 +1,4 @@
-"""The one ``model_fn`` of all agents: it builds what the normal form describes, predicts, and updates.
+"""The ``model_fn`` of all agents: builds the networks of a normal form, predicts, and updates.
 
 Shapes in comments: R are the rows of a batch.
 """
@@ -26,15 +26,16 @@ _NAMES = ("loss", "policy_loss", "baseline_loss", "entropy", "regularization_los
 def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], config: RunConfig) -> EstimatorSpec:
     """The model of an agent.
 
-    Predictions: ``action``, greedy: a tensor, or a dictionary of such for several; and by action ``a`` ``logits/a``
-    float32 [B, ..., K] of an int (values, where these are learnt), ``logit/a`` of a bool, ``mean/a`` and ``stddev/a``,
-    or ``alpha/a`` and ``beta/a``, of a float. Metrics, means over the steps of the optimizer: ``policy_loss``,
-    ``baseline_loss``, ``entropy``, ``regularization_loss``; and ``update_norm`` (of the change of all weights that the
-    policy's optimizer trains) and ``kl`` (of the policy after the update from the one before; 0 without likelihoods).
+    Predictions: ``action``, greedy: a tensor, or a dictionary of tensors for several actions; and for each action ``a``
+    ``logits/a`` float32 [B, ..., K] of an int (action values, if these are learnt), ``logit/a`` of a bool, ``mean/a``
+    and ``stddev/a``, or ``alpha/a`` and ``beta/a``, of a float. Metrics, averaged over the optimizer's steps:
+    ``policy_loss``, ``baseline_loss``, ``entropy``, ``regularization_loss``; and ``update_norm`` (norm of the change of
+    all weights trained by the policy's optimizer) and ``kl`` (divergence of the policy after the update from the one
+    before; 0 without likelihoods).
 
     Args:
-        features: states and masks by name, or ``observation`` and ``state``, which are internals.
-        labels: the batch; its means are over rows that are ``valid``.
+        features: states and masks by name, or ``observation`` and ``state`` (internals).
+        labels: the batch; means are over its ``valid`` rows.
         mode: PREDICT or TRAIN.
         params: ``form``, the normal form; ``states`` and ``actions``, ValueSpecs by flat name.
         config: not used.
@@ -53,7 +54,7 @@ def model_fn(features: Any, labels: Any, mode: str, params: Mapping[str, Any], c
 
 
 class _Update:
-    """One update of an agent's networks, by a batch."""
+    """One update of an agent's networks with a batch."""
 
     def __init__(self, model: Model, labels: Mapping[str, Any]) -> None:
         self._model, self._labels, self._valid = model, labels, labels["valid"]
@@ -66,7 +67,7 @@ class _Update:
         self._is_together = self._objective is not None and not self._is_separate
         self._has_advantage = bool(model.form["reward_estimation"]["estimate_advantage"])
         self._is_through = own and self._objective is None and self._has_advantage
-        """Does the baseline learn through the advantages in the policy's loss?"""
+        """Does the baseline learn through the advantages in the policy loss?"""
         self._variables = list(model.policy.variables)
         if own and not self._is_separate:
             self._variables += model.estimator.variables
@@ -105,7 +106,7 @@ class _Update:
         return self._model.policy(inputs, training=False)
 
     def _returns(self) -> Tensor:
-        """Rewards and the value of what follows, float32 [R]."""
+        """Returns plus the value of the next observation, float32 [R]."""
         labels = self._labels
         if "next_observation" not in labels:
             return labels["reward"]
@@ -115,9 +116,9 @@ class _Update:
         return labels["reward"] + labels["discount"] * self._model.state_value(following)
 
     def _add_to_statistics(self, inputs: Inputs) -> None:
-        """Show the batch to layers with statistics, where an optimizer does not.
+        """Run the batch through layers with statistics, if the optimizer does not.
 
-        A natural gradient runs layers on weights that stand for their variables, which then stay as they are.
+        A natural gradient runs layers on substituted weights, which does not update their statistics.
         """
         model = self._model
         by_policy = is_natural(model.form["optimizer"])
@@ -128,11 +129,11 @@ class _Update:
                 policy(inputs, training=True, counted=self._valid)
 
     def _synchronize(self) -> None:
-        """Move the copy of the policy; the first update makes it equal."""
+        """Update the copy of the policy; the first update makes it equal."""
         path, step = "baseline/optimizer", self._labels["global_step"]
         period = tf.cast(tf.maximum(tf.round(self._hyper(f"{path}/sync_frequency")), 1.0), step.dtype)
         due = tf.where(tf.equal(step % period, 0), self._hyper(f"{path}/update_weight"), 0.0)
-        share = tf.where(tf.equal(step, 0), 1.0, due)  # 1 and 0 leave what they multiply exact
+        share = tf.where(tf.equal(step, 0), 1.0, due)  # products with 1 and 0 are exact
         pairs = zip(self._model.policy.all_variables, self._model.estimator.all_variables, strict=True)
         for ours, theirs in pairs:
             theirs.assign(share * ours + (1.0 - share) * theirs)
@@ -156,7 +157,7 @@ class _Update:
         }
 
     def _losses(self, rows: Rows) -> Scalars:
-        """The policy's loss and its parts; a baseline's too, if they are trained together."""
+        """The policy loss and its parts, including the baseline's if both are trained together."""
         view = self._model.policy(rows["inputs"], training=True, counted=rows["valid"])
         errors = self._objectives(self._model.objective, "objective", view, rows, self._target(rows))
         policy_loss = valid_mean(errors, rows["valid"])
@@ -170,7 +171,7 @@ class _Update:
         return dict(zip(_NAMES, (loss, policy_loss, baseline_loss, entropy, regularization), strict=True))
 
     def _target(self, rows: Rows) -> Tensor:
-        """Returns or advantages, float32 [R], which the policy's objective sees."""
+        """The targets of the policy's objective, returns or advantages, float32 [R]."""
         return rows["return"] - self._model.state_value(rows["inputs"]) if self._is_through else rows["target"]
 
     def _baseline_losses(self, rows: Rows) -> Scalars:
@@ -185,7 +186,7 @@ class _Update:
         return valid_mean(errors, rows["valid"])
 
     def _squares(self, variables: list[Any]) -> Tensor:
-        """The l2 regularisation: the agent's, but for layers that have their own."""
+        """The L2 regularization: the agent's, except for layers with their own."""
         own = {**self._model.policy.network.l2, **self._model.estimator.network.l2}
         squares = {id(one): tf.reduce_sum(tf.square(tf.convert_to_tensor(one))) for one in variables}
         shared = [square for key, square in squares.items() if key not in own]
@@ -193,7 +194,7 @@ class _Update:
         return tf.add_n([total, *(own[key] * square for key, square in squares.items() if key in own)])
 
     def _policy_divergence(self, rows: Rows) -> Callable[[], Tensor]:
-        """Divergence of all that the policy's optimizer trains, or the baseline's gradient would drown the rest."""
+        """Divergence of everything that the policy's optimizer trains; else the baseline's gradient would dominate."""
         parts = [_divergence(self._model.policy, self._target_kinds, rows)]
         if self._is_together:
             parts.append(self._baseline_divergence(rows))
@@ -206,7 +207,7 @@ class _Update:
 
 
 def _divergence(policy: Policy, found: set[str], rows: Rows) -> Callable[[], Tensor]:
-    """Function that returns a policy's change since now: divergence of likelihoods, or half the square of values'."""
+    """Function that returns a policy's change since now: KL divergence, or half the squared change of values."""
 
     def view() -> View:
         return policy(rows["inputs"], training=False)
@@ -220,7 +221,7 @@ def _divergence(policy: Policy, found: set[str], rows: Rows) -> Callable[[], Ten
 
 
 def _half_square(values: Callable[[], Tensor], rows: Rows) -> Callable[[], Tensor]:
-    """Function that returns half the mean square of the change since now of values, [R] or [R, C]."""
+    """Function that returns half the mean squared change of values since now, [R] or [R, C]."""
     start = tf.stop_gradient(values())
 
     def now() -> Tensor:

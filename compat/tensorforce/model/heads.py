@@ -20,17 +20,17 @@ from ...common.value_specs import ValueSpec
 
 Tensor: TypeAlias = Any
 Outputs: TypeAlias = Mapping[str, Tensor]
-"""Parameters of a distribution, by the names that predictions have: float32 [B, N] or [B, N, K]."""
+"""Parameters of a distribution by name in predictions: float32 [B, N] or [B, N, K]."""
 
 _HALF_LOG_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _LOG_STDDEV: Final = math.log(1e6)
-"""Bound of the size of the logarithm of a standard deviation."""
+"""Bound of the magnitude of a log standard deviation."""
 STEP: Final = Step(training=False)
-"""Step with which linear layers on top of networks are called."""
+"""How linear layers on top of networks are called."""
 
 
 def linear(name: str, inputs: int, outputs: int, axes: Sequence[int] = ()) -> Linear:
-    """A linear layer of vectors, or of one at each place, in a name scope."""
+    """A linear layer on vectors, or on one vector at each place, in a name scope."""
     with scopes(name):
         return Linear(name, ValueSpec("", "float", (*axes, inputs)), outputs)
 
@@ -39,11 +39,11 @@ class Head:
     """The distribution over one action; its constructor creates all its variables.
 
     Args:
-        spec: of the action.
-        size: of the network's output.
-        axes: of the network's output before its last, which the action has too.
-        valued: are there values of actions?
-        dueling: are these a state's value and advantages?
+        spec: spec of the action.
+        size: size of the network's output.
+        axes: leading axes of the network's output, which the action has too.
+        valued: are action values learnt?
+        dueling: do they consist of a state's value and advantages?
     """
 
     def __init__(self, spec: ValueSpec, size: int, axes: Sequence[int] = (), *, valued: bool, dueling: bool) -> None:
@@ -53,7 +53,7 @@ class Head:
             self._layers[name] = linear(name, size, self.size * outputs // math.prod(axes), axes)
 
     def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
-        """Names of the linear layers, and the outputs that each has for a component."""
+        """Names of the linear layers, and the outputs of each per component."""
         raise NotImplementedError
 
     def _apply(self, name: str, features: Tensor) -> Tensor:
@@ -77,21 +77,21 @@ class Head:
         """Distribution over each component: log-probabilities, entropies and divergences are [B, N].
 
         Args:
-            outputs: of this head.
-            mask: bool [B, N, K], the legal values of an int; None if all are.
+            outputs: outputs of this head.
+            mask: bool [B, N, K], the legal values of an int; None: all.
         """
         raise NotImplementedError
 
     def to_distribution(self, action: Tensor) -> Tensor:
-        """Actions [B, *shape] as the distribution takes them."""
+        """Actions [B, *shape] in the distribution's form."""
         return tf.reshape(tf.cast(action, tf.float32), [-1, self.size, 1])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
-        """The action without noise, in the agent's units, [B, *shape]: int32, float32, or bool."""
+        """The greedy action, in the agent's units, [B, *shape]: int32, float32 or bool."""
         return self._to_shape(self.distribution(outputs, mask).mode())
 
     def _values(self, outputs: Outputs) -> Tensor:
-        """Values of all choices, float32 [B, N, K]; a bool's are False and True. Floats have none."""
+        """Values of all choices, float32 [B, N, K]; of a bool, False and True. Floats have none."""
         raise NotImplementedError
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class Head:
         return _values_of_choices(self._values(outputs), self.to_distribution(action))
 
     def best_value(self, outputs: Outputs, mask: Tensor | None, selector: Outputs | None) -> Tensor:
-        """The highest legal value, float32 [B, N]; or that of the choice that another estimate prefers."""
+        """The highest legal value, float32 [B, N]; or the value of another estimate's best choice."""
         values = self._values(outputs)
         if selector is None:
             return masks.highest(values, mask)
@@ -146,7 +146,7 @@ class CategoricalHead(Head):
 
 
 class BernoulliHead(Head):
-    """A bit for each component. Its values, where they are learnt, are half a logit above and below a state's value."""
+    """A Bernoulli distribution per component. Learnt action values are a state's value plus or minus half a logit."""
 
     def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
         return {"logit": 1, **({"states-value": 1} if valued else {})}
@@ -156,7 +156,7 @@ class BernoulliHead(Head):
         return Bernoulli(outputs["logit"][:, :, tf.newaxis])
 
     def greedy(self, outputs: Outputs, mask: Tensor | None) -> Tensor:
-        """Are logits above 0? bool [B, *shape]."""
+        """True where the logit is above 0, bool [B, *shape]."""
         return self._to_shape(outputs["logit"] > 0)
 
     def _values(self, outputs: Outputs) -> Tensor:
@@ -165,9 +165,9 @@ class BernoulliHead(Head):
 
 
 class GaussianHead(Head):
-    """A normal distribution for each component, whose mean lies within the bounds.
+    """A normal distribution per component, with its mean within the bounds.
 
-    The value of an action is its log-likelihood, plus the highest one, as in Tensorforce.
+    The value of an action is its log-likelihood plus the highest log-likelihood, as in Tensorforce.
     """
 
     def _sizes(self, valued: bool, dueling: bool) -> dict[str, int]:
@@ -187,7 +187,7 @@ class GaussianHead(Head):
         return Gaussian(outputs["mean"][:, :, tf.newaxis], outputs["log_stddev"][:, :, tf.newaxis])
 
     def value_of(self, outputs: Outputs, action: Tensor) -> Tensor:
-        """Log-likelihood of actions [B, *shape] plus the highest one, float32 [B, N]."""
+        """Log-likelihood of actions [B, *shape] plus the highest log-likelihood, float32 [B, N]."""
         highest = -outputs["log_stddev"] - _HALF_LOG_2PI
         return self.distribution(outputs, None).log_prob(self.to_distribution(action)) + highest
 
@@ -205,7 +205,7 @@ class GaussianHead(Head):
 
 
 class BetaHead(Head):
-    """A beta distribution for each component, stretched to the action's bounds; its greedy action is the mean.
+    """A beta distribution per component, scaled to the action's bounds; its greedy action is the mean.
 
     Both parameters are at least 1, so that there is one peak.
     """

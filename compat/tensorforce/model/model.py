@@ -1,4 +1,4 @@
-"""The networks of an agent, and what they predict.
+"""The networks of an agent, and their predictions.
 
 Shapes in comments: B is the batch.
 """
@@ -24,9 +24,9 @@ class Model:
 
     Args:
         form: the normal form.
-        states: specs by flat name.
-        actions: likewise.
-        trains: are networks needed that do not act?
+        states: specs of the states by flat name.
+        actions: specs of the actions by flat name.
+        trains: also create networks that are only needed in training?
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Model:
             "dueling": form["dueling"],
             **_values(form, form["policy"], policy_kinds),
         }
-        if own:  # which estimates values of states
+        if own:  # estimates values of states
             given |= {"values_actions": "action" in policy_kinds, "values_states": "state" in policy_kinds}
         self.policy = Policy("policy", form["policy"], states, actions, **given)
         self.baseline: Policy | None = None
@@ -52,7 +52,7 @@ class Model:
             values = _values(form, own, baseline_kinds)
             self.baseline = Policy("baseline", own, states, actions, acts=acts, **values, prefix="baseline-")
         elif self.is_copied and trains:
-            # Its internals are the policy's: those are what is stored.
+            # Its internals are the policy's, because those are stored.
             self.baseline = Policy("baseline", form["policy"], states, actions, **given)
         self.values_actions = _infers(form, own or form["policy"], baseline_kinds if own else policy_kinds)
 
@@ -76,8 +76,8 @@ class Model:
     def state_value(self, inputs: Inputs) -> Tensor:
         """The estimator's value of states, float32 [B].
 
-        Where it values actions, it is the mean over the policy's probabilities if the policy has a likelihood to
-        improve, else the highest legal value (of a critic of floats: that of the policy's greedy action).
+        From action values, it is their mean under the policy if the policy's likelihood is trained, else the highest
+        legal value (for a critic of float actions, the value of the policy's greedy action).
         """
         view = self.estimator(inputs, training=False)
         if not self.values_actions:
@@ -91,13 +91,13 @@ class Model:
 
 
 def _infers(form: Form, policy: Form, found: set[str]) -> bool:
-    """Are a policy's values of states those of its actions?"""
+    """Are a policy's state values derived from its action values?"""
     is_asked = form["reward_estimation"].get("estimate_actions") or policy.get("infer_state_value") == "action-values"
     return "state" not in found and bool("action" in found or is_asked)
 
 
 def _values(form: Form, policy: Form, found: set[str]) -> dict[str, bool]:
-    """The values that a policy has for its objectives, and to estimate those of states."""
+    """The values that a policy needs for its objectives and for state values."""
     estimation, inferred = form["reward_estimation"], _infers(form, policy, found)
     estimates = bool(estimation["estimate_horizon"] or estimation["estimate_advantage"])
     return {

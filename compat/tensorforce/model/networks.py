@@ -1,4 +1,4 @@
-"""Networks from layer lists: named and joined layers, run for one timestep, or over windows of several."""
+"""Networks from lists of layers, run for one timestep or over windows of several."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..spaces.errors import choice, refuse, translate_errors
 from .custom_layers import LAYERS, Keras, make_join
 
 LayerSpec: TypeAlias = Mapping[str, Any]
-"""A layer in normal form: ``type``, perhaps ``name``, and arguments."""
+"""A layer in normal form: ``type``, optionally ``name``, and arguments."""
 Node: TypeAlias = "Callable[[Flow], None]"
-"""One step of running a network: changes the current tensor of a flow."""
+"""One step of running a network, which changes the current tensor of a flow."""
 
 _NOT_ARGUMENTS: Final = ("type", "name", "summary_labels")
 CURRENT: Final = "*"
-"""The current tensor, among those to retrieve."""
+"""Name of the current tensor, among those to retrieve."""
 
 
 class Flow:
     """The data of one call of a network.
 
     Args:
-        tensors: by name, what can be retrieved: [N, ...], where N is B, or B * ``length`` over windows.
-        internals: by name, float32 [B, ...]; None: zeros.
+        tensors: tensors to retrieve by name: [N, ...], where N is B, or B * ``length`` over windows.
+        internals: internals by name, float32 [B, ...]; None: zeros.
         step: how layers are called.
-        length: of windows; 1 for one timestep.
-        valid: float32 [B, length]; None: all are.
-        remaining: internal layers that have not run yet. After the last of them only the last timestep matters.
+        length: timesteps of a window; 1 without windows.
+        valid: float32 [B, length]; None: all are valid.
+        remaining: internal layers that have not run yet. After the last of them, only the last timestep is needed.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Flow:
         self.x = layer.finish(x, self.step)
 
     def _keep_last(self) -> None:
-        """Drop all timesteps but the last; a layer is to follow that makes the current tensor."""
+        """Drop all timesteps but the last; a layer that makes the current tensor must follow."""
         if self._length == 1:
             return
         for name, tensor in self.tensors.items():
@@ -78,14 +78,14 @@ class Flow:
 def build_network(
     where: str, network: Mapping[str, Any], inputs: Mapping[str, ValueSpec], name: str, prefix: str = ""
 ) -> Network:
-    """A network, with all its variables, in the name scope that is open.
+    """Create a network with all its variables, in the current name scope.
 
     Args:
-        where: for messages: ``Agent.create: policy['network']``.
-        network: in normal form, ``auto`` or ``layered``.
-        inputs: what it is called with, by name.
-        name: of its name scope: ``policy-network``.
-        prefix: of the names of its internals: ``baseline-`` for a critic's.
+        where: prefix of messages: ``Agent.create: policy['network']``.
+        network: network in normal form, ``auto`` or ``layered``.
+        inputs: specs of its inputs by name.
+        name: its name scope: ``policy-network``.
+        prefix: prefix of the names of its internals: ``baseline-`` for a critic's.
 
     Raises:
         TensorforceError: the layers do not fit one another, or the output is not a vector.
@@ -98,23 +98,23 @@ def build_network(
 
 
 class Network:
-    """A network of layers, each in a name scope of its own; all variables are created at once.
+    """A network of layers, each in its own name scope; all variables are created at once.
 
     Args:
-        where: for messages.
-        layers: a list, which may be grouped in lists; the first one is called with the only input, or is `retrieve`.
-        inputs: what it is called with, by name.
-        internal: what names of internals begin with.
-        one_internal: is there one at most, whose name needs no layer's?
+        where: prefix of messages.
+        layers: a list, or a list of lists; the first layer is called with the only input, or is ``retrieve``.
+        inputs: specs of its inputs by name.
+        internal: prefix of the names of internals.
+        one_internal: is there at most one internal layer, so that its name is not needed?
 
     Attributes:
         size: the output is float32 [B, *axes, size].
-        axes: sizes of the axes before the last, of which actions have the same; mostly none.
-        internals: names and shapes, without the batch axis, of what is kept between timesteps.
-        length: of the windows to learn from, in timesteps: the longest of an internal layer.
-        variables: those that are trained, in the order of creation.
-        untrained: all others, likewise.
-        l2: regularizations of variables that do not have the agent's, by id.
+        axes: sizes of the axes before the last, which actions share; usually none.
+        internals: names and shapes, without the batch axis, of the internals.
+        length: timesteps of the windows to learn from: the longest of any internal layer.
+        variables: trained variables in creation order.
+        untrained: other variables in creation order.
+        l2: L2 regularizations of variables with their own, by id.
 
     Raises:
         TensorforceError: the layers do not fit one another, or the output is not a vector.
@@ -141,7 +141,7 @@ class Network:
         self._reusable: dict[str, tuple[ValueSpec, ValueSpec, list[Node]]] = {}  # inputs and outputs, by name
         self._names: set[str] = set()
         self._recurrent: list[str] = []  # names of layers with a state
-        self._block = ""  # the names of the blocks that are open, and a slash
+        self._block = ""  # names of the enclosing blocks, each with a slash
         self._numbers: Counter[str] = Counter()
         output: ValueSpec | None = None
         if len(self._inputs) == 1:
@@ -163,13 +163,13 @@ class Network:
         """The output at one timestep, or the last one of a window, float32 [B, size], and the next internals.
 
         Args:
-            features: by name, [B, *shape], or [B, L, *shape] with a window: float32 (of bools: 0 or 1) or int32; more
-                than the inputs is allowed.
-            internals: before the first valid timestep, by name, float32 [B, ...]; more than the network's is allowed.
-                None: zeros.
-            training: do dropout and statistics act? The batch must be static then.
-            valid: float32 [B], 1 for the rows that count in statistics; None: all, or those of the window.
-            window: float32 [B, L]; L is static. Where it is 0, internals stay as they are.
+            features: features by name, [B, *shape], or [B, L, *shape] with a window: float32 (0 or 1 for bools) or
+                int32; features that are not inputs are ignored.
+            internals: internals by name before the first valid timestep, float32 [B, ...]; others than the network's
+                are ignored. None: zeros.
+            training: apply dropout and update statistics? The batch size must be static then.
+            valid: float32 [B], 1 for the rows that statistics use; None: all, or those of the window.
+            window: float32 [B, L]; L is static. Where it is 0, internals do not change.
         """
         tensors, length = {name: features[name] for name in self._inputs}, 1
         if window is not None:
@@ -183,7 +183,7 @@ class Network:
     # -- building -----------------------------------------------------------------------------------------------------
 
     def _add(self, layer: LayerSpec, spec: ValueSpec | None) -> ValueSpec:
-        """Add a layer to be called with tensors of a spec; returns the spec of what it makes."""
+        """Add a layer with inputs of a spec; returns the spec of its output."""
         kind, name = layer["type"], self._name(layer)
         place = f"{self._where}: layer {name!r}"
         if kind == "retrieve":
@@ -217,7 +217,7 @@ class Network:
         arguments = {key: value for key, value in layer.items() if key not in _NOT_ARGUMENTS}
         l2 = arguments.pop("l2_regularization", None)
         *outer, last = name.split("/")
-        if kind == "keras":  # opens a scope by itself
+        if kind == "keras":  # opens its own scope
             with scopes(*outer):
                 made: Layer = Keras(place, spec, name=scope(last), **arguments)
         else:
@@ -266,7 +266,7 @@ class Network:
         return output
 
     def _name(self, layer: LayerSpec) -> str:
-        """The layer's own name, or its type and a number; after those of the blocks that it is in."""
+        """The layer's name, or its type and a number, prefixed with the names of its blocks."""
         kind, given = layer["type"], layer.get("name")
         name = f"{self._block}{given}"
         while given is None and (name == f"{self._block}{given}" or name in self._names):
@@ -287,7 +287,7 @@ def _flat(layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def automatic_layers(where: str, network: Mapping[str, Any], inputs: Mapping[str, ValueSpec]) -> list[dict[str, Any]]:
-    """The layers of ``auto``: some for each input, by its type and shape, then some for all."""
+    """The layers of ``auto``: layers for each input, by type and shape, then layers for all together."""
     size, final_size = network["size"], network.get("final_size") or network["size"]
     layers: list[dict[str, Any]] = []
     for name, spec in inputs.items():
@@ -302,7 +302,7 @@ def automatic_layers(where: str, network: Mapping[str, Any], inputs: Mapping[str
 
 
 def _automatic_input(where: str, spec: ValueSpec, name: str, size: int, depth: int) -> list[dict[str, Any]]:
-    """The layers of one input; registers its features, a vector, under a name that no input can have."""
+    """The layers of one input, which register its feature vector under a name that no input can have."""
     layers: list[dict[str, Any]] = [{"type": "retrieve", "tensors": [name]}]
     embedded = spec.type != "float"
     rank = len(spec.shape) + embedded

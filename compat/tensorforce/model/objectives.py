@@ -1,4 +1,4 @@
-"""Objectives: from what a policy says about rows to one error for each, which is minimised.
+"""Objectives: losses of rows from a policy's outputs.
 
 Shapes in comments: B is the batch, C the components of all actions.
 """
@@ -18,23 +18,23 @@ from .policies import Policy, View, frozen
 
 Tensor: TypeAlias = Any
 Rows: TypeAlias = Mapping[str, Any]
-"""``inputs``, ``action`` by name [B, *shape], ``return`` and ``target`` [B], ``valid`` [B], perhaps ``old`` [B, C]."""
+"""``inputs``, ``action`` by name [B, *shape], ``return``, ``target`` and ``valid`` [B], optionally ``old`` [B, C]."""
 Objective: TypeAlias = Mapping[str, Any]
 
 
 class Hyper:
-    """The numbers of a normal form, fed at each update or constant.
+    """The numbers of a normal form, either constant or fed at each update.
 
     Args:
         form: the normal form.
-        fed: float32 scalars by path: ``optimizer/learning_rate``.
+        fed: fed float32 scalars by path: ``optimizer/learning_rate``.
     """
 
     def __init__(self, form: Mapping[str, Any], fed: Mapping[str, Tensor]) -> None:
         self._form, self._fed = form, fed
 
     def __call__(self, path: str) -> Tensor:
-        """The number under a path, float32 scalar."""
+        """The number at a path, float32 scalar."""
         if path in self._fed:
             return self._fed[path]
         value = at(self._form, path)
@@ -52,8 +52,8 @@ class Objectives:
     """Losses of rows by objectives.
 
     Args:
-        hyper: numbers.
-        estimator: whose critic teaches deterministic policies.
+        hyper: numbers of the normal form.
+        estimator: policy whose critic trains deterministic policies.
     """
 
     def __init__(self, hyper: Hyper, estimator: Policy) -> None:
@@ -63,11 +63,11 @@ class Objectives:
         """Loss of each row, float32 [B].
 
         Args:
-            objective: in normal form.
-            path: of the objective in the normal form.
-            view: what the policy says that is trained.
+            objective: objective in normal form.
+            path: path of the objective in the normal form.
+            view: outputs of the trained policy.
             rows: the rows.
-            target: float32 [B]: returns, or advantages; values that are learnt beside likelihoods are of returns.
+            target: float32 [B]: returns or advantages; values learnt besides likelihoods always use returns.
         """
         values = rows["return"] if "policy_gradient" in kinds(objective) else target
         each = []
@@ -76,9 +76,9 @@ class Objectives:
                 each.append(self._likelihood(term, place, view, rows, target[:, tf.newaxis]))
             elif term["type"] == "value":
                 each.append(self._value(term, place, view, rows, values[:, tf.newaxis]))
-            elif self._estimator.critic is None:  # the likelihood of a mean has no slope
+            elif self._estimator.critic is None:  # the likelihood has no gradient at the mean
                 each.append(tf.zeros(tf.shape(view.features)[:1]))
-            else:  # the critic's value of the policy's own actions; gradients flow through these only
+            else:  # the critic's value of the policy's actions; gradients flow only through these actions
                 action = view.greedy()
                 with frozen(self._estimator.variables):
                     criticised = self._estimator(rows["inputs"], training=False).action_values(action)
@@ -114,17 +114,17 @@ class Objectives:
 
 
 def clipped_ratio(ratio: Tensor, gain: Tensor, clip: Tensor) -> Tensor:
-    """``-min(r A, clip(r, 1 / (1 + c), 1 + c) A)``, as ``losses.clipped_surrogate`` but for the lower bound.
+    """``-min(r A, clip(r, 1 / (1 + c), 1 + c) A)``, as ``losses.clipped_surrogate`` except for the lower bound.
 
     Args:
         ratio: r, float32 [B, C].
         gain: A, float32 [B, 1].
-        clip: c, float32 scalar; 0 does not clip.
+        clip: c, float32 scalar; 0: no clipping.
     """
     bounded = tf.minimum(tf.maximum(ratio, 1.0 / (1.0 + clip)), 1.0 + clip)
     return -tf.where(clip > 0, tf.minimum(ratio * gain, bounded * gain), ratio * gain)
 
 
 def valid_mean(values: Tensor, valid: Tensor) -> Tensor:
-    """The mean over the rows that count, float32 scalar; 0 if there are none."""
+    """The mean over valid rows, float32 scalar; 0 if there are none."""
     return tf.reduce_sum(values * valid) / tf.maximum(tf.reduce_sum(valid), 1.0)

@@ -1,8 +1,8 @@
-"""Optimizers: those of Keras, a natural gradient, evolution, and modifiers of the steps of another one.
+"""Optimizers: Keras optimizers, natural gradient, evolution, and modifiers of another optimizer's steps.
 
-Each is a function that changes the variables of a problem once, for some rows. Modifiers look at how far the weights
-went, as one vector, and may put them elsewhere. Whatever creates variables or draws noise happens when an optimizer is
-made, because steps may run inside loops.
+Each is a function that updates a problem's variables once, for some rows. Modifiers take the change of all weights as
+one vector, and may replace it. Variables are created and noise is drawn when an optimizer is made, because steps may
+run inside loops.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .objectives import Hyper, Rows
 Tensor: TypeAlias = Any
 Scalars: TypeAlias = Mapping[str, Tensor]
 Step: TypeAlias = Callable[[Rows, Tensor], Scalars]
-"""Function of rows and the number of the step in this update; changes the variables and returns float scalars."""
+"""Function of rows and the step's number in this update; updates the variables and returns float scalars."""
 
 _ROUNDING = 1e-4
-"""Added before rounding down, so that a third of 99 rows are 33."""
+"""Added before rounding down, so that a third of 99 rows is 33."""
 
 
 class Problem(NamedTuple):
-    """Minimised losses."""
+    """Losses to minimise."""
 
     scope: str
     """Name scope of the optimizer's variables."""
@@ -40,8 +40,8 @@ class Problem(NamedTuple):
     losses: Callable[[Rows], Scalars]
     """Function from rows to float scalars; ``loss`` is minimised."""
     divergence: Callable[[Rows], Callable[[], Tensor]]
-    """Function from rows to a function that returns the change of the trained outputs since then: a float scalar whose
-    second derivatives at that point are the Fisher information."""
+    """Function from rows to a function that returns the change of the trained outputs since then, a float scalar whose
+    second derivatives at that point are the Fisher information matrix."""
 
 
 def make_step(
@@ -57,13 +57,13 @@ def make_step(
     """An optimizer.
 
     Args:
-        spec: in normal form.
-        path: its place in the normal form of the agent.
-        problem: what is minimised.
-        hyper: numbers.
+        spec: optimizer in normal form.
+        path: its path in the agent's normal form.
+        problem: the losses to minimise.
+        hyper: numbers of the normal form.
         count: number of rows of each step.
         repeats: number of steps in one update.
-        valid: which rows count, float32 [count]; None if that differs from step to step.
+        valid: 1 for valid rows, float32 [count]; None if that differs between steps.
     """
     kind = spec["type"]
     if kind == "plus":
@@ -90,13 +90,13 @@ def make_step(
 
 
 def is_natural(spec: Mapping[str, Any]) -> bool:
-    """Is an innermost optimizer, in normal form, a natural gradient?"""
+    """Is the innermost optimizer a natural gradient?"""
     inner = [spec[name] for name in ("optimizer", "optimizer1", "optimizer2") if name in spec]
     return any(map(is_natural, inner)) if inner else bool(spec["type"] == "natural_gradient")
 
 
 def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
-    """One of Keras' optimizers, of gradients whose global norm is limited."""
+    """A Keras optimizer, with gradients clipped by global norm."""
     known = ("type", "learning_rate", "gradient_norm_clipping")
     own = {name: value for name, value in spec.items() if name not in known and value is not None}
     rate, largest = hyper(f"{path}/learning_rate"), None
@@ -109,7 +109,7 @@ def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -
     def step(rows: Rows, number: Tensor) -> Scalars:
         scalars = problem.losses(rows)
         found = tf.gradients(scalars["loss"], [variable.value for variable in variables])
-        # A variable may have no part in this loss: the deviation in a deterministic gradient, say.
+        # A loss may not depend on a variable, such as a deterministic gradient on the standard deviation.
         gradients = [tf.zeros(v.shape) if g is None else g for g, v in zip(found, variables, strict=True)]
         gradients, _ = clip_by_global_norm(gradients, largest)
         optimizer.apply(gradients, variables)
@@ -119,7 +119,7 @@ def _keras(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -
 
 
 def _natural_gradient(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
-    """A step along the natural gradient whose divergence, by its second derivative, is the learning rate."""
+    """A step along the natural gradient whose KL divergence, to second order, is the learning rate."""
     radius, damping = hyper(f"{path}/learning_rate"), hyper(f"{path}/cg_damping")
     variables = problem.variables
 
@@ -136,7 +136,7 @@ def _natural_gradient(spec: Mapping[str, Any], path: str, problem: Problem, hype
         direction = trust_region.conjugate_gradient(fisher, gradient, spec["cg_max_iterations"])
         curvature = tf.reduce_sum(direction * fisher(direction))
         moved = start - tf.sqrt(2.0 * radius / curvature) * direction
-        # Without a gradient there is no direction, and the curvature is 0.
+        # A zero gradient has no direction, and its curvature is 0.
         trust_region.assign(variables, tf.where(curvature > 0, moved, start))
         return scalars
 
@@ -144,7 +144,7 @@ def _natural_gradient(spec: Mapping[str, Any], path: str, problem: Problem, hype
 
 
 def _evolutionary(spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper, repeats: int) -> Step:
-    """The mean of normal draws times the learning rate, each with the sign with which it lowers the loss."""
+    """The mean of Gaussian perturbations times the learning rate, each with the sign that lowers the loss."""
     rate, variables, samples = hyper(f"{path}/learning_rate"), problem.variables, spec["num_samples"]
     drawn = noise.normal([repeats, samples, sum(math.prod(variable.shape) for variable in variables)])
 
@@ -169,9 +169,9 @@ def _multi_step(step: Step, count: int, problem: Problem) -> Step:
 
 
 def _subsampling(step: Step, fraction: float, count: int, drawn: int, repeats: int, valid: Tensor | None) -> Step:
-    """A step on a share of the rows that count, drawn with replacement: ``floor(fraction * n)`` of n, at least one.
+    """A step on a fraction of the valid rows, drawn with replacement: ``floor(fraction * n)`` of n, at least one.
 
-    The shapes are those for all rows, so that draws may be too many; these do not count.
+    Shapes are those for all rows; surplus draws are marked as not valid.
     """
     uniform = noise.uniform([repeats, drawn])
     order = None if valid is None else valid_first(valid, count)
@@ -186,7 +186,7 @@ def _subsampling(step: Step, fraction: float, count: int, drawn: int, repeats: i
 
 
 def valid_first(valid: Tensor, count: int) -> Tensor:
-    """The places of all rows, those that count first and else in order, int32 [count], from float32 [count]."""
+    """Indices of all rows, valid rows first and otherwise in order, int32 [count], from float32 [count]."""
     ranks = valid * count - tf.range(count, dtype=tf.float32)
     return tf.math.top_k(ranks, count).indices
 
@@ -196,12 +196,12 @@ def subsample(uniform: Tensor, valid: Tensor, order: Tensor, fraction: float) ->
 
     Args:
         uniform: float32 [M] in 0 .. 1.
-        valid: which rows count, float32 [B].
-        order: of :func:`valid_first`.
-        fraction: of these, how many are to be drawn.
+        valid: 1 for valid rows, float32 [B].
+        order: result of :func:`valid_first`.
+        fraction: fraction of the valid rows to draw.
 
     Returns:
-        places, int32 [M], and weights, float32 [M]: 1 for as many draws as are wanted, then 0.
+        Indices, int32 [M], and weights, float32 [M]: 1 for the requested number of draws, then 0.
     """
     total = tf.reduce_sum(valid)
     ranks = tf.minimum(tf.floor(uniform * total), tf.maximum(total - 1.0, 0.0))
@@ -211,7 +211,7 @@ def subsample(uniform: Tensor, valid: Tensor, order: Tensor, fraction: float) ->
 
 
 def _clipping(step: Step, spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
-    """Step that limits another's change."""
+    """A step that clips another step's change."""
     threshold, variables = hyper(f"{path}/threshold"), problem.variables
     sizes = [math.prod(variable.shape) for variable in variables]
 
@@ -226,12 +226,12 @@ def _clipping(step: Step, spec: Mapping[str, Any], path: str, problem: Problem, 
 
 
 def clip_change(change: Tensor, sizes: Sequence[int], mode: str, threshold: Tensor) -> Tensor:
-    """A change of all weights, float32 [P], within a threshold.
+    """A change of all weights, float32 [P], clipped to a threshold.
 
     Args:
-        change: of all variables, one after another.
-        sizes: of the variables.
-        mode: ``value`` limits each number, ``norm`` the norm of each variable's change, ``global_norm`` that of all.
+        change: change of all variables, concatenated.
+        sizes: sizes of the variables.
+        mode: ``value`` clips each number, ``norm`` the norm of each variable's change, ``global_norm`` the global norm.
         threshold: float32 scalar.
     """
     if mode == "value":
@@ -242,7 +242,7 @@ def clip_change(change: Tensor, sizes: Sequence[int], mode: str, threshold: Tens
 
 
 def _optimizing(step: Step, spec: Mapping[str, Any], path: str, problem: Problem, hyper: Hyper) -> Step:
-    """The longest share of another step that lowers the loss by enough of what its gradient promises."""
+    """A line search: the largest fraction of another step that reaches enough of the expected decrease of the loss."""
     ratio, parameter, variables = hyper(f"{path}/ls_accept_ratio"), hyper(f"{path}/ls_parameter"), problem.variables
 
     def searched(rows: Rows, number: Tensor) -> Scalars:
@@ -263,7 +263,7 @@ def _optimizing(step: Step, spec: Mapping[str, Any], path: str, problem: Problem
             evaluate,
             start,
             whole,
-            max_kl=0.0,  # the divergence is the other step's business
+            max_kl=0.0,  # the other step limits the divergence
             steps=spec["ls_max_iterations"],
             shrink=parameter,
             linear=spec["ls_mode"] == "linear",
@@ -275,6 +275,6 @@ def _optimizing(step: Step, spec: Mapping[str, Any], path: str, problem: Problem
 
 
 def _gradient(value: Tensor, weights: Tensor) -> Tensor:
-    """The gradient for weights [P]; zeros where the value does not depend on them."""
+    """The gradient with respect to weights [P]; zeros if the value does not depend on them."""
     (gradient,) = tf.gradients(value, weights)
     return tf.zeros_like(weights) if gradient is None else gradient

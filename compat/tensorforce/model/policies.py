@@ -1,4 +1,4 @@
-"""Policies: a network with a distribution over each action, values of actions, or a state's value on top.
+"""Policies: a network with heads for distributions over actions, action values, or a state's value.
 
 Shapes in comments: B is the batch, N the components of one action, C those of all actions, K the values of an int.
 """
@@ -26,26 +26,26 @@ from .networks import build_network
 
 Tensor: TypeAlias = Any
 Inputs: TypeAlias = Mapping[str, Any]
-"""``observation``: by name, [B, *shape], or windows [B, L, *shape]; perhaps ``internals``: by name, [B, ...], and
-``window_valid``: float32 [B, L]."""
+"""``observation`` by name, [B, *shape], or windows [B, L, *shape]; optionally ``internals`` by name, [B, ...], and
+``window_valid``, float32 [B, L]."""
 
 
 class Policy:
     """A policy; all its variables are created at once.
 
     Args:
-        scope: of the names of variables, and of its argument: ``policy`` or ``baseline``.
-        spec: in normal form.
-        states: what it sees.
-        actions: what it chooses.
-        acts: does it have distributions, to act or to learn from likelihoods?
-        values_actions: are there values of actions?
-        values_states: is there a value of states of its own?
-        dueling: do all ints have a state's value and advantages?
-        prefix: of the names of its internals: ``baseline-`` for a critic's.
+        scope: name scope of its variables, and name of its argument: ``policy`` or ``baseline``.
+        spec: policy in normal form.
+        states: specs of the states.
+        actions: specs of the actions.
+        acts: does it have distributions, for acting or likelihoods?
+        values_actions: does it have action values?
+        values_states: does it have its own state value?
+        dueling: do ints have a state's value and advantages?
+        prefix: prefix of the names of its internals: ``baseline-`` for a critic's.
 
     Raises:
-        TensorforceError: the network does not fit the states, or actions have no values.
+        TensorforceError: the network does not fit the states, or actions cannot have values.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Policy:
 
     @property
     def all_variables(self) -> list[Any]:
-        """Trained variables, and those that are not, such as statistics."""
+        """Trained variables, and untrained ones such as statistics."""
         return [*self.variables, *self.network.untrained]
 
     def __call__(self, inputs: Inputs, *, training: bool, counted: Tensor | None = None) -> View:
@@ -103,8 +103,8 @@ class Policy:
 
         Args:
             inputs: the rows.
-            training: do dropout and statistics act?
-            counted: float32 [B], 1 for the rows that count in statistics; None: all.
+            training: apply dropout and update statistics?
+            counted: float32 [B], 1 for the rows that statistics use; None: all.
         """
         observation, internals, valid = inputs["observation"], inputs.get("internals"), inputs.get("window_valid")
         states = {name: observation[name] for name in self._states}
@@ -120,7 +120,7 @@ class Policy:
         return View(self, features, following, legal)
 
     def values_from(self, features: Tensor) -> Tensor:
-        """State values, float32 [B], from network output."""
+        """State values, float32 [B], from the network's output."""
         if self._state_value is None:
             raise RuntimeError("the policy was built without a value of states")
         values = self._state_value(features, STEP)  # [B, *axes, 1]
@@ -131,10 +131,10 @@ class View:
     """A policy's outputs for B rows.
 
     Args:
-        policy: that policy.
+        policy: the policy.
         features: its network's output, float32 [B, size].
         following: the next internals, by name.
-        legal: by action, bool [B, N, K] of ints; None: all are.
+        legal: legal values of int actions, bool [B, N, K] by action; None: all.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class View:
         return tf.reduce_sum(self._concat(lambda name, _: own[name].kl(theirs[name])), axis=-1)
 
     def greedy(self) -> dict[str, Tensor]:
-        """Actions without noise by name, [B, *shape]: int32, float32, or bool."""
+        """Greedy actions by name, [B, *shape]: int32, float32 or bool."""
         return {name: head.greedy(self.outputs[name], self.legal[name]) for name, head in self._heads.items()}
 
     def predictions(self) -> dict[str, Tensor]:
@@ -183,7 +183,7 @@ class View:
         return {f"{key}/{name}": value for name, own in shaped for key, value in own.items()}
 
     def best_values(self, selector: View | None) -> Tensor:
-        """The highest legal values of each action, or those of the choices that another view prefers, [B, C]."""
+        """The highest legal values of each action, or the values of another view's best choices, [B, C]."""
         chosen = {} if selector is None else selector.outputs
         return self._concat(lambda n, head: head.best_value(self.outputs[n], self.legal[n], chosen.get(n)))
 
@@ -193,7 +193,7 @@ class View:
         return self._concat(lambda name, head: head.expected_value(self.outputs[name], parts[name]))
 
     def action_values(self, action: Mapping[str, Tensor]) -> Tensor:
-        """Values of actions [B, *shape], float32 [B, C]; [B, 1] of a critic, one value for all of them."""
+        """Values of actions [B, *shape], float32 [B, C]; a critic has one value for all actions, [B, 1]."""
         if self._policy.critic is not None:
             return self._policy.critic(self.features, action)
         return self._concat(lambda name, head: head.value_of(self.outputs[name], action[name]))
@@ -206,7 +206,7 @@ class View:
 class Critic:
     """The value of all actions together, which join the network's output in a hidden layer.
 
-    They are not inputs of the network: its layers, which the user lists, know of states only.
+    Actions are not inputs of the network, because the user's list of layers is for states only.
     """
 
     def __init__(self, size: int, actions: Mapping[str, ValueSpec]) -> None:
@@ -224,14 +224,14 @@ class Critic:
 
 @contextlib.contextmanager
 def frozen(variables: list[Any]) -> Iterator[None]:
-    """Context in which no gradient flows into variables, which keep their values."""
+    """Context in which no gradients flow into variables."""
     fixed = [(variable, tf.stop_gradient(tf.convert_to_tensor(variable))) for variable in variables]
     with keras.StatelessScope(state_mapping=fixed):
         yield
 
 
 def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec], *, vector: bool) -> None:
-    """Check that a network's output is a vector or, unless ``vector``, has one at each place of all actions."""
+    """Check that a network's output is a vector or, unless ``vector``, has one vector at each place of all actions."""
     for name, action in actions.items():
         if axes and (vector or tuple(axes) not in (action.shape, action.shape[:-1])):
             problem = f"must return a vector, but returns one at each of {list(axes)} places"
@@ -240,7 +240,7 @@ def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec
 
 
 def _vector(spec: ValueSpec, action: Tensor) -> Tensor:
-    """An action as float32 [B, ...], each part within -1 .. 1 if it has bounds."""
+    """An action as float32 [B, ...], scaled to -1 .. 1 if it has bounds."""
     size = math.prod(spec.shape)
     if spec.type == "int":
         index = tf.reshape(tf.cast(action, tf.int32), [-1, size])

@@ -1,1 +1,1 @@
-"""Parameters that change and preprocessing, evaluated on the host."""
+"""Changing parameters, and preprocessing, evaluated on the host."""

@@ -1,9 +1,9 @@
-"""Parameters: numbers that follow the agent's counts or chance, evaluated on the host in float64.
+"""Parameters: numbers that change with the agent's counts or at random, evaluated on the host in float64.
 
 Decays are those of TensorFlow 1's learning rates. Sources: ``keras.optimizers.schedules`` for ``cosine``,
 ``cosine_restarts``, ``exponential``, ``inverse_time`` and ``polynomial``; ``natural_exp_decay`` and
-``linear_cosine_decay`` of TensorFlow 1.15 for the other two. Each takes the time t, from 0, the start, the steps, and
-its own arguments.
+``linear_cosine_decay`` of TensorFlow 1.15 for the other two. Each takes the time t (from 0), the initial value, the
+number of steps, and its own arguments.
 """
 
 from __future__ import annotations
@@ -30,53 +30,53 @@ class Decay(NamedTuple):
     """A kind of decay."""
 
     value: Callable[..., float]
-    """Value as a function of time, start, steps and its own arguments."""
+    """Value as a function of time, initial value, steps and its own arguments."""
     takes: tuple[Argument, ...]
     """Its own arguments."""
     limit: Callable[..., float] | None = None
-    """Limit that it only approaches, as a function of start and its own arguments; None: it ends after the steps."""
+    """Limit that it only approaches, as a function of initial value and arguments; None: it ends after the steps."""
 
 
 def cosine(t: int, start: float, steps: int, alpha: float) -> float:
-    """Half a wave, down to the share ``alpha`` of the start."""
+    """Half a cosine wave, from the initial value down to ``alpha`` times it."""
     return start * ((1 - alpha) * 0.5 * (1 + math.cos(math.pi * min(t, steps) / steps)) + alpha)
 
 
 def cosine_restarts(t: int, start: float, steps: int, t_mul: float, m_mul: float, alpha: float) -> float:
-    """Half waves, each ``t_mul`` times as long and ``m_mul`` times as high as the one before."""
+    """Half cosine waves, each ``t_mul`` times as long and ``m_mul`` times as high as the previous one."""
     left, length, height = t / steps, 1.0, 1.0
     if t_mul == 1:
         whole_ones = int(left + 1e-9)
         left, height = max(left - whole_ones, 0.0), m_mul**whole_ones
-    while left >= length - 1e-9 * length:  # what is left is not exact
+    while left >= length - 1e-9 * length:  # rounding may leave a negative remainder
         left, length, height = max(left - length, 0.0), length * t_mul, height * m_mul
     return start * ((1 - alpha) * 0.5 * height * (1 + math.cos(math.pi * left / length)) + alpha)
 
 
 def exponential(t: int, start: float, steps: int, decay_rate: float, staircase: bool) -> float:
-    """Times ``decay_rate`` in every ``steps``."""
+    """Multiplied by ``decay_rate`` in every ``decay_steps``."""
     value: float = start * decay_rate ** (t // steps if staircase else t / steps)
     return value
 
 
 def natural(t: int, start: float, steps: int, decay_rate: float, staircase: bool) -> float:
-    """Times e to the power of minus ``decay_rate`` in every ``steps``."""
+    """Multiplied by e to the power of ``-decay_rate`` in every ``decay_steps``."""
     return start * math.exp(-decay_rate * (t // steps if staircase else t / steps))
 
 
 def inverse_time(t: int, start: float, steps: int, decay_rate: float, staircase: bool) -> float:
-    """Divided by 1 + ``decay_rate`` times how many ``steps`` have passed."""
+    """Divided by 1 + ``decay_rate`` * t / ``decay_steps`` at time t."""
     return start / (1 + decay_rate * (t // steps if staircase else t / steps))
 
 
 def linear_cosine(t: int, start: float, steps: int, num_periods: float, alpha: float, beta: float) -> float:
-    """Waves under a line that falls to ``alpha``, all of it ``beta`` higher; shares of the start."""
+    """A cosine wave under a line from 1 + ``alpha`` down to ``alpha``, plus ``beta``, all times the initial value."""
     done = min(t, steps) / steps
     return start * ((alpha + 1 - done) * 0.5 * (1 + math.cos(2 * math.pi * num_periods * done)) + beta)
 
 
 def polynomial(t: int, start: float, steps: int, final_value: float, power: float = 1.0, cycle: bool = False) -> float:
-    """A power of the time left; with ``cycle`` each further ``steps`` begin again, from less and less."""
+    """A power of the remaining time; with ``cycle`` it restarts every ``decay_steps``, from ever lower values."""
     duration = steps * max(1, -(-t // steps)) if cycle else steps
     left = (1 - min(t, duration) / duration) ** power
     return start if left == 1 else final_value + (start - final_value) * left  # exact at both ends
@@ -114,7 +114,7 @@ DECAYS: Final = {
 
 
 class Counts(NamedTuple):
-    """Counts of an agent so far."""
+    """Counts of an agent."""
 
     timesteps: int
     episodes: int
@@ -122,30 +122,30 @@ class Counts(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The value of a kind of parameter."""
+    """The rule of a kind of parameter."""
 
     value: Callable[[Counts, np.random.Generator, float], float]
-    """Function of counts, a generator and the last value of a process (else 0.0); its result goes to ``shown``."""
+    """Function of counts, a generator and the last value of a process (else 0.0); ``shown`` converts its result."""
     end: float
-    """The number at the end of the schedule, or its limit; the mean of random ones."""
+    """The final value of the schedule, or its limit; the mean of random parameters."""
     extremes: tuple[float, ...] = ()
-    """Further values that it is known to take."""
+    """Further values that it is known to reach."""
     is_approached: bool = False
-    """Is the end only approached? Then it may be equal to a bound that is exclusive."""
+    """Is the final value only approached? It may then equal an exclusive bound."""
     is_drawn: bool = False
-    """Is it random? Values outside of the bounds are then clipped."""
+    """Is it random? Values outside the bounds are then clipped."""
     process: float | None = None
     """The start of a random walk."""
     shown: Callable[[float], float] = float
 
 
 class Parameter:
-    """A number that may change with the agent's counts, or by chance. Made by :func:`make_parameter`.
+    """A number that may change with the agent's counts or at random. Made by :func:`make_parameter`.
 
     Attributes:
-        constant: the number, of one that never changes.
-        spec: a number, or a dictionary of JSON's types with every argument: :func:`make_parameter` takes it again.
-        bounds: of its values, as ``number`` takes them.
+        constant: the number of a constant; None for others.
+        spec: a number, or a dictionary in JSON types with all arguments, for :func:`make_parameter`.
+        bounds: bounds of its values, as arguments of ``number``.
     """
 
     def __init__(self, where: str, spec: Any, bounds: Mapping[str, float], rule: Rule) -> None:
@@ -158,10 +158,10 @@ class Parameter:
             number(where, value, **self._bounds)
 
     def value(self, counts: Counts, rng: np.random.Generator) -> float:
-        """The number now; random ones draw a new one at each call.
+        """The current number; random parameters draw a new one at each call.
 
         Raises:
-            TensorforceError: it is outside of its bounds, which could not be told before.
+            TensorforceError: it is outside its bounds, which could not be known in advance.
         """
         if self.constant is not None:
             return self.constant
@@ -175,7 +175,7 @@ class Parameter:
         return shown
 
     def final(self) -> float:
-        """The number at the end of the schedule, or its limit; the mean of random ones."""
+        """The final value of the schedule, or its limit; the mean of random parameters."""
         return self._rule.end
 
     def state_dict(self) -> State:
@@ -192,17 +192,17 @@ class Parameter:
 def make_parameter(
     where: str, spec: Any, *, at_least: float = -math.inf, at_most: float = math.inf, above: float = -math.inf
 ) -> Parameter:
-    """A parameter from what a user wrote.
+    """A parameter from a user's specification.
 
     Args:
         where: its place, for messages and the error's ``argument``: ``"Agent.create: exploration"``.
-        spec: a number, or a dictionary with a ``type`` (``constant`` if there is none) and the arguments of that type.
+        spec: a number, or a dictionary with a ``type`` (``constant`` by default) and the arguments of that type.
         at_least: smallest allowed value.
         at_most: largest allowed value.
         above: exclusive lower bound of all values.
 
     Raises:
-        TensorforceError: the specification is invalid, or is known to leave the bounds; names the key.
+        TensorforceError: the specification is invalid, or is known to exceed the bounds; names the key.
     """
     bounds = {"at_least": at_least, "at_most": at_most, "above": above}
     given, kind = {"value": spec}, "constant"
@@ -231,7 +231,7 @@ _EXAMPLE: Final = "dict(type='decaying', unit='timesteps', decay='linear', ...)"
 
 
 def _decaying(where: str, given: Mapping[str, Any]) -> Rule:
-    """A decay, subtracted from 1, inverted and scaled, in this order, as far as is asked for."""
+    """A decay, then optionally subtracted from 1, inverted and scaled, in this order."""
     decay, start = DECAYS[given["decay"]], given["initial_value"]
     own = {one.name: given[one.name] for one in decay.takes}
     at = functools.partial(decay.value, start=start, steps=given["decay_steps"], **own)
@@ -246,7 +246,7 @@ def _decaying(where: str, given: Mapping[str, Any]) -> Rule:
     def value(counts: Counts, *_: Any) -> float:
         try:
             return changed(at(getattr(counts, given["unit"])))
-        except OverflowError:  # on its way to an infinite end
+        except OverflowError:  # before an infinite final value
             return changed(end)
 
     return Rule(value, changed(end), (changed(at(0)),), is_approached=decay.limit is not None)
@@ -262,7 +262,7 @@ def _piecewise(where: str, given: Mapping[str, Any]) -> Rule:
 
     def value(counts: Counts, *_: Any) -> float:
         number: float = values[bisect.bisect_left(boundaries, getattr(counts, given["unit"]))]
-        return number  # at a boundary the value to its left
+        return number  # at a boundary the earlier value holds
 
     return Rule(value, values[-1], tuple(values))
 
@@ -278,7 +278,7 @@ def _random(where: str, given: Mapping[str, Any]) -> Rule:
 
 
 def _ornstein_uhlenbeck(where: str, given: Mapping[str, Any]) -> Rule:
-    """A random walk that is drawn back to ``mu``, where it begins (Uhlenbeck and Ornstein 1930)."""
+    """An Ornstein-Uhlenbeck process that starts at ``mu`` (Uhlenbeck and Ornstein 1930)."""
     mean, theta, sigma = (float(given[name]) for name in ("mu", "theta", "sigma"))
 
     def step(_: Counts, rng: np.random.Generator, process: float) -> float:
@@ -313,7 +313,7 @@ _CHOICES: Final[Mapping[str, Mapping[str, tuple[Argument, ...]]]] = {
         "uniform": (Argument("minval", 0.0, _NUMBER), Argument("maxval", 1.0, _NUMBER)),
     },
 }
-"""Arguments of each choice, by the argument that chooses."""
+"""Arguments of each choice, by the choosing argument."""
 _KINDS: Final[Mapping[str, tuple[str | None, tuple[Argument, ...], Callable[[str, Mapping[str, Any]], Rule]]]] = {
     "constant": (None, (Argument("value"),), lambda *_: Rule(lambda *_: 0.0, 0.0)),
     "decaying": ("decay", _DECAYING, _decaying),
@@ -321,4 +321,4 @@ _KINDS: Final[Mapping[str, tuple[str | None, tuple[Argument, ...], Callable[[str
     "random": ("distribution", (), _random),
     "ornstein_uhlenbeck": (None, _PROCESS, _ornstein_uhlenbeck),
 }
-"""Parameters by type: the argument that chooses further ones, if there is one, the arguments, and the rule."""
+"""Parameters by type: the argument that selects further arguments, if any, the arguments, and the rule."""

@@ -1,6 +1,6 @@
 """Preprocessing of states and rewards on the host: once, before they are stored and before the model sees them.
 
-Its layers are the steps of ``common.processing`` by Tensorforce's names and arguments.
+Its layers are the steps of ``common.processing`` under Tensorforce's names and arguments.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..specs import layer_tables
 from ..specs.table_checks import IGNORED, SpecTable, integer, real
 
 LayerMaker = Callable[..., "Step | None"]
-"""Function of a layer's place, its inputs and its arguments; returns None where there is nothing to do."""
+"""Function of a layer's place, its inputs and its arguments; returns None if there is nothing to do."""
 
 
 def clipping(where: str, value: Numbers, upper: float, lower: float | None) -> Step:
-    """Values between ``lower`` (default: minus ``upper``) and ``upper``."""
+    """The value clipped to ``lower`` (default: ``-upper``) and ``upper``."""
     lower = -upper if lower is None else lower
     if lower > upper:
         refuse(where, f"must have a lower value of at most the upper one, got {lower:g} and {upper:g}", lower)
@@ -38,14 +38,14 @@ def clipping(where: str, value: Numbers, upper: float, lower: float | None) -> S
 
 
 def dropout(where: str, value: Numbers, rate: float) -> None:
-    """Nothing: values are dropped in updates only, and these get what has been preprocessed before."""
+    """The value unchanged: dropout acts in updates only, on values already preprocessed."""
 
 
 def image(where: str, value: Numbers, height: int | None, width: int | None, grayscale: Any) -> Step:
-    """An image [height, width, channels] in another size, in shades of grey, or both.
+    """An image [height, width, channels], resized, converted to greyscale, or both.
 
-    Resizing averages areas. Of ``height`` and ``width`` one that is None follows from the other and the image's ratio;
-    without both the size stays. ``grayscale``: True for the luma of RGB (ITU-R BT.601), or weights of the channels.
+    Resizing averages areas. If only one of ``height`` and ``width`` is given, the aspect ratio is kept; without both
+    the size is kept. ``grayscale``: True for the luma of RGB (ITU-R BT.601), or weights of the channels.
     """
     if len(value.shape) != 3:
         refuse(where, f"takes shapes [height, width, channels], and gets {list(value.shape)}", value)
@@ -57,7 +57,7 @@ def image(where: str, value: Numbers, height: int | None, width: int | None, gra
     if grayscale is False:
         return images.image_resize(where, value, width, height)
     weights = images.LUMA if grayscale is True else grayscale
-    grey = images.grayscale(where, value, weights, keep_rank=True)  # first: there is less to resize then
+    grey = images.grayscale(where, value, weights, keep_rank=True)  # first, so that there is less to resize
     resize = images.image_resize(where, grey.out, width, height)
 
     def function(x: Array) -> Array:
@@ -74,7 +74,7 @@ def _weights(where: str, value: Any) -> bool | list[float]:
 
 _NUMBER: Final = real()
 _AXIS: Final = integer(-32)
-"""Check of an axis, not counting the batch; negative ones count from the end."""
+"""Check of an axis, without the batch axis; negative ones count from the end."""
 _SIZE: Final = Argument("height", None, or_none(integer(1)))
 _AXES: Final = Argument("axes", None, or_none(several(integer(0), "axes")))
 
@@ -95,7 +95,7 @@ _LAYERS: Final[dict[str, tuple[LayerMaker, tuple[Argument, ...]]]] = {
     ),
 }
 MAKERS: Final = {name: maker for name, (maker, _) in _LAYERS.items()}
-"""Functions that make steps, by layer."""
+"""Functions that make steps, by type of layer."""
 _OF_NETWORKS: Final = f"it is a layer of networks, and preprocessing takes {', '.join(MAKERS)}"
 LAYERS: Final = SpecTable(
     "preprocessing layer",
@@ -104,30 +104,30 @@ LAYERS: Final = SpecTable(
     refused=dict.fromkeys(layer_tables.LAYERS.entries.keys() - MAKERS.keys(), _OF_NETWORKS),
     ignored={"name": None, **IGNORED},
 )
-"""The layers; a ``name`` is allowed and not used."""
+"""The layers; ``name`` is accepted and ignored."""
 
 REWARD: Final = "reward"
-"""Key of the layers of rewards."""
+"""Key of the layers for rewards."""
 
 
 class Preprocessing:
     """Layers for some of the states and for rewards, with a history per lane. Made by :func:`make_preprocessing`.
 
-    A lane is any stream of timesteps that its key tells from the others. What a lane remembers (``deltafier``,
-    ``sequence``) begins anew with each of its episodes. The statistics of ``exponential_normalization`` are one for
-    all lanes and stay. ``dropout`` is left to updates.
+    A lane is a stream of timesteps, identified by its key. Its history (``deltafier``, ``sequence``) is reset with each
+    episode. The statistics of ``exponential_normalization`` are shared by all lanes and kept. ``dropout`` is left to
+    updates.
 
     Args:
         where: the place of the specification, for messages.
-        spec: by key, the layers with all arguments.
-        states: by name.
+        spec: the layers with all arguments, by key.
+        states: specs of the states by name.
     """
 
     def __init__(self, where: str, spec: Mapping[str, list[dict[str, Any]]], states: Mapping[str, ValueSpec]) -> None:
         self._where, self._spec = where, spec
         self._steps: dict[str, list[Step]] = {}
         self.states: dict[str, ValueSpec] = {}
-        """Specs of the preprocessed states, which are stored and which the model sees."""
+        """Specs of the preprocessed states, which are stored and are the model's inputs."""
         for name, state in states.items():
             self.states[name] = self._build(name if name in spec else state.type, state)
         out = self._build(REWARD, ValueSpec(REWARD, "float", ()))
@@ -141,50 +141,50 @@ class Preprocessing:
 
     @property
     def idle(self) -> bool:
-        """Is there nothing to do?"""
+        """Is there no preprocessing?"""
         return not self._steps
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Preprocessing layers by key, with all their arguments as JSON types; :func:`make_preprocessing` takes it."""
+        """Layers by key, with all their arguments in JSON types, for :func:`make_preprocessing`."""
         return {key: [dict(layer) for layer in layers] for key, layers in self._spec.items()}
 
     def independent(self) -> Preprocessing:
-        """The same layers with histories of their own; they use the statistics as they are at each timestep."""
+        """The same layers with separate histories, using the current statistics without updating them."""
         other = copy.copy(self)
         other.pipeline = Pipeline(self.pipeline.stages, self.pipeline.shared)
         return other
 
     def apply(self, lane: Hashable, states: Mapping[str, Array], remember: bool = True) -> dict[str, Array]:
-        """One timestep of a lane, which is remembered.
+        """Preprocess one timestep of a lane, and update its history.
 
         Args:
-            lane: its key.
-            states: by name, without a batch axis, of the dtypes of the specs. Others, such as masks, stay as they are.
+            lane: key of the lane.
+            states: states by name, without a batch axis, of the specs' dtypes. Others, such as masks, are unchanged.
             remember: False: as :meth:`peek`.
 
         Returns:
-            what the model sees; new arrays where something was done.
+            The model's inputs; new arrays where preprocessed.
         """
         given = {name: x[None] for name, x in states.items() if name in self._steps}
         found = self.pipeline(given, [lane], remember)
         return {name: found[name][0, ...] if name in found else x for name, x in states.items()}
 
     def peek(self, lane: Hashable, states: Mapping[str, Array]) -> dict[str, Array]:
-        """Result of :meth:`apply` if this were the lane's next timestep. Nothing is remembered."""
+        """Result of :meth:`apply` for the lane's next timestep, without updating its history."""
         return self.apply(lane, states, remember=False)
 
     def reward(self, value: float, lane: Hashable) -> float:
-        """Preprocess the reward of one timestep of a lane, which is remembered."""
+        """Preprocess the reward of one timestep of a lane, and update its history."""
         found = self.apply(lane, {REWARD: np.asarray(value, np.float32)}) if REWARD in self._steps else {REWARD: value}
         return float(found[REWARD])
 
     def reset(self, lane: Hashable = None) -> None:
-        """Forget the history of a lane whose episode has ended or was dropped; None: of all lanes."""
+        """Reset the history of a lane whose episode has ended or was dropped; None: of all lanes."""
         self.pipeline.reset(None if lane is None else [lane])
 
     def state_dict(self) -> State:
-        """The statistics of all lanes, by name and index of a layer; no histories, which end with their episodes."""
+        """The shared statistics, by name and index of a layer; histories are not included."""
         shared = self.pipeline.shared.items()
         return {name: {str(at): dict(memory) for (at, of), memory in shared if of == name} for name in self._steps}
 
@@ -192,7 +192,7 @@ class Preprocessing:
         """Restore what ``state_dict`` returned.
 
         Raises:
-            TensorforceError: it is of other layers or other states; nothing has changed then.
+            TensorforceError: the layers or states differ; nothing has changed then.
         """
         found = {}
         for name, by_index in state.items():
@@ -226,14 +226,14 @@ class Preprocessing:
 
 @translate_errors()
 def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -> Preprocessing:
-    """Preprocessing from what a user wrote.
+    """Preprocessing from a user's specification.
 
     Args:
         where: its place, for messages: ``"Agent.create: preprocessing"``.
-        spec: None, or a dictionary whose keys are names of states, types of states (for those whose name is no key) or
-            ``reward``, and whose values are a layer or a list of layers, in any form that modules have; or the name of
-            a JSON file with these.
-        states: what goes in, by name.
+        spec: None, or a dictionary whose keys are names of states, types of states (for states whose name is not a key)
+            or ``reward``, and whose values are a layer or a list of layers, in any form of modules; or the name of a
+            JSON file with one.
+        states: specs of the states by name.
 
     Raises:
         TensorforceError: a key or a layer is unknown, or an argument is invalid or does not fit the state; names it.
@@ -249,5 +249,5 @@ def make_preprocessing(where: str, spec: Any, states: Mapping[str, ValueSpec]) -
 
 
 def _from_file(where: str, given: Any) -> Any:
-    """Contents of a JSON file, if one is named; else what was given."""
+    """Contents of the JSON file, if one is named; else the given value."""
     return read_file(where, given) if isinstance(given, str) and is_file_name(given) else given

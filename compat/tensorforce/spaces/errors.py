@@ -1,4 +1,4 @@
-"""Errors for users' mistakes, and the checks that find them."""
+"""The error for invalid arguments, and the checks that raise it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ...common.refusals import Refusals
 
 
 class TensorforceError(ArgumentError):
-    """A call is wrong: ``argument`` and ``value`` say what, and nothing was changed.
+    """An invalid call: ``argument`` and ``value`` say what is wrong; nothing was changed.
 
-    Environments of users raise it with a message alone.
+    Users' environments may raise it with only a message.
     """
 
     def __init__(self, message: str, argument: str = "", value: object = None) -> None:

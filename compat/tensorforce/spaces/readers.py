@@ -1,4 +1,4 @@
-"""Checks of callers' values: states with masks, actions, rewards, terminals and parallel indices."""
+"""Reads and checks callers' values: states with masks, actions, rewards, terminals and parallel indices."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .specs import MASK, Values
 
 _WORDS: Final = {"bool": "bool, or 0 and 1"}
 _KINDS: Final = {"bool": "biuf", "int": "iuf", "float": "fiu"}
-"""Kinds of NumPy dtypes that are taken for a type; for ints only whole numbers, for bools only 0 and 1."""
+"""Kinds of NumPy dtypes accepted for a type; for ints only whole numbers, for bools only 0 and 1."""
 ENDINGS: Final = (0, 1, 2)
-"""Terminals of an episode: it goes on, it ended, it was aborted."""
+"""Terminals of an episode: it continues, it ended, it was aborted."""
 
 
 class StateReader:
-    """Turns states, as callers write them, into arrays by flat name, with a mask for every int action.
+    """Turns callers' states into arrays by flat name, with a mask for each int action.
 
     Args:
-        states: their specs.
+        states: specs of the states.
         actions: specs of the actions; ints have masks.
     """
 
@@ -41,7 +41,7 @@ class StateReader:
         self._only = next(iter(states.flat.values())) if states.single else None
 
     def __call__(self, where: str, states: Any) -> dict[str, Array]:
-        """Arrays of their own by flat name, without a batch axis; every row of a mask has a legal action.
+        """New arrays by flat name, without a batch axis; every row of a mask has a legal action.
 
         Raises:
             TensorforceError: an entry is missing, unknown, of another type or shape, out of range or not finite.
@@ -61,10 +61,10 @@ class StateReader:
 def _entries(
     where: str, given: Any, values: Values, optional: Collection[str] = (), *, partial: bool = False
 ) -> dict[str, Any]:
-    """Values as a caller writes them, by flat name; with ``partial`` some may be missing.
+    """A caller's values by flat name; with ``partial`` some may be missing.
 
     Raises:
-        TensorforceError: they are no dictionary, or an entry is missing or unknown.
+        TensorforceError: they are not a dictionary, or an entry is missing or unknown.
     """
     place, wanted = f"{where}: {values.kind}", ", ".join([*values.flat, *(f"{n} (optional)" for n in sorted(optional))])
     if not isinstance(given, Mapping):
@@ -80,10 +80,10 @@ def _entries(
 
 
 def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "states") -> Array:
-    """One state or action as an array of its own, of the spec's shape and dtype.
+    """One state or action as a new array of the spec's shape and dtype.
 
     Raises:
-        TensorforceError: it is not of the spec.
+        TensorforceError: it does not fit the spec.
     """
     array = given if isinstance(given, np.ndarray) else as_array(_place(where, what, name), given)
     kind, problem = array.dtype.kind, ""
@@ -104,13 +104,13 @@ def value(where: str, name: str, given: Any, spec: ValueSpec, what: str = "state
 def read_actions(
     where: str, given: Any, actions: Values, *, partial: bool = False, bounded: bool = True
 ) -> dict[str, Array]:
-    """Actions as a caller writes them, by flat name.
+    """A caller's actions by flat name.
 
     Args:
-        where: for messages.
-        given: the bare value of a single action, or a dictionary.
-        actions: their specs.
-        partial: may some be missing, and may a number stand for all components of one?
+        where: prefix of messages.
+        given: the value of a single action, or a dictionary.
+        actions: specs of the actions.
+        partial: may actions be missing, and one number stand for all components of an action?
         bounded: must floats be within their bounds?
     """
     if actions.single and not isinstance(given, Mapping):
@@ -145,7 +145,7 @@ def read_reward(where: str, given: Any) -> float:
 
 
 def read_terminal(where: str, given: Any) -> int:
-    """0 for an episode that goes on, 1 for one that ended, 2 for one that was aborted."""
+    """0 for an episode that continues, 1 for one that ended, 2 for one that was aborted."""
     if type(given) in (bool, int) and given in ENDINGS:  # at every timestep
         return int(given)
     array = as_array(f"{where}: terminal", given)
@@ -155,12 +155,12 @@ def read_terminal(where: str, given: Any) -> int:
 
 
 def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec | Array]) -> dict[str, Array]:
-    """Internal states of one row by name; empty for a model without.
+    """Internal states of one row by name; empty for a model without internal layers.
 
     Args:
-        where: for messages.
-        given: a dictionary with an array for each name; of a model without internal layers {} or None.
-        specs: of one row, by name.
+        where: prefix of messages.
+        given: a dictionary with an array for each name; for a model without internal layers {} or None.
+        specs: specs of one row by name.
 
     Raises:
         TensorforceError: they are missing, have other names or shapes, or are not finite.
@@ -183,7 +183,7 @@ def read_internals(where: str, given: Any, specs: Mapping[str, ArraySpec | Array
 def read_batch_of_internals(
     where: str, given: Any, specs: Mapping[str, ArraySpec | Array], number: int, single: bool
 ) -> dict[str, Array] | None:
-    """Internal states [K, ...] by name of K parallel indices, of which one is ``single``; None for a model without."""
+    """Internal states [K, ...] of K parallel indices by name, or of a ``single`` one; None without internal layers."""
     each = [given] * number if single or _is_nothing(given) else each_of(where, "internals", given, number)
     rows = [read_internals(where, one, specs) for one in each]
     return stack_rows(rows) if specs else None
@@ -197,7 +197,7 @@ def read_parallel(where: str, given: Any, lanes: int) -> tuple[list[int], bool]:
     """Parallel indices, and whether they were given as one number.
 
     Raises:
-        TensorforceError: none, one twice, or one out of range.
+        TensorforceError: there is no index, a duplicate, or one out of range.
     """
     if type(given) is int and 0 <= given < lanes:  # at every timestep
         return [given], True
@@ -230,7 +230,7 @@ def each_of(where: str, what: str, given: Any, number: int) -> list[Any]:
 
 
 def _is_list(given: Any) -> bool:
-    """Does it have entries? A NumPy array without axes only looks as if it had."""
+    """Does it have entries? A NumPy array without axes does not."""
     return isinstance(given, Iterable) and not isinstance(given, Mapping | str) and getattr(given, "ndim", 1) > 0
 
 
@@ -243,11 +243,11 @@ def _is_exact(array: Array, kind: str) -> bool:
 
 def _is_float32(array: Array) -> bool:
     """Are all numbers finite as float32?"""
-    return not array.size or bool(array.min() >= -FLOAT32_MAX and array.max() <= FLOAT32_MAX)  # NaN is not
+    return not array.size or bool(array.min() >= -FLOAT32_MAX and array.max() <= FLOAT32_MAX)  # also catches NaN
 
 
 def _flatten(values: Mapping[Any, Any], leaves: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Values by flat name; a dictionary that is no known entry is a level of nesting."""
+    """Values by flat name; a dictionary that is not a known entry is a level of nesting."""
     for key, part in values.items():
         name = f"{prefix}{key}"
         if isinstance(part, Mapping) and name not in leaves:
@@ -264,13 +264,13 @@ Converter = Callable[[Mapping[str, Array]], Any]
 
 
 def action_out(actions: Values) -> Converter:
-    """Function from arrays by flat name, without a batch axis, to what ``act`` returns: NumPy scalars for shape ()."""
+    """Function from arrays by flat name, without a batch axis, to the result of ``act``: NumPy scalars for shape ()."""
     types = {name: spec.dtype for name, spec in actions.flat.items() if spec.shape == ()}
     if actions.single:
         (name,) = actions.flat
         scalar = types.get(name)
         if scalar is None:
-            return lambda arrays: arrays[name].copy()  # the caller may change it: what is stored must stay
+            return lambda arrays: arrays[name].copy()  # a copy: the caller may change it
         return lambda arrays: scalar(arrays[name])
 
     def convert(arrays: Mapping[str, Array]) -> Any:

@@ -1,4 +1,4 @@
-"""States and actions: how they are declared, and how nested dictionaries of them become flat ones."""
+"""Declarations of states and actions, and the conversion of nested dictionaries to flat ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESERVED: Final = frozenset(
         *("same", "x", "*"),
     )
 )
-"""Names that neither states nor actions of a dictionary may have."""
+"""Names that are not allowed for states and actions in a dictionary."""
 _EXAMPLES: Final = {"states": "dict(type='float', shape=(4,))", "actions": "dict(type='int', num_values=2)"}
 MASK: Final = "_mask"
 """Suffix of the name of an int action's mask."""
@@ -34,8 +34,8 @@ class Values:
 
     Args:
         kind: ``states`` or ``actions``.
-        nest: as the user nests them.
-        flat: by name, sorted.
+        nest: specs nested as the user's.
+        flat: specs by name, sorted.
     """
 
     kind: str
@@ -44,23 +44,23 @@ class Values:
 
     @property
     def single(self) -> bool:
-        """Is there one that is not in a dictionary?"""
+        """Is there a single one, not in a dictionary?"""
         return isinstance(self.nest, ValueSpec)
 
     def to_json(self) -> Any:
-        """A user's specification of them."""
+        """Their specification, as users write it."""
         return self.nest_values({name: spec.to_json() for name, spec in self.flat.items()})
 
     def nest_values(self, flat: Mapping[str, Any]) -> Any:
-        """Values by flat name, nested as the user's are; the bare value of a single one."""
+        """Nest values by flat name as the user's are; a single one is returned as a bare value."""
         return _fill_nest(self.nest, flat)
 
 
 def read_values(where: str, spec: Any, kind: str) -> Values:
-    """The states or actions that a specification declares.
+    """The states or actions declared by a specification.
 
     Args:
-        where: for messages: ``Agent.create``.
+        where: prefix of messages: ``Agent.create``.
         spec: one specification, or a dictionary of them to any depth.
         kind: ``states`` or ``actions``.
 
@@ -77,7 +77,7 @@ def read_values(where: str, spec: Any, kind: str) -> Values:
 
 
 def check_together(where: str, states: Values, actions: Values) -> None:
-    """Refuse a name that is both a state's and an action's, and whatever has the name of an action's mask."""
+    """Refuse a name shared by a state and an action, and any name of an action's mask."""
     for name, spec in actions.flat.items():
         if name in states.flat:
             refuse(f"{where}: actions", f"has {name!r}, which is a state's name too: choose another one", name)

@@ -1,4 +1,4 @@
-"""Parts of each agent: named agents are arguments of the generic one, whose parts make its normal form."""
+"""Parts of each agent: named agents are presets of the generic agent, whose parts make the normal form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TARGET: Final = "synchronization"
 
 
 def _generic_arguments(kind: str, values: Values, critic: str) -> dict[str, Any]:
-    """A named agent's arguments as those of the generic one; ``critic`` is what its baseline is called."""
+    """A named agent's arguments as those of the generic agent; ``critic`` is the name of its baseline."""
     is_episodic, is_dqn, is_dpg = kind in ("ppo", "vpg", "trpo"), kind.endswith("dqn"), kind == "dpg"
     has_critic = not is_dqn and values[f"{critic}_network"] is not None
     estimate = "late" if is_dqn or is_dpg else "early" if has_critic else False
@@ -52,13 +52,13 @@ def _generic_arguments(kind: str, values: Values, critic: str) -> dict[str, Any]
         step = {"type": "subsampling_step", "optimizer": adam, "fraction": values["subsampling_fraction"]}
         found["objective"] |= clipping
         found["optimizer"] = {"type": "multi_step", "optimizer": step, "num_steps": values["optimization_steps"]}
-    elif kind == "trpo":  # whose learning rate is the KL divergence
+    elif kind == "trpo":  # its learning rate is the KL divergence
         found["objective"]["ratio_based"] = True
         found["optimizer"] = {"type": "optimizing_step", "optimizer": {**adam, "type": "natural_gradient"}}
     elif is_dpg:
         found["objective"] = {"type": "deterministic_policy_gradient"}
     elif is_dqn:
-        found["policy"]["infer_state_value"] = "action-values"  # a state's value is that of its best action
+        found["policy"]["infer_state_value"] = "action-values"  # a state's value is its best action's
         found["objective"] = {"type": "value", "value": "action", "huber_loss": values["huber_loss"]}
         names = {"sync_frequency": "target_sync_frequency", "update_weight": "target_update_weight"}
         target = {"type": _TARGET, **{ours: values[theirs] for ours, theirs in names.items()}}
@@ -67,7 +67,7 @@ def _generic_arguments(kind: str, values: Values, critic: str) -> dict[str, Any]
 
 
 def _critic(values: Values, name: str, value: str, *, has_critic: bool) -> dict[str, Any]:
-    """A network that estimates the values of states or actions, with an optimizer or a share in the policy's loss."""
+    """A network that estimates the values of states or actions, with an optimizer or a weight in the policy loss."""
     optimizer, place = values.get(f"{name}_optimizer"), f"{WHERE}: {name}_optimizer"
     if not has_critic:
         if optimizer is not None:
@@ -92,10 +92,10 @@ def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
     Args:
         kind: the agent's key.
         values: its checked arguments.
-        ignored: takes the arguments without meaning.
+        ignored: collects given arguments without effect.
 
     Raises:
-        TensorforceError: an argument is invalid, or does not go together with another one.
+        TensorforceError: an argument is invalid, or does not fit another one.
     """
 
     def part(name: str, table: str = "") -> Any:
@@ -125,7 +125,7 @@ def parts_of(kind: str, values: Values, ignored: list[str]) -> dict[str, Any]:
 
 
 def _policy(name: str, spec: Any, objective: Mapping[str, Any] | None, ignored: list[str]) -> dict[str, Any]:
-    """A policy; where no temperature is given, it is 1 under policy gradients and else 0."""
+    """A policy; its default temperature is 1 with policy gradients, else 0."""
     policy = resolve(f"{WHERE}: {name}", spec, "policy", ignored)
     if policy["temperature"] is None:
         policy["temperature"] = 1.0 if "policy_gradient" in kinds(objective) else 0.0
@@ -133,7 +133,7 @@ def _policy(name: str, spec: Any, objective: Mapping[str, Any] | None, ignored: 
 
 
 def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], critic: str) -> dict[str, Any] | None:
-    """The combinations that have a meaning: section "baseline" of Tensorforce's module specifications."""
+    """Check combinations of baseline arguments: section "baseline" of Tensorforce's module specifications."""
     policy, loss, optimizer = (values[f"baseline_{name}"] for name in ("policy", "objective", "optimizer"))
     place = f"{WHERE}: {critic}_optimizer"
     own, weight = _optimizer_or_weight(place, optimizer, ignored)
@@ -164,7 +164,7 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
 
 
 def _optimizer_or_weight(place: str, value: Any, ignored: list[str]) -> tuple[dict[str, Any] | None, Any]:
-    """An optimizer of its own, or the weight in the policy's loss, a number or a parameter."""
+    """The baseline's own optimizer, or its weight in the policy loss, a number or a parameter."""
     if value is None:
         return None, None
     is_parameter = isinstance(value, Mapping) and PARAMETERS.find(str(value.get("type"))) is not None

@@ -1,4 +1,4 @@
-"""Tables for each place of an agent's specification: networks, memories, optimizers, objectives and the like."""
+"""Tables of the modules allowed in each place of an agent's specification."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ REWARD_ESTIMATIONS: Final = SpecTable(
     default="reward_estimation",
     typed=False,
 )
-"""``estimate_horizon`` and ``estimate_advantage`` None are not given: they depend on the baseline."""
+"""``estimate_horizon`` and ``estimate_advantage`` None: not given, depend on the baseline."""
 
 
 def _infer_state_value(where: str, value: Any) -> Any:
@@ -162,7 +162,7 @@ POLICIES: Final = SpecTable(
     bare_names=lambda name: name in {"auto", "layered", "custom"},
     from_callable=_of_user_network,
 )
-"""``temperature`` None is not given: it depends on the objective."""
+"""``temperature`` None: not given, depends on the objective."""
 
 TABLES: Final[Mapping[str, SpecTable]] = {
     "layer": LAYERS,

@@ -1,4 +1,4 @@
-"""The agents: their names, and the arguments of each in order, with defaults."""
+"""The agents: their names, and their arguments in order with defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..spaces.specs import Values
 from .table_checks import EPISODE, frequency, integer, parameter, real
 
 WHERE: Final = "Agent.create"
-"""Beginning of messages."""
+"""Prefix of messages."""
 
 
 _RATE: Final = parameter(at_least=0)
@@ -70,7 +70,7 @@ _FILES: Final = tuple(Argument(name, None) for name in ("execution", "saver", "s
 _TAIL: Final = (*_LEARNING, _SEED, *_FILES)
 
 IGNORED: Final = ("device", "execution", "config", "buffer_observe")
-"""Arguments that have no meaning here."""
+"""Arguments without effect."""
 
 _FROM_06: Final = {
     "reward_preprocessing": "preprocessing",
@@ -84,7 +84,7 @@ _FROM_06: Final = {
     "baseline": "",
     "critic": "",
 }
-"""Names of Tensorforce 0.6, and those of 0.5.5; empty where it depends on the agent, or there is none."""
+"""Names of Tensorforce 0.6, and those of 0.5.5; empty if it depends on the agent, or there is none."""
 _CRITICS: Final = ("critic_network", "baseline_network", "baseline_policy")
 
 AGENTS: Final[Mapping[str, Entry]] = {
@@ -131,16 +131,16 @@ AGENTS: Final[Mapping[str, Entry]] = {
     ),
     "random": Entry((*_STATES_ACTIONS, _LIMIT, *_SIMPLE_TAIL), classes=("RandomAgent",)),
 }
-"""Agents by key; ``classes`` are other keys, and the names of the agent's class in Tensorforce."""
+"""Agents by key; ``classes`` are other keys, and names of the agent's class in Tensorforce."""
 
 
 def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of an agent in order, as given or with their defaults.
 
     Args:
-        kind: of the agent, a key of :data:`AGENTS`.
-        args: given by position.
-        kwargs: given by name.
+        kind: the agent's key in :data:`AGENTS`.
+        args: positional arguments.
+        kwargs: keyword arguments.
 
     Raises:
         TensorforceError: an argument is unknown, missing, or given twice.
@@ -180,7 +180,7 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
 
 
 def check_arguments(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Bound arguments in their final types; modules, states and actions stay as given.
+    """Bound arguments with their final values; modules, states and actions stay as given.
 
     Raises:
         TensorforceError: an argument is invalid.
@@ -195,7 +195,7 @@ def check_arguments(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_json_or_none(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments in JSON's types, or None if that cannot be: functions and classes are in no JSON file."""
+    """The arguments in JSON types, or None if they contain functions or classes."""
     values = {key: value.to_json() if isinstance(value, Values) else value for key, value in arguments.items()}
     try:
         return {key: as_json(key, value) for key, value in values.items()}

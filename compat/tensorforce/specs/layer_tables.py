@@ -1,4 +1,4 @@
-"""The layers that a network may have: their arguments in order, with defaults and what each may be."""
+"""The layers of networks: their arguments in order, with defaults and checks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _keras_layer(where: str, value: Any) -> Any:
 
 
 def _list_of(check: Check) -> Check:
-    """A list of one value or more; one stands for a list of it."""
+    """A non-empty list of values; a single value stands for a list of it."""
 
     def check_all(where: str, value: Any) -> list[Any]:
         values = one_or_several(check)(where, value)
@@ -47,7 +47,7 @@ def _list_of(check: Check) -> Check:
 
 
 def _even_size(where: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The final state of an LSTM is two vectors of half the size."""
+    """Check the size of an LSTM's final state, which is two vectors of half the size."""
     is_lstm = values["type"] == "lstm" or values.get("cell") == "lstm"
     if is_lstm and values["return_final_state"] and values["size"] % 2:
         refuse(f"{where}['size']", f"must be even for an lstm's final state, got {values['size']}", values["size"])
@@ -55,7 +55,7 @@ def _even_size(where: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _one_list(where: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The layers of a block are one list, not several."""
+    """Check that the layers of a block are a flat list."""
     for index, layer in enumerate(values["layers"]):
         if isinstance(layer, list):
             refuse(
@@ -65,7 +65,7 @@ def _one_list(where: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_user(where: str, spec: Any) -> tuple[str, dict[str, Any]]:
-    """A class or function in the place of a layer."""
+    """A class or function instead of a layer."""
     if any(base.__name__ == "Layer" and base.__module__.startswith("keras") for base in getattr(spec, "__mro__", ())):
         return "keras", {"layer": spec}
     if isinstance(spec, type):

@@ -1,4 +1,4 @@
-"""Modules: a specification, in any form, becomes a dictionary with all arguments; and what these dictionaries say."""
+"""Resolves specifications of modules to dictionaries with all arguments, and queries these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .agent_tables import TABLES
 
 
 def resolve(where: str, spec: Any, kind: str, ignored: list[str] | None = None) -> dict[str, Any]:
-    """The module that a specification means, with all its arguments: ``common.specs.modules.resolve`` on these tables.
+    """Resolve a specification to a module with all its arguments: ``common.specs.modules.resolve`` with these tables.
 
     Raises:
         TensorforceError: the module is unknown or not supported, or an argument is unknown, missing or invalid.
@@ -21,7 +21,7 @@ def resolve(where: str, spec: Any, kind: str, ignored: list[str] | None = None) 
 
 
 def terms(objective: Mapping[str, Any] | None, path: str = "objective") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The objectives that are added in one in normal form, each with its path."""
+    """The terms of an objective in normal form, each with its path."""
     if objective is None:
         return
     if objective["type"] == "plus":
@@ -32,12 +32,12 @@ def terms(objective: Mapping[str, Any] | None, path: str = "objective") -> Itera
 
 
 def kinds(objective: Mapping[str, Any] | None) -> set[str]:
-    """Term kinds: ``policy_gradient``, ``deterministic_policy_gradient``, ``state`` and ``action`` values."""
+    """Kinds of an objective's terms: ``policy_gradient``, ``deterministic_policy_gradient``, ``state``, ``action``."""
     return {term["value"] if term["type"] == "value" else term["type"] for _, term in terms(objective)}
 
 
 def internal_lengths(form: Any) -> list[int]:
-    """Window of each internal layer in a form's networks, in timesteps, the present one included."""
+    """Windows of the internal layers in a form's networks, in timesteps, including the current one."""
     if isinstance(form, Mapping):
         own = [int(form["internal_rnn"])] if form.get("internal_rnn") else []
         if str(form.get("type", "")).startswith("internal_"):

@@ -1,4 +1,4 @@
-"""The normal form of an agent: one dictionary in the terms of the generic agent, from which all else is built."""
+"""The normal form of an agent: one dictionary in terms of the generic agent, from which everything is built."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
 
     Args:
         kind: the agent's key; ``random`` and ``constant`` have no normal form.
-        arguments: all of them, as ``bind`` returns them.
-        actions: of the agent.
+        arguments: all arguments, as returned by ``bind``.
+        actions: specs of the actions.
 
     Returns:
         ``memory``, ``update``, ``policy``, ``objective``, ``optimizer``, ``baseline``, ``reward_estimation``,
         ``preprocessing``, ``exploration``, ``variable_noise``, ``l2_regularization``, ``entropy_regularization``,
-        ``dueling`` and ``double``, with the defaults of all modules. In JSON's types, but for the functions and Keras
-        layers of networks, and ``preprocessing``, which is as given.
+        ``dueling`` and ``double``, with the defaults of all modules. In JSON types, except functions and Keras layers
+        of networks, and ``preprocessing``, which is as given.
 
     Raises:
-        TensorforceError: an argument is invalid, or does not go together with another one.
+        TensorforceError: an argument is invalid, or does not fit another one.
     """
     values, ignored = check_arguments(kind, arguments), list[str]()
     with translate_errors():
@@ -68,7 +68,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
 
 
 def bounds_of_fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Bounds of the numbers that an update is fed with, by their sorted paths: ``"optimizer/learning_rate"``."""
+    """Bounds of the numbers fed to an update, by sorted path: ``"optimizer/learning_rate"``."""
     found = [
         *_fed_bounds(form["optimizer"], "optimizer", "optimizer"),
         *_fed_bounds(form["objective"], "objective", "objective"),
@@ -84,7 +84,7 @@ def bounds_of_fed(form: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def at(form: Mapping[str, Any], path: str) -> Any:
-    """The value in a normal form under a path such as ``"optimizer/learning_rate"``."""
+    """The value in a normal form at a path such as ``"optimizer/learning_rate"``."""
     value: Any = form
     for key in path.split("/"):
         value = value[key]
@@ -92,10 +92,10 @@ def at(form: Mapping[str, Any], path: str) -> Any:
 
 
 def least_capacity(form: Mapping[str, Any], max_episode_timesteps: int | None) -> int:
-    """Timesteps that the memory must hold at least, for a batch and the rewards that follow it.
+    """Least capacity of the memory in timesteps, for a batch and the rewards after it.
 
     Raises:
-        TensorforceError: it depends on the length of episodes, which has no limit.
+        TensorforceError: it depends on the length of episodes, which is not limited.
     """
     update, estimation = form["update"], form["reward_estimation"]
     if update["unit"] == "episodes":
@@ -110,7 +110,7 @@ def first_update(form: Mapping[str, Any], max_episode_timesteps: int | None = No
     Args:
         form: the normal form.
         max_episode_timesteps: needed if the horizon depends on it.
-        start: the present value of ``update/start`` where that is no number; else it counts as 0.
+        start: the current value of ``update/start`` if that is not a number; None counts as 0.
     """
     update = form["update"]
     if start is None:
@@ -121,7 +121,7 @@ def first_update(form: Mapping[str, Any], max_episode_timesteps: int | None = No
 
 
 def distribution_of(policy: Mapping[str, Any], spec: ValueSpec) -> Mapping[str, Any]:
-    """The distribution over an action that a policy in normal form has: ``type``, and perhaps arguments."""
+    """A policy's distribution over an action, in normal form: ``type`` and arguments, if any."""
     given = policy["distributions"]
     if spec.name in given or spec.type in given:
         found: Mapping[str, Any] = given[spec.name if spec.name in given else spec.type]
@@ -140,7 +140,7 @@ def _fed_bounds(module: Mapping[str, Any], kind: str, path: str) -> Iterator[tup
 
 
 def _longest(horizon: Any, max_episode_timesteps: int | None) -> int:
-    """The longest that a horizon can be: sums of rewards end with the episode."""
+    """The longest possible horizon: sums of rewards end with the episode."""
     if horizon == EPISODE:
         return _limit("horizon 'episode'", max_episode_timesteps)
     if not isinstance(horizon, Mapping):
@@ -157,7 +157,7 @@ def _limit(reason: str, max_episode_timesteps: int | None) -> int:
 
 
 def _check_actions(kind: str, form: Mapping[str, Any], actions: Values) -> None:
-    """Check the types of actions, which the agent must be able to learn."""
+    """Check that the agent supports the types of the actions."""
     place = f"{WHERE}: actions"
     for name, spec in actions.flat.items():
         if kind in _DQN and spec.type != "int":
@@ -170,7 +170,7 @@ def _check_actions(kind: str, form: Mapping[str, Any], actions: Values) -> None:
 
 
 def _complete_policies(form: Mapping[str, Any], actions: Values) -> None:
-    """Check what policies have for single actions, and give each action a temperature where some have one."""
+    """Check policies' settings of single actions, and complete temperatures if some actions have one."""
     baseline = form["baseline"] or {"policy": None, "objective": None}
     for place, policy, objective in (
         ("policy", form["policy"], form["objective"]),
@@ -199,7 +199,7 @@ def _check_distributions(place: str, distributions: Mapping[str, Any], actions: 
 
 
 def _exploration(exploration: Any, actions: Values) -> Any:
-    """The exploration, of each action if there are several: actions without an entry do not explore."""
+    """The exploration, by action if there are several: actions without an entry do not explore."""
     place = f"{WHERE}: exploration"
     by_action = isinstance(exploration, Mapping) and "type" not in exploration
     if by_action:
@@ -214,7 +214,7 @@ def _exploration(exploration: Any, actions: Values) -> Any:
 
 
 def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Check what needs whole episodes of limited length."""
+    """Check the settings that need whole episodes of limited length."""
     limit, lanes = values["max_episode_timesteps"], values["parallel_interactions"]
     if form["reward_estimation"]["horizon"] == EPISODE:
         _limit("horizon 'episode'", limit)
@@ -229,7 +229,7 @@ def _check_episodes(form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
 
 
 def _check_values(form: Mapping[str, Any]) -> None:
-    """Refuse arguments that contradict each other about what they estimate; warn of what nothing learns."""
+    """Refuse contradictory arguments about estimates; warn of estimates that nothing learns."""
     estimation, baseline = form["reward_estimation"], form["baseline"] or {}
     objective, optimizer = baseline.get("objective"), baseline.get("optimizer") or {}
     copied = optimizer.get("type") == "synchronization"
@@ -249,7 +249,7 @@ def _check_values(form: Mapping[str, Any]) -> None:
 
 
 def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimation: Mapping[str, Any]) -> None:
-    """Refuse arguments that infer a state's value from those of actions where it is learnt by itself."""
+    """Refuse to infer a state's value from action values if it is learnt on its own."""
     if "state" not in values:
         return
     if policy["infer_state_value"]:
@@ -261,7 +261,7 @@ def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimat
 
 
 def _check_critic(objective: Mapping[str, Any], values: set[str], *, has_baseline: bool) -> None:
-    """Refuse a deterministic policy gradient with a baseline that values no actions; warn if it has no baseline."""
+    """Refuse a deterministic policy gradient with a baseline without action values; warn if it has no baseline."""
     if "deterministic_policy_gradient" not in kinds(objective) or "action" in values:
         return
     place, problem = f"{WHERE}: objective", "deterministic_policy_gradient"

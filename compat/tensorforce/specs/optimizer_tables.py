@@ -1,4 +1,4 @@
-"""The optimizers that a policy or a baseline may have."""
+"""The optimizers of policies and baselines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KERAS_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "rmsprop": ("rho", "momentum", "epsilon", "centered"),
     "sgd": ("momentum", "nesterov"),
 }
-"""Optimizers of Keras, and the arguments that each takes beside its learning rate."""
+"""Optimizers of Keras, and the arguments of each besides its learning rate."""
 _CHECKS: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("amsgrad", "centered", "nesterov"), flag),
     "learning_rate_power": real(at_most=0),
@@ -44,7 +44,7 @@ def _keras_optimizer(names: Sequence[str]) -> Entry:
 
 
 def _rewrite(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """``tf_optimizer`` is the optimizer that it names, and ``wrapper`` has its arguments apart from its optimizer's."""
+    """Replace ``tf_optimizer`` by the optimizer it names; separate the arguments of ``wrapper`` and its optimizer."""
     if name == "tf_optimizer" and "optimizer" in given:
         kind = one_of(*KERAS_ARGUMENTS)(f"{where}['optimizer']", given["optimizer"])
         return kind, {key: value for key, value in given.items() if key != "optimizer"}
@@ -52,7 +52,7 @@ def _rewrite(where: str, name: str, given: dict[str, Any]) -> tuple[str, dict[st
 
 
 def _wrapper_arguments(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A wrapper's arguments; those that are not its own go to the optimizer in it."""
+    """A wrapper's arguments; those that are not its own go to its optimizer."""
     if "optimizer" not in given:
         refuse(f"{where}['optimizer']", f"is missing: an optimizer without type needs it; got {shortened(given)}", None)
     name, arguments = parse_spec(f"{where}['optimizer']", given["optimizer"], OPTIMIZERS)
@@ -65,7 +65,7 @@ def _wrapper_arguments(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrap(_: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The optimizer in a wrapper, inside the steps that its other arguments ask for."""
+    """A wrapper's optimizer, inside the modifiers given by its other arguments."""
     optimizer: dict[str, Any] = values["optimizer"]
 
     def around(name: str, **arguments: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _unwrap(_: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete(entry: Entry, values: dict[str, Any]) -> dict[str, Any]:
-    """Add the defaults of arguments that are not given, in the entry's order."""
+    """Add the defaults of missing arguments, in the entry's order."""
     defaults = {argument.name: argument.default for argument in entry.arguments if argument.default is not ABSENT}
     return {"type": values["type"], **defaults, **values}
 
@@ -156,7 +156,7 @@ OPTIMIZERS: Final = SpecTable(
     ignored={**IGNORED, "unroll_loop": False, "cg_unroll_loop": False},
     rewrite=_rewrite,
 )
-"""Optimizers of policies. ``wrapper`` and ``tf_optimizer`` become others."""
+"""Optimizers of policies. ``wrapper`` and ``tf_optimizer`` are replaced by others."""
 
 _SYNCHRONIZATION: Final = Entry(
     (

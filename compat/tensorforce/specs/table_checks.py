@@ -1,4 +1,4 @@
-"""Checks particular to arguments of Tensorforce's modules: tables, parameters, numbers that may be constants."""
+"""Checks of Tensorforce's modules: tables, parameters, and constant numbers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..spaces.errors import refuse
 EPISODE: Final = "episode"
 """A horizon as long as the longest episode."""
 NEVER: Final = "never"
-"""A frequency that never comes."""
+"""The frequency that turns updates off."""
 
 IGNORED: Final = {"summary_labels": None}
-"""Arguments of modules that have no meaning here, and their defaults."""
+"""Arguments of modules without effect, and their defaults."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SpecTable(tables.SpecTable):
-    """A table of this interface: names of Tensorforce's own classes mean entries."""
+    """A table in which names of Tensorforce's classes stand for entries."""
 
     prefix: str = "tensorforce."
 
@@ -48,7 +48,7 @@ PARAMETERS: Final = SpecTable(
         "polynomial": "use dict(type='decaying', decay='polynomial', ...)",
     },
 )
-"""The parameters, whose own arguments parameters.py reads."""
+"""The parameters; ``parameters.py`` reads their arguments."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,11 @@ class ParameterCheck:
     """The check of a number within bounds, a parameter as a dictionary with ``type``, or one of some words.
 
     Args:
-        above: bound of the number, exclusive.
-        at_least: bound of the number.
-        at_most: bound of the number.
-        is_whole: the number must be an integer.
-        words: strings that are kept.
+        above: exclusive lower bound of the number.
+        at_least: lower bound of the number.
+        at_most: upper bound of the number.
+        is_whole: must the number be an integer?
+        words: allowed strings.
     """
 
     above: float = -math.inf
@@ -71,11 +71,11 @@ class ParameterCheck:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """Bounds, as ``checks.number`` takes them."""
+        """Bounds, as arguments of ``checks.number``."""
         return {"above": self.above, "at_least": self.at_least, "at_most": self.at_most}
 
     def __call__(self, where: str, value: Any) -> Any:
-        """The value; a parameter in JSON's types. ArgumentError if it is another."""
+        """The value; a parameter in JSON types. ArgumentError for any other."""
         if isinstance(value, str) and value in self.words:
             return value
         if isinstance(value, str | Mapping):
@@ -96,17 +96,17 @@ parameter: Final = ParameterCheck
 
 
 def integer(at_least: int) -> Check:
-    """An integer that stays the same: of shapes and loops."""
+    """A constant integer, which sets shapes or loops."""
     return _constant(argument_checks.integer(at_least))
 
 
 def real(*, above: float = -math.inf, at_least: float = -math.inf, at_most: float = math.inf) -> Check:
-    """A number that stays the same."""
+    """A constant number."""
     return _constant(argument_checks.real(above=above, at_least=at_least, at_most=at_most))
 
 
 def frequency(where: str, value: Any) -> Any:
-    """Check the timesteps or episodes between two updates, ``never`` or None; refuse floats, fractions in 0.6."""
+    """Check the timesteps or episodes between updates, ``never`` or None; refuse floats, which are fractions in 0.6."""
     if isinstance(value, float):
         refuse(where, f"must be a number of timesteps or episodes, as an int, or 'never'; got {value!r}", value)
     return or_none(parameter(at_least=1, is_whole=True, words=(NEVER,)))(where, value)
@@ -118,7 +118,7 @@ def fed_argument(name: str, default: Any, check: Check) -> Argument:
 
 
 def _constant(check: Check) -> Check:
-    """Check of a number or its constant parameter; parameters that change are refused."""
+    """Check of a number or a constant parameter; parameters that change are refused."""
 
     def check_constant(where: str, value: Any) -> Any:
         if isinstance(value, Mapping):
