@@ -190,7 +190,8 @@ def decays() -> Table:
     """The decays of parameters."""
     rows = []
     for name, decay in DECAYS.items():
-        meaning = "A straight line." if name == "linear" else _line(decay.value)
+        line = "A straight line to `final_value`."
+        meaning = line if name == "linear" else _line(decay.value)
         rows.append((code(name), argument_list(decay.takes), meaning))
     return ("decay", "arguments", "value"), rows
 

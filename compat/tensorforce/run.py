@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-v", "--evaluation", action="store_true", help="the last environment evaluates")
     made.add_argument("--num-parallel", type=int, help="number of environments, each in a process")
     made.add_argument("--batch-agent-calls", action="store_true", help="act and observe for all of them at once")
-    made.add_argument("--sync-timesteps", action="store_true", help="they wait for each other at each timestep")
+    made.add_argument("--sync-timesteps", action="store_true", help="environments wait for each other at each timestep")
     made.add_argument("--sync-episodes", action="store_true", help="new episodes begin when all have ended")
     made.add_argument("--mean-horizon", type=int, default=1, help="episodes over which means are taken")
     made.add_argument("--save-best-agent", metavar="DIRECTORY", help="where to save the best agent of the evaluation")
@@ -76,7 +76,7 @@ def _writable(given: str | None) -> Path | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        refuse("--path", f"cannot be written, {path.parent} is no folder: {error.strerror}", given)
+        refuse("--path", f"cannot be written to the folder {path.parent}: {error.strerror}", given)
     return path
 
 

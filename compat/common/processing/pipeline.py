@@ -19,7 +19,7 @@ Stage: TypeAlias = "Mapping[str, Step] | Callable[[Arrays], Arrays]"
 
 
 def sequence(where: str, value: Numbers, length: int, axis: int = -1, concatenate: bool = True) -> Step:
-    """The last ``length`` values, oldest first, along an axis or stacked as a new one; the first value fills all."""
+    """The last ``length`` values, oldest first, concatenated along an axis or stacked; at first all the first value."""
     shape, place, history = list(value.shape), f"{where}['axis']", (length, *value.shape)
     join: Any = np.concatenate if concatenate else np.stack
     if concatenate:
@@ -41,7 +41,7 @@ def sequence(where: str, value: Numbers, length: int, axis: int = -1, concatenat
 
 
 def deltafier(where: str, value: Numbers, concatenate: int | bool = False) -> Step:
-    """The difference from the timestep before, 0 in the first; with an axis, joined along it to the value itself."""
+    """The difference from the previous timestep, at first 0; or the value and it, joined along axis ``concatenate``."""
     shape = list(value.shape)
     along = None if concatenate is False else fitted_axis(f"{where}['concatenate']", concatenate, len(shape))
     if along is not None:
@@ -57,7 +57,7 @@ def deltafier(where: str, value: Numbers, concatenate: int | bool = False) -> St
 def exponential_normalization(
     where: str, value: Numbers, decay: float = 0.999, axes: Sequence[int] | None = None
 ) -> Step:
-    """Minus the mean, divided by the standard deviation, both over ``axes`` and over time.
+    """Normalise by mean and standard deviation over ``axes`` and over time.
 
     A timestep's weight is ``decay`` times that of the next one, and weights are divided by their sum, so that early
     statistics are not biased towards zero (West 1979, Updating Mean and Variance Estimates). By default ``axes`` is all

@@ -128,7 +128,7 @@ def normalize(where: str, value: Numbers) -> Step:
 
 
 def instance_normalization(where: str, value: Numbers, axes: Sequence[int] | None = None) -> Step:
-    """Minus the mean, divided by the standard deviation, both over ``axes`` (default: all) of this one value."""
+    """Normalise by mean and standard deviation of the single value over ``axes`` (default: all)."""
     rank = len(value.shape)
     over = tuple(axis + 1 for axis in fitted_axes(f"{where}['axes']", axes, rank, rank))
     if not over:

@@ -61,7 +61,7 @@ def write(agent: AgentCore, directory: Path) -> str | None:
     """
     learning = agent.learning
     try:
-        target = target_of(directory, "what only acts", (_FILE, _PROGRAM, _STATE))
+        target = target_of(directory, "an act-only agent", (_FILE, _PROGRAM, _STATE))
     except ArgumentError as error:
         raise TensorforceError(f"Agent.save: {error}", "filename", str(directory)) from None
     made = f"a {agent.kind} agent has no model" if learning is None else _acting_program(learning)

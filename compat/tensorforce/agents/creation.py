@@ -95,7 +95,7 @@ def with_environment(given: dict[str, Any], environment: Any) -> dict[str, Any]:
         if found.get(kind) is None:
             found[kind] = expected.to_json()
         elif read_values(_WHERE, found[kind], kind).flat != expected.flat:
-            refuse(f"{_WHERE}: {kind}", f"are {found[kind]!r}, and those of the environment {spec!r}", found[kind])
+            refuse(f"{_WHERE}: {kind}", f"are {found[kind]!r}, but the environment's are {spec!r}", found[kind])
     limit = environment.max_episode_timesteps()
     if found.get("max_episode_timesteps") is None:
         if limit is not None:
@@ -115,7 +115,7 @@ def _reuse_agent(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any
     for kind, own in (("states", agent.states_values), ("actions", agent.actions_values)):
         spec = given.pop(kind, None)
         if spec is not None and read_values(_WHERE, spec, kind).flat != own.flat:
-            refuse(f"{_WHERE}: {kind}", f"of the agent are {own.to_json()!r}, and not {spec!r}", spec)
+            refuse(f"{_WHERE}: {kind}", f"of the agent are {own.to_json()!r}, not {spec!r}", spec)
     for name, own in (
         ("parallel_interactions", agent.parallel_interactions),
         ("max_episode_timesteps", agent.max_episode_timesteps),
@@ -125,7 +125,7 @@ def _reuse_agent(agent: Any, environment: Any, kwargs: Mapping[str, Any]) -> Any
             refuse(f"{_WHERE}: {name}", f"of the agent is {own}, less than {wanted}", wanted)
     for name, value in given.items():
         if agent.arguments.get(name) != value:
-            refuse(f"{_WHERE}: {name}", f"of the agent is {agent.arguments.get(name)!r}, and not {value!r}", value)
+            refuse(f"{_WHERE}: {name}", f"of the agent is {agent.arguments.get(name)!r}, not {value!r}", value)
     (agent.reset if agent.is_initialized else agent.initialize)()
     return agent
 
@@ -145,7 +145,7 @@ def load(directory: Any, filename: Any, format: Any, environment: Any, kwargs: M
     if saved.format == ACT_ONLY:
         if environment is not None or kwargs:
             name = "environment" if environment is not None else next(iter(kwargs))
-            refuse(f"{_LOAD}: {name}", "is not for what only acts", kwargs.get(name))
+            refuse(f"{_LOAD}: {name}", "is not supported for act-only agents", kwargs.get(name))
         return actonly.read(_LOAD, saved.path)
     which, arguments = _saved_arguments(saved, kwargs, base)
     made, given = resolved(which, arguments, base)
@@ -195,4 +195,4 @@ def _say_why_not(directory: Any, filename: Any) -> None:
     except (TensorforceError, KeyError, TypeError):
         return
     if why is not None:
-        refuse(f"{_LOAD}: format", f"cannot be {ACT_ONLY!r}: {saved.path} was saved without, as {why}", ACT_ONLY)
+        refuse(f"{_LOAD}: format", f"cannot be {ACT_ONLY!r}: {saved.path} was saved without it: {why}", ACT_ONLY)

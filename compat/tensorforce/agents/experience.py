@@ -89,7 +89,7 @@ class TensorforceAgent(Agent):
             refused.enter_context(learning.undone())
             if not learning.prepare(self.counts, overrides):
                 unit, memory = "episodes" if learning.by_episodes else "timesteps", learning.memory
-                problem = f"needs {memory.batch_size} {unit}, and {memory.available()} are stored that could be used"
+                problem = f"needs {memory.batch_size} {unit}, but only {memory.available()} usable ones are stored"
                 raise TensorforceError(f"Agent.update {problem}", "update", memory.available())
             refused.pop_all()
         interaction.learn(self, learning)
@@ -114,7 +114,7 @@ class TensorforceAgent(Agent):
         updates = integer(f"{where}: num_updates", num_updates, at_least=1)
         wanted = None if num_traces is None else integer(f"{where}: num_traces", num_traces, at_least=1)
         if self.internals:
-            problem = f"{where}: the agent has internal states, and traces hold none"
+            problem = f"{where}: the agent has internal states, which traces do not hold"
             raise TensorforceError(problem, "directory", directory)
         folder = Path(read_path(f"{where}: directory", directory))
         if not folder.is_dir():

@@ -108,7 +108,7 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
     path = Path(read_path(f"{where}: directory", directory), read_path(f"{where}: filename", filename))
     asked, suffix = _split(path.name)
     if suffix and format not in (None, _FORMATS[suffix]):
-        refuse(f"{where}: format", f"is {format!r}, and {path.name!r} is of format {_FORMATS[suffix]!r}", format)
+        refuse(f"{where}: format", f"is {format!r}, but {path.name!r} has the format {_FORMATS[suffix]!r}", format)
     if not path.parent.is_dir():
         refuse(f"{where}: directory", f"is not a folder: {path.parent}", str(directory))
     allowed = tuple(one for one in _FORMATS if _FORMATS[one] != ACT_ONLY) if format is None else SUFFIXES[format]
@@ -117,11 +117,11 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
     formats = {_FORMATS[one.suffix] for _, one in found}
     if len(formats) > 1:
         files = ", ".join(sorted(one.name for _, one in found))
-        refuse(f"{where}: format", f"is needed, one of {', '.join(sorted(formats))}: {path} means {files}", format)
+        refuse(f"{where}: format", f"is required, one of {', '.join(sorted(formats))}: {path} matches {files}", format)
     if not found:
         there = ", ".join(sorted(one.name for one in path.parent.iterdir() if not one.name.startswith(".")))
         wanted = " or ".join(f"{asked}{one}" for one in allowed)
-        problem = f"names no saved agent, {wanted} (or with -<number>); in {path.parent} there is {there or 'nothing'}"
+        problem = f"names no saved agent: {wanted} (or with -<number>); {path.parent} has {there or 'no files'}"
         refuse(f"{where}: filename", problem, str(filename))
     return Saved(found[-1][1], _FORMATS[found[-1][1].suffix], asked)
 
@@ -220,7 +220,7 @@ def read_arrays(where: str, path: Path) -> dict[str, Array]:
     with _readable(where, path):
         if path.suffix not in SUFFIXES[HDF5]:
             if not zipfile.is_zipfile(path):
-                raise ValueError("it is no npz file, or it was cut off")
+                raise ValueError("it is not an npz file, or it is truncated")
             # NumPy does not close a damaged file that it has opened itself.
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}

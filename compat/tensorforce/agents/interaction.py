@@ -47,7 +47,7 @@ def act(
     else:
         busy = next((index for index in chosen if agent.lanes[index].pending is not None), None)
         if busy is not None:
-            refuse(f"{where}: parallel", f"{busy} has acted already, and observe has not been called for it", busy)
+            refuse(f"{where}: parallel", f"{busy} has acted already: call observe for it first", busy)
         held = readers.stack_rows([agent.lanes[index].internals for index in chosen]) if agent.internals else None
     histories = agent.independent_preprocessing if independent else agent.preprocessing
     seen = rows if agent.sees_states else list(map(seen_by(agent, histories.apply), chosen, rows))

@@ -230,7 +230,7 @@ class Learner:
             self._has_skipped = True
             skipped = f"An update was due at timestep {timestep} and skipped"
             stored = self.memory.batch_size, self.memory.available()
-            logger.warning("%s: a batch needs %s, and %s are stored that could be used.", skipped, *stored)
+            logger.warning("%s: a batch needs %s, but only %s usable ones are stored.", skipped, *stored)
 
     def learn(self) -> None:
         """Run an update, after :meth:`prepare`."""

@@ -75,8 +75,8 @@ def _to_json(agent: Any) -> dict[str, Any]:
     internals = {name: {"type": "float", "shape": list(one["shape"])} for name, one in agent.internals_spec.items()}
     if spec is None:
         warnings.warn(
-            f"{_WHERE}: the agent's arguments hold functions or classes, which no JSON file can: the file has states,"
-            " actions and internals only, and Agent.load needs the other arguments again",
+            f"{_WHERE}: the agent's arguments contain functions or classes, which JSON cannot hold: the file has only"
+            " states, actions and internals; pass the other arguments to Agent.load",
             UserWarning,
             stacklevel=4,
         )

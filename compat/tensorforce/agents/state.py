@@ -83,18 +83,18 @@ def load_state(where: str, agent: AgentCore, state: State) -> None:
         learning.memory.horizon = saved["horizon"]
         try:
             if not same_preprocessing or saved["memory_settings"] != _memory_settings(learning):
-                raise ValueError("timesteps and their ends are stored in another way")
+                raise ValueError("timesteps and ends of episodes are stored differently")
             learning.memory.load_state_dict(saved["memory"])
         except ValueError as error:
             if len(saved["memory"]["last"]):
                 changed = (
-                    "The saved memory does not fit the agent's settings, which have changed, and begins empty: %s."
+                    "The memory starts empty, because the saved one does not fit the agent's changed settings: %s."
                 )
                 logger.warning(changed, error)
     if same_preprocessing:
         agent.preprocessing.load_state_dict(state["preprocessing"]["all"])
     else:
-        logger.warning("The preprocessing is another one than that of the saved agent: its statistics begin anew.")
+        logger.warning("The preprocessing differs from the saved agent's: its statistics start over.")
     for name, value in state["counters"].items():
         setattr(agent, name, value)
     for name, rng in _generators(agent).items():
@@ -198,7 +198,7 @@ def load_variables(where: str, agent: AgentCore, given: Mapping[str, Array]) -> 
     for shown_name, name in COUNTERS.items():
         count = given.get(shown_name)
         if count is None or count.dtype.kind not in "iu" or count.shape != () or count < 0:
-            refuse(f"{where}: filename", f"names a file without the counter {shown_name!r}: no saved agent", count)
+            refuse(f"{where}: filename", f"is not a saved agent: it lacks the counter {shown_name!r}", count)
         counters[name] = int(count)
     weights = {name: array for name, array in given.items() if name not in COUNTERS}
     learning = agent.learning
@@ -207,6 +207,6 @@ def load_variables(where: str, agent: AgentCore, given: Mapping[str, Array]) -> 
         _set_weights(where, learning, {inside.get(name, name): array for name, array in weights.items()})
         learning.stepper.counters.global_step = counters["updates"]
     elif weights:
-        refuse(f"{where}: agent", f"is {agent.kind!r}, which has no variables; the file has some", agent.kind)
+        refuse(f"{where}: agent", f"is {agent.kind!r}, which has no variables, but the file has", agent.kind)
     for name, value in counters.items():
         setattr(agent, name, value)

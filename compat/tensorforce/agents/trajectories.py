@@ -167,7 +167,7 @@ class Trajectories:
         """
         if not self.can_sample():
             kind = "episodes" if self._by_episodes else "timesteps"
-            problem = f"an update needs {self.batch_size} {kind}, and {self.available()} are stored that could be used"
+            problem = f"an update needs {self.batch_size} {kind}, but only {self.available()} usable ones are stored"
             raise TensorforceError(problem, "batch_size", self.batch_size)
         if self._by_episodes:
             number = len(self._episodes)

@@ -140,7 +140,7 @@ class GymnasiumEnvironment(Environment):
     def _warn(self, what: str) -> None:
         if not self._warned:  # once
             self._warned = True
-            logger.warning("%s has the interface of Gym (%s): it is used as Gymnasium's would be", self._name, what)
+            logger.warning("%s has the interface of Gym (%s) and is used like Gymnasium's", self._name, what)
 
     def _state_of(self, observation: Any) -> Any:
         states = self._read(observation)
@@ -164,7 +164,7 @@ def _open_environment(level: Any, steps: int | None, kwargs: dict[str, Any]) -> 
     if isinstance(level, type):
         env = level(**kwargs)
     elif kwargs:
-        refuse(f"{_WHERE}: {next(iter(kwargs))}", "is for ids and classes; the level is an object", kwargs)
+        refuse(f"{_WHERE}: {next(iter(kwargs))}", "needs an id or a class; the level is an object", kwargs)
     else:
         env = level
     own = _limit_of(env)
@@ -192,5 +192,5 @@ def _kept_indices(spec: dict[str, Any], dropped: Sequence[int] | None) -> Any:
     size = spec["shape"][0]
     indices = {integer(where, index, at_least=0) for index in dropped}
     if not indices or max(indices) >= size or len(indices) == size:
-        refuse(where, f"must be some of 0 .. {size - 1} and not all, got {dropped!r}", dropped)
+        refuse(where, f"must be some, but not all, of 0 .. {size - 1}; got {dropped!r}", dropped)
     return np.array([index for index in range(size) if index not in indices])

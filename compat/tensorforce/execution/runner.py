@@ -207,4 +207,4 @@ def _check_equal(environments: Sequence[Environment]) -> None:
             ("actions", other.actions(), first.actions()),
         ):
             if read_values(str(other), one, kind).nest != read_values(str(first), wanted, kind).nest:
-                refuse(f"Runner: environments[{index}]", f"has other {kind} than the first: {one} and {wanted}", one)
+                refuse(f"Runner: environments[{index}]", f"has the {kind} {one}; the first has {wanted}", one)

@@ -41,7 +41,7 @@ class Function(Layer):
         except Exception as error:
             raise _failure(f"{place}: function", given, error) from error
         if traced.variables:
-            refuse(f"{place}: function", "uses variables: a layer keras may create some", function)
+            refuse(f"{place}: function", "uses variables: use a keras layer to create them", function)
         sizes = None if result.shape.rank is None else result.shape.as_list()
         self.output = _output(f"{place}: function", sizes, result.dtype)
         wanted, made = output_spec or {}, self.output

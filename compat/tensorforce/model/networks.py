@@ -190,11 +190,11 @@ class Network:
             return self._retrieve(place, layer, spec)
         if spec is None:
             states = ", ".join(self._inputs)
-            refuse(place, f"needs a layer retrieve before it, which says with which of the states it begins: {states}")
+            refuse(place, f"needs a layer retrieve before it, to select one of the states {states}")
         if kind == "register":
             tensor = layer["tensor"]
             if tensor in self._tensors or tensor == CURRENT:
-                refuse(f"{place}: tensor", f"has the name of another one: {tensor!r}; choose another", tensor)
+                refuse(f"{place}: tensor", f"is a duplicate name, {tensor!r}; choose another", tensor)
             self._tensors[tensor] = spec
             self._nodes.append(lambda flow: flow.tensors.update({tensor: flow.x}))
             return spec
@@ -247,7 +247,7 @@ class Network:
             found, wanted = f"{spec.type} {spec.shape}", f"{inputs.type} {inputs.shape}"
             refuse(argument, f"{layer!r} was made for inputs {wanted}, and cannot take {found}", layer)
         if any(name == layer or name.startswith(f"{layer}/") for name in self._recurrent):
-            refuse(argument, f"{layer!r} has a state, which can be used once per timestep only", layer)
+            refuse(argument, f"{layer!r} is recurrent, and can be used only once per timestep", layer)
         self._nodes += nodes
         return output
 
@@ -323,7 +323,7 @@ def _automatic_input(where: str, spec: ValueSpec, name: str, size: int, depth: i
 
 def _output_shape(where: str, output: ValueSpec | None) -> tuple[int, ...]:
     if output is None:
-        refuse(where, "needs a layer retrieve, which says which of the states it begins with")
+        refuse(where, "needs a layer retrieve, to select one of the states")
     if output.type == "int":
         refuse(where, "must return floats, but returns ints: add a layer embedding", output.type)
     if not 1 <= len(output.shape) <= 3:

@@ -64,7 +64,7 @@ class Policy:
         floats = [name for name, action in actions.items() if action.type == "float"]
         has_beta = [name for name in floats if distribution_of(spec, actions[name])["type"] == "beta"]
         if values_actions and acts and has_beta:
-            problem = f"has no values of {has_beta[0]!r} under a beta distribution: pass use_beta_distribution=False"
+            problem = f"has no values of {has_beta[0]!r} with a beta distribution: pass use_beta_distribution=False"
             refuse(f"Agent.create: {scope}", problem, "beta")
         self._states, self._actions = states, actions
         self.heads: dict[str, Head] = {}
@@ -235,7 +235,7 @@ def _check_axes(where: str, axes: Sequence[int], actions: Mapping[str, ValueSpec
     for name, action in actions.items():
         if axes and (vector or tuple(axes) not in (action.shape, action.shape[:-1])):
             problem = f"must return a vector, but returns one at each of {list(axes)} places"
-            advice = f"which the action {name!r} of shape {action.shape} has not: add a layer flatten or pooling"
+            advice = f"which the action {name!r} of shape {action.shape} lacks: add a layer flatten or pooling"
             refuse(where, f"{problem}, {advice}", tuple(axes))
 
 

@@ -33,7 +33,7 @@ def clipping(where: str, value: Numbers, upper: float, lower: float | None) -> S
     """The value clipped to ``lower`` (default: ``-upper``) and ``upper``."""
     lower = -upper if lower is None else lower
     if lower > upper:
-        refuse(where, f"must have a lower value of at most the upper one, got {lower:g} and {upper:g}", lower)
+        refuse(where, f"must have lower <= upper, got {lower:g} and {upper:g}", lower)
     return steps.clip(where, value, lower, upper)
 
 
@@ -48,7 +48,7 @@ def image(where: str, value: Numbers, height: int | None, width: int | None, gra
     the size is kept. ``grayscale``: True for the luma of RGB (ITU-R BT.601), or weights of the channels.
     """
     if len(value.shape) != 3:
-        refuse(where, f"takes shapes [height, width, channels], and gets {list(value.shape)}", value)
+        refuse(where, f"takes shapes [height, width, channels], but gets {list(value.shape)}", value)
     rows, columns, _ = value.shape
     if height is None:
         height = rows if width is None else max(1, round(rows * width / columns))
@@ -96,7 +96,7 @@ _LAYERS: Final[dict[str, tuple[LayerMaker, tuple[Argument, ...]]]] = {
 }
 MAKERS: Final = {name: maker for name, (maker, _) in _LAYERS.items()}
 """Functions that make steps, by type of layer."""
-_OF_NETWORKS: Final = f"it is a layer of networks, and preprocessing takes {', '.join(MAKERS)}"
+_OF_NETWORKS: Final = f"it is a network layer; preprocessing takes {', '.join(MAKERS)}"
 LAYERS: Final = SpecTable(
     "preprocessing layer",
     {name: Entry(arguments) for name, (_, arguments) in _LAYERS.items()},
@@ -132,7 +132,7 @@ class Preprocessing:
             self.states[name] = self._build(name if name in spec else state.type, state)
         out = self._build(REWARD, ValueSpec(REWARD, "float", ()))
         if out.shape != ():
-            problem = f"must keep a reward a single number, and makes an array of shape {list(out.shape)} of it"
+            problem = f"must return a reward as a single number, but returns the shape {list(out.shape)}"
             refuse(f"{where}[{REWARD!r}]", problem, spec[REWARD])
         longest = max(map(len, self._steps.values()), default=0)
         self.pipeline = Pipeline(
@@ -201,7 +201,7 @@ class Preprocessing:
                 arrays = {key: np.array(value) for key, value in memory.items()}
                 step, shapes = steps.get(int(index)), {key: value.shape for key, value in arrays.items()}
                 if step is None or not step.is_shared or step.memory != shapes:
-                    refuse(f"{self._where}[{name!r}]", "does not fit what was saved: it was of other layers or states")
+                    refuse(f"{self._where}[{name!r}]", "does not fit the saved statistics: layers or states differ")
                 found[int(index), name] = arrays
         self.pipeline.shared.clear()
         self.pipeline.shared.update(found)

@@ -144,7 +144,7 @@ def _bounds(place: str, spec: Mapping[str, Any], type_: str) -> tuple[float | No
     if type_ != "float":
         refuse(f"{place}['min_value']", f"and max_value are for floats; the type is {type_}", low)
     if low is None or high is None:
-        refuse(f"{place}['min_value']", f"and max_value belong together; got {low!r} and {high!r}", low)
+        refuse(f"{place}['min_value']", f"and max_value must be given together; got {low!r} and {high!r}", low)
     low, high = number(f"{place}['min_value']", low), number(f"{place}['max_value']", high)
     if low >= high:
         refuse(f"{place}['min_value']", f"must be less than max_value, got {low:g} and {high:g}", low)

@@ -140,9 +140,9 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
     if policy is None and loss is None and optimizer is None:
         return None
     if loss is None and weight is not None:
-        refuse(place, f"is the weight {shortened(weight)} of an objective: give baseline_objective too", weight)
+        refuse(place, f"is the weight of an objective, {shortened(weight)}: give baseline_objective too", weight)
     if loss is None and policy is None:
-        refuse(place, "stands alone: give baseline_policy or baseline_objective too", optimizer)
+        refuse(place, "needs a baseline_policy or a baseline_objective", optimizer)
     target = own is not None and own["type"] == _TARGET
     if target and (policy is None or loss is not None):
         refuse(place, "copies the policy: it needs a baseline_policy, and no baseline_objective", optimizer)
@@ -151,7 +151,7 @@ def _baseline(values: Values, objective: dict[str, Any], ignored: list[str], cri
         own_policy = resolve(f"{WHERE}: policy", values["policy"], "policy", [])
         for name in ("network", "distributions", "use_beta_distribution"):
             if own_policy[name] != copy[name]:
-                problem = f"must be the policy's, {shortened(own_policy[name])}, because synchronization copies that"
+                problem = f"must be the policy's, {shortened(own_policy[name])}, because synchronization copies it"
                 refuse(f"{WHERE}: baseline_policy[{name!r}]", problem, copy[name])
     if loss is not None:
         loss = resolve(f"{WHERE}: baseline_objective", loss, "objective", ignored)

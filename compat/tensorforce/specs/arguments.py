@@ -157,7 +157,7 @@ def bind(kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str,
         wanted = _FROM_06[name]
         if name in {"baseline", "critic"}:
             wanted = next((critic for critic in _CRITICS if critic in names), "")
-        what = f"here it is {wanted}" if wanted in names else f"{kind} has nothing like it"
+        what = f"here it is {wanted}" if wanted in names else f"{kind} has no equivalent"
         problem = f"{WHERE} of {kind} takes no argument {name!r}, which is Tensorforce 0.6's: {what}"
         raise TensorforceError(problem, name, kwargs[name])
     refuse_unknown(f"{WHERE} of {kind}", kwargs, names)

@@ -155,8 +155,8 @@ _ENTRIES: Final = {
     "instance_normalization": Entry((_AXES,)),
 }
 _NAME: Final = Argument("name", ABSENT, text)
-_PREPROCESSING: Final = "give it as Agent.create(..., preprocessing=...)"
-_TRANSPOSED: Final = "transposed convolutions have no replacement; use function or keras"
+_PREPROCESSING: Final = "pass it as Agent.create(..., preprocessing=...)"
+_TRANSPOSED: Final = "there are no transposed convolutions; use function or keras"
 
 LAYERS: Final = SpecTable(
     "layer",

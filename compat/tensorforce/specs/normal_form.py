@@ -62,7 +62,7 @@ def normal_form(kind: str, arguments: Mapping[str, Any], actions: Values) -> dic
     if ignored:
         warnings.warn(f"{WHERE}: {', '.join(ignored)} has no effect in axonrl", UserWarning, stacklevel=2)
     if kind in _DQN and form["exploration"] == 0.0:
-        message = "exploration is 0.0, the default, with which actions are always the greedy ones: set it, to 0.1 say"
+        message = "exploration is 0.0, the default, so that actions are always greedy: set it, for example to 0.1"
         warnings.warn(f"{WHERE}: {message}", UserWarning, stacklevel=2)
     return form
 
@@ -244,7 +244,7 @@ def _check_values(form: Mapping[str, Any]) -> None:
         return
     for name in ("estimate_horizon", "estimate_advantage"):
         if estimation[name]:
-            problem = f"is {estimation[name]!r}, and nothing learns what states are worth: {_LEARNED}, or make it False"
+            problem = f"is {estimation[name]!r}, and nothing learns state values: {_LEARNED}, or make it False"
             warnings.warn(f"{WHERE}: reward_estimation[{name!r}] {problem}", UserWarning, stacklevel=2)
 
 
@@ -253,7 +253,7 @@ def _check_kind(place: str, policy: Mapping[str, Any], values: set[str], estimat
     if "state" not in values:
         return
     if policy["infer_state_value"]:
-        problem = "is for objectives with value='action': with value='state', leave it False"
+        problem = "needs objectives with value='action': leave it False with value='state'"
         refuse(f"{WHERE}: {place}['infer_state_value']", problem, policy["infer_state_value"])
     if estimation["estimate_actions"]:
         problem = "needs an objective with value='action', and not 'state'"

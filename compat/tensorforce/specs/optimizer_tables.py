@@ -143,8 +143,8 @@ OPTIMIZERS: Final = SpecTable(
     },
     default="wrapper",
     refused={
-        "synchronization": "it is for baselines, which it copies the policy to: give it as baseline_optimizer",
-        "global_optimizer": "it has no replacement: agents share nothing here",
+        "synchronization": "it copies the policy to a baseline: pass it as baseline_optimizer",
+        "global_optimizer": "there is no replacement: agents share no weights here",
         "lazyadam": "use adam",
         "lookahead": "use adam",
         "moving_average": "use adam",

@@ -123,7 +123,7 @@ def _constant(check: Check) -> Check:
     def check_constant(where: str, value: Any) -> Any:
         if isinstance(value, Mapping):
             if value.get("type", "constant") != "constant" or "value" not in value:
-                refuse(where, f"must be a number, which stays the same; got {shortened(value)}", value)
+                refuse(where, f"must be a constant number, got {shortened(value)}", value)
             value = value["value"]
         return check(where, value)
 

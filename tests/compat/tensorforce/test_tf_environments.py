@@ -235,7 +235,7 @@ def test_an_environment_of_gym_is_used_with_one_warning(level: Any, caplog: pyte
             assert env.reset().tolist() == [0, 0]
             assert [env.execute(1)[1:] for _ in range(3)] == [(0, 1.0), (0, 1.0), (2, 1.0)]
     assert [record.message for record in caplog.records if "interface of Gym" in record.message] == [
-        "Old has the interface of Gym (reset without info): it is used as Gymnasium's would be"
+        "Old has the interface of Gym (reset without info) and is used like Gymnasium's"
     ]
 
 
