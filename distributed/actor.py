@@ -1,6 +1,6 @@
 """An actor steps environments with a policy and answers requests with unrolls. Loads no TensorFlow.
 
-What happens to one that dies or does not answer is decided in planner.py.
+An actor that dies or does not answer is handled in planner.py.
 """
 
 from __future__ import annotations

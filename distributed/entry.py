@@ -64,7 +64,7 @@ def train(
 
 
 def _other_cluster(state: TrainingState, cluster: Settings) -> str | None:
-    """Say how this cluster changes a resumed run; None if it does not."""
+    """Describe how this cluster changes a resumed run; None if it does not."""
     before, timestep = state.cluster, state.counters.global_timestep
     if not before:
         return f"it ran in one process until timestep {timestep}; its running episodes end there" if timestep else None

@@ -95,10 +95,10 @@ def recipe_of(env: Any) -> EnvironmentRecipe:
 def refuse_unsuitable(recipe: EnvironmentRecipe, opened: BatchedEnvironment) -> None:
     """Raise ``ArgumentError`` for environments that reset rows while others step, and for wrappers that learn."""
     if opened.skips_rows:
-        message = f"{opened.name} resets copies while others step, actors need whole unrolls: use vectorization='sync'"
+        message = f"{opened.name} resets copies while others step; actors need whole unrolls: use vectorization='sync'"
         if opened.waits:
             message = (
-                f"{opened.name} has several agents, which may come and go, actors need whole unrolls: use one process"
+                f"{opened.name} has several agents, which may come and go; actors need whole unrolls: use one process"
             )
         raise ArgumentError(message, "env", recipe.env)
     names = [name for name in names_of(statistics_of(opened.env)) if name.startswith("Gymnasium's")]

@@ -27,7 +27,7 @@ logger = logging.getLogger("axonrl")
 _IDLE_S: Final = 0.1
 """Seconds to sleep when no request is open."""
 _PLACED_S: Final = 5.0
-"""Ray usually starts a process that has a free processor in less."""
+"""Ray usually starts a process sooner if a processor is free."""
 _LOOK_S: Final = 1.0
 _SAY_S: Final = 60.0
 """Seconds between two warnings about processes that have not started."""
@@ -201,7 +201,7 @@ class OnRay:
         wanted = [settings.shard_cpus if name.startswith("shard") else settings.actor_cpus for name in names]
         none = "no processor of the Ray cluster is free" if available < min(wanted) else "Ray is slow"
         logger.warning(
-            "%s: %s have not started. They want %g processors; %g of %g are free. They start when others end; this run"
+            "%s: %s have not started. They need %g processors; %g of %g are free. They start when others end; this run"
             " ends if nothing moves for %g s (stall_timeout_s)",
             none,
             " and ".join(names),

@@ -107,7 +107,7 @@ class Planner:
     def __init__(self, cluster: Settings, now: float, incarnations: Sequence[int] = ()) -> None:
         self._cluster, self._before = cluster, incarnations
         self.wanted = cluster.actors
-        """The number of actors without those that leave."""
+        """The number of actors, without leaving ones."""
         self.actors = [self._new(index) for index in range(cluster.actors)]
         self.counts: Counter[str] = Counter()
         """Counts ``asked``, ``accepted``, ``dead`` (answers of a replaced incarnation), ``lost`` (never received),
@@ -163,7 +163,7 @@ class Planner:
         return [*now, *self._before[len(now) :]]
 
     def to_end(self, now: float) -> list[ActorState]:
-        """Return leaving actors with nothing outstanding; they count as left."""
+        """Return leaving actors with nothing outstanding, and mark them as left."""
         done = [actor for actor in self.actors if actor.leaving and actor.status != LEFT and not actor.asked]
         for actor in done:
             self._become(actor, LEFT, now)

@@ -16,7 +16,7 @@ PLACEMENTS: Final = ("spread", "pack", "strict_spread")
 ACTOR_RUNTIMES: Final = ("litert", "tensorflow")
 _COUNTS: Final = ("actors", "envs_per_actor", "unroll", "replay_shards", "in_flight", "queue", "prefetch", "min_actors")
 RUNNING: Final = "_running"
-"""Key, beside the fields, of the running training."""
+"""Key of the running training, besides the fields."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,13 @@ class Settings:
         queue: batches of unrolls that should wait for the learner: more unrolls are requested while it lacks a batch,
             fewer while more batches than this always wait.
         prefetch: batches requested from replay shards ahead of use; none in lockstep.
-        max_lag: in updates; older unrolls are dropped when their batch is formed. None: no limit.
+        max_lag: age of weights, in updates, above which unrolls are dropped when their batch is formed. None: no limit.
         ladder: base and power of the actors' epsilons (Horgan et al. 2018), if the exploration is epsilon-greedy; None:
             the model's schedule, in all actors.
         min_actors: training begins when this many actors are ready, and fails when fewer are left.
         actor_cpus: processors of an actor, for Ray's placement; actors with fractions share one.
-        shard_cpus: processors of a replay shard, likewise.
-        placement: of actors on nodes: preferably ``"spread"`` or ``"pack"``; ``"strict_spread"`` is a requirement.
+        shard_cpus: processors of a replay shard, for Ray's placement.
+        placement: actors' placement on nodes: ``"spread"`` or ``"pack"`` if possible, or ``"strict_spread"``, required.
         actor_runtime: ``"litert"``, or ``"tensorflow"`` for models that do not convert: actors then load TensorFlow.
         unroll_timeout_s: an actor is replaced if an unroll takes longer than this and three times its usual time.
         stall_timeout_s: training fails when nothing has progressed for this long.

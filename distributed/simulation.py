@@ -25,15 +25,15 @@ class Outcome:
     """Results of a simulation, measured after its first tenth.
 
     Args:
-        timesteps_per_s: learned from, or counted.
-        updates_per_s: of the learner.
+        timesteps_per_s: timesteps learned from, or counted, per second.
+        updates_per_s: updates per second.
         lag_mean: updates between an unroll's weights and its use.
         lag_most: 99th percentile of the lag.
         learner_busy: share of the time spent on updates.
         driver_busy: share of the time spent on the driver's other work.
-        actors_busy: share of the actors' time.
+        actors_busy: share of the actors' time spent on unrolls.
         samples_per_insert: transitions learned from per transition collected.
-        deaths: of actors.
+        deaths: number of actors' deaths.
         recovery_s: from the loss of a node until all its actors work again; None without a loss.
         waiting_most: maximum number of unrolls waiting at the same time.
     """

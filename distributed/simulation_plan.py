@@ -25,10 +25,10 @@ class Costs:
         insert_s: inserting an unroll into a replay shard.
         insert_lane_s: the same, extra for each environment the shard stores.
         sample_s: a batch, and its priorities, in a replay shard.
-        weights_bytes: fetched by each node for each version its actors use.
+        weights_bytes: size of the weights, which each node fetches for each version its actors use.
         start_s: start of a new actor.
         noise: standard deviation of the logarithm of each actor's time for an unroll.
-        deaths_per_hour: of each actor.
+        deaths_per_hour: mean number of deaths of each actor per hour.
     """
 
     timestep_s: float
@@ -61,7 +61,7 @@ class Plan:
         nodes: number of nodes, to which actors are assigned in turn.
         cores: processors of each node; infinite: no job waits for a processor.
         shared: a processor's relative speed while others of its node are busy.
-        together: learner and shards on the first of these nodes? Otherwise on nodes of their own.
+        together: are learner and shards on the first of these nodes? Otherwise they have their own nodes.
     """
 
     cluster: Settings

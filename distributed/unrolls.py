@@ -118,8 +118,8 @@ def why_damaged(unroll: Unroll, specs: Mapping[str, SpecTree], length: int, widt
     """Describe damage to the arrays of an unroll; None if they are intact.
 
     Args:
-        unroll: as received.
-        specs: of one environment's transition.
+        unroll: the received unroll.
+        specs: specs of one environment's transition.
         length: T.
         width: N.
     """

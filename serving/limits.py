@@ -18,13 +18,13 @@ class Limit(NamedTuple):
 
     most: int
     seconds: float
-    what: str = "logins"
+    what: str = "Logins"
 
 
-PER_NAME_AND_ADDRESS: Final = Limit(5, 15 * 60, "wrong passwords for this name from this address")
-PER_ADDRESS: Final = Limit(20, 60, "wrong passwords from this address")
+PER_NAME_AND_ADDRESS: Final = Limit(5, 15 * 60, "Wrong passwords for this name from this address")
+PER_ADDRESS: Final = Limit(20, 60, "Wrong passwords from this address")
 PER_ACCOUNT: Final = Limit(
-    60, 60, "logins of this account: a process needs one, and a program that starts often a token that was made"
+    60, 60, "Logins of this account (one per process suffices; programs that start often should use a created token)"
 )
 _MOST_KEYS: Final = 100_000
 _FULL_AFTER: Final = 3600.0
@@ -153,7 +153,7 @@ class Held:
             times, held = _OF_ONE if client else _OF_ALL, self._bytes[client]
             if self._largest and held and held + size > times * self._largest:
                 whose = f"this {client.partition(' ')[0]}" if client else "all requests"
-                what = f"bodies and answers of {whose} under way may have {times * self._largest:,} bytes in sum"
+                what = f"bodies and answers of {whose} in progress may have {times * self._largest:,} bytes in total"
                 how = f"wait for their end, or transfer less at once (that is {times} times {self._setting})"
                 raise RefusedError("rate_limited" if client else "unavailable", f"{what}: {how}").closing()
         self._bytes.update(dict.fromkeys((*clients, ""), size))
@@ -251,5 +251,5 @@ def network(address: str) -> str:
 
 def _rate_refusal(wait: float, limit: Limit) -> RefusedError:
     seconds, span = max(math.ceil(wait), 1), "a minute" if limit.seconds == 60 else f"{limit.seconds / 60:g} minutes"
-    message = f"{limit.most} within {span} are the most {limit.what}. Try again in {seconds} seconds"
+    message = f"{limit.what}: at most {limit.most} within {span}. Try again in {seconds} seconds"
     return RefusedError("rate_limited", message, retry_after=seconds)

@@ -101,7 +101,7 @@ def is_full(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def holding(folder: Path, what: str = "axonrl serve", database: str = "", *, shared: bool = False) -> Iterator[None]:
-    """Be the only host of this folder's agents in this context, which also ends with the process.
+    """Context in which this process is the only host of the folder's agents; it also ends with the process.
 
     Args:
         folder: a prepared data folder.

@@ -35,7 +35,7 @@ class Lifetimes:
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """Permissions of a token, with all that is needed to check it without the database.
+    """Permissions of a token, with everything needed to check it without the database.
 
     ``agents`` are names; None is all. It ends at ``expires_at``, or unused at ``idle_until``, whichever comes first.
     """

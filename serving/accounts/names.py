@@ -56,7 +56,7 @@ def text(argument: str, value: object, longest: int = MAX_DESCRIPTION) -> str:
         wanted = f"text of at most {longest:,} characters"
         raise ArgumentError(f"{argument} must be {wanted}; got {checks.shortened(value)}", argument, value)
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise ArgumentError(f"{argument} has a character that cannot be stored: null or half a pair", argument, value)
+        raise ArgumentError(f"{argument} has a character that cannot be stored: null or a surrogate", argument, value)
     return value
 
 

@@ -36,11 +36,11 @@ def accept(name: str, password: object) -> str:
         given = f"one of {len(password):,}" if isinstance(password, str) else type(password).__name__
         raise ArgumentError(f"password must have {SHORTEST} to {LONGEST:,} characters, got {given}", "password")
     if _bytes(password) is None:
-        raise ArgumentError("password has half of a surrogate pair, which has no encoding", "password")
+        raise ArgumentError("password has a lone surrogate, which cannot be encoded", "password")
     if name.lower() in password.lower():
         raise ArgumentError("password must not contain the user's name", "password")
     if password.lower() in _common():
-        raise ArgumentError("password is one of the commonest, which are tried first: choose another one", "password")
+        raise ArgumentError("password is one of the most common, which are tried first: choose another", "password")
     return password
 
 

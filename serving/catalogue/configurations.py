@@ -79,10 +79,10 @@ def recipe(model: str, config: Mapping[str, Any]) -> Recipe:
 
 def model_descriptions() -> list[dict[str, Any]]:
     """The hosted models with their hyperparameters, in JSON values."""
-    freshness = "strict: an act waits for the updates that are due; relaxed: it takes the last weights meanwhile"
+    freshness = "strict: an act waits for due updates; relaxed: it uses the last finished weights"
     seed = f"an integer in 0 .. {_MAX_SEED}, or null"
     others = [
-        _row("seed", [], None, seed, "of weights and generators; null: one is drawn"),
+        _row("seed", [], None, seed, "seed of weights and generators; null: a random one"),
         _row("freshness", [], FRESHNESS[0], ", ".join(FRESHNESS), freshness),
     ]
     return [
@@ -157,7 +157,7 @@ def _refuse_name(model: str, key: str, value: Any) -> None:
         return
     if key == "number_updates":
         if isinstance(value, bool) or value != 1:
-            raise ArgumentError(f"number_updates must be 1 until agents can do more, got {value!r}", key, value)
+            raise ArgumentError(f"number_updates must be 1; higher values are not supported, got {value!r}", key, value)
         return
     for ending, reason in hosted.NOT_YET.items():
         if key.endswith(ending):
@@ -170,7 +170,7 @@ def _refuse_name(model: str, key: str, value: Any) -> None:
     if others := [other for other in hosted.MODELS if key in hosted.spoken(other)]:
         meant = {hosted.spoken(other)[key] for other in others} & set(documented)
         hint = f"; {model} has {' and '.join(documented[own] for own in sorted(meant))}" if meant else ""
-        raise ArgumentError(f"{model} has no {key}, which is of {', '.join(others)}{hint}", key, value)
+        raise ArgumentError(f"{model} has no {key}, only {', '.join(others)} do{hint}", key, value)
     listed = ", ".join(documented.values())
     near_one = checks.did_you_mean(key, [*spoken, *_SIZES, *_OTHERS])
     raise ArgumentError(f"{model} has no hyperparameter {shown!r}{near_one}; it has {listed}", shown, value)

@@ -149,7 +149,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "sde_resample_every": _PER_ENVIRONMENT,
     "sde_log_std": _PER_ENVIRONMENT,
     "state_dependent_exploration": _PER_ENVIRONMENT,
-    "theta": "is of Ornstein-Uhlenbeck noise, which hosted agents do not have",
+    "theta": "is for Ornstein-Uhlenbeck noise, which hosted agents do not have",
     "margin_weight": _DEMONSTRATIONS,
     "margin": _DEMONSTRATIONS,
     "n_step_weight": _DEMONSTRATIONS,
@@ -159,7 +159,7 @@ LEFT_OUT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "exploration": {"ornstein_uhlenbeck": _PER_ENVIRONMENT, "random_decay": _PER_ENVIRONMENT},
     "box_policy": {"state_dependent": _PER_ENVIRONMENT},
     "network": dict.fromkeys(
-        ("nature_cnn", "minatar_cnn"), "has convolutions, which only TensorFlow trains, and hosted agents do without"
+        ("nature_cnn", "minatar_cnn"), "has convolutions, which only TensorFlow can train; hosted agents run without it"
     ),
 }
 
@@ -185,18 +185,18 @@ def _memory_settings(hosted: Hosted) -> list[Parameter]:
         return parameter_checks.integer(at_least=at_least, at_most=at_most).form
 
     unit = parameter_checks.real(at_least=0, at_most=1).form
-    discount = Parameter("discount", 0.99, "of the next timestep's reward, gamma", unit)
+    discount = Parameter("discount", 0.99, "discount factor gamma", unit)
     if hosted.memory == BATCH_MEMORY:
-        meaning = "timesteps of a rollout, after each of which the agent learns"
+        meaning = "timesteps per rollout; the agent learns after each rollout"
         return [Parameter("size", 256, meaning, integer(1, MAX_ROLLOUT)), discount]
     return [
-        Parameter("size", 100_000, "transitions that the memory keeps", integer(1)),
-        Parameter("batch_size", 64, "transitions of an update", integer(1, MAX_BATCH)),
+        Parameter("size", 100_000, "capacity of the memory, in transitions", integer(1)),
+        Parameter("batch_size", 64, "transitions per update", integer(1, MAX_BATCH)),
         discount,
-        Parameter("n_step", 1, "timesteps that a return is summed over", integer(1, 1000)),
-        Parameter("sampler", {"kind": "uniform"}, "how transitions are drawn", {"kind": "sampler"}),
-        Parameter("update_frequency", 1, "timesteps from one update to the next", integer(1)),
-        Parameter("first_update", 0, "timesteps before the first update, but at least a batch", integer(0)),
+        Parameter("n_step", 1, "timesteps summed in a return", integer(1, 1000)),
+        Parameter("sampler", {"kind": "uniform"}, "how transitions are sampled", {"kind": "sampler"}),
+        Parameter("update_frequency", 1, "timesteps between updates", integer(1)),
+        Parameter("first_update", 0, "timesteps before the first update; at least a batch", integer(0)),
     ]
 
 

@@ -39,13 +39,13 @@ def check(
     network = _FLOAT * variables(model, params, observation, action)
     if network > MAX_BYTES:
         name = documented["hidden"]
-        message = f"{name}: the network of this {model} would take some {_mib(network)} of {_mib(MAX_BYTES)}: "
+        message = f"{name}: the network of this {model} would take about {_mib(network)} of {_mib(MAX_BYTES)}: "
         raise ArgumentError(f"{message}make layers or observations smaller", name, params["hidden"])
     stored = transitions(memory, observation, action)
     if stored + network > MAX_BYTES:
         name, size = documented["size"], memory["size"]
         fits = int(size * (MAX_BYTES - network) / stored)
-        message = f"{name}={size:,} would take {_mib(stored)}, and an agent may have {_mib(MAX_BYTES)}"
+        message = f"{name}={size:,} would take {_mib(stored)}, above the limit of {_mib(MAX_BYTES)}"
         raise ArgumentError(f"{message}: choose at most {fits:,}, or smaller observations", name, size)
 
 

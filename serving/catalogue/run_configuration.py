@@ -32,7 +32,7 @@ def config_of(record: RunRecord, first_update: int | None, update_frequency: int
     """
     model = checked_model(record.model_fn)
     if record.num_envs != 1:
-        message = f"num_envs is {record.num_envs}: a hosted agent goes on with one stream of experience; train with 1"
+        message = f"num_envs is {record.num_envs}: a hosted agent continues a single stream of experience; train with 1"
         raise ArgumentError(message, "num_envs", record.num_envs)
     if record.unrecorded:
         names = ", ".join(record.unrecorded)
@@ -72,7 +72,7 @@ def _memory(model: str, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
         name = "one that run.json could not record" if recorded is None else recorded["kind"]
         raise ArgumentError(f"the memory is {name}: agents of {model} are hosted with {kind}", "memory")
     if recorded.get("frame_stack") is not None:
-        raise ArgumentError("frame_stack is not supported: a client sends stacked observations whole", "frame_stack")
+        raise ArgumentError("frame_stack is not supported: clients must send stacked observations", "frame_stack")
     known = hosted.hyperparameters(model)
     found = {name: value for name, value in recorded.items() if name in known}
     if kind == hosted.BATCH_MEMORY:

@@ -118,7 +118,7 @@ def _leaves(name: str, value: Mapping[str, Any], depth: int) -> Iterator[Mapping
         if len({key for key in keys if isinstance(key, str)}) < len(keys):
             raise ArgumentError(f"{name}: a Dict needs names that are text, and none twice, got {keys}"[:300], name)
     if not parts:
-        raise ArgumentError(f"{name}: a {value['type']} needs a space at least", name)
+        raise ArgumentError(f"{name}: a {value['type']} needs at least one space", name)
     for part in parts:
         yield from _leaves(name, part, depth - 1)
 
@@ -156,7 +156,7 @@ def shape_of(
             raise ArgumentError(f"{name} must be {what}, got {checks.shortened(value)}", argument, value)
     shape = tuple(map(int, sizes))
     if math.prod(shape) > most:
-        raise ArgumentError(f"{name} may be at most {most:,} numbers, got {checks.shortened(value)}", argument, value)
+        raise ArgumentError(f"{name} may have at most {most:,} numbers, got {checks.shortened(value)}", argument, value)
     return shape, list(shape) if listed else shape[0]
 
 
@@ -221,9 +221,9 @@ def _bound(
         return used, default
     try:
         found = np.array(value)
-    except ValueError:  # rows of several lengths
+    except ValueError:  # rows of different lengths
         found = np.array("")
     if found.shape not in ((), shape) or found.dtype.kind not in "iuf" or (np.abs(found) > _LARGEST).any():
-        what = f"a number in {-_LARGEST:g} .. {_LARGEST:g}, or a list of such of shape {list(shape)}"
+        what = f"a number in {-_LARGEST:g} .. {_LARGEST:g}, or a list of these of shape {list(shape)}"
         raise ArgumentError(f"{used} must be {what}, got {checks.shortened(value)}", used, value)
     return used, found.astype(float).tolist()

@@ -63,7 +63,7 @@ def _check(service: Service, target: Path) -> None:
             " --without-database; what the dump does not know yet is left out when both are restored"
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UnusableError(f"{target} is there already, and not empty: name a new folder")
+        raise UnusableError(f"{target} already exists and is not empty: name a new folder")
     if target.is_relative_to(service.folder.resolve()):
         raise ArgumentError("the backup must be outside of the data folder", "DIR", target)
 

@@ -62,7 +62,7 @@ def _check_shared(arguments: argparse.Namespace) -> None:
     if not str(arguments.database or "").startswith("postgres"):
         raise UnusableError("--shared needs --database postgresql://...: SQLite is for one server")
     if arguments.durability != DISK:
-        raise UnusableError("--shared needs --durability disk: another server goes on from what is on the disk")
+        raise UnusableError("--shared needs --durability disk: another server continues from what is on the disk")
 
 
 def _allow_many_files() -> None:

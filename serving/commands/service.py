@@ -57,7 +57,7 @@ def _carried_out(arguments: argparse.Namespace) -> int:
 
 
 def _hold_folder(path: Path, arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
-    """Be the only host of a folder's agents."""
+    """Context in which this process is the only host of a folder's agents."""
     address = data_folder.database_address(path, arguments.database)
     return folder.holding(path, f"axonrl service {arguments.service_command}", address)
 
@@ -211,7 +211,7 @@ def _password(arguments: argparse.Namespace) -> str:
     if not sys.stdin.isatty():
         raise ArgumentError("there is no terminal to ask for a password: use --password-stdin", "--password-stdin")
     password = getpass.getpass(f"Password for {arguments.user}: ")
-    if getpass.getpass("The same again: ") != password:
+    if getpass.getpass("Repeat the password: ") != password:
         raise ArgumentError("the two passwords differ; nothing has changed", "password")
     return password
 

@@ -90,7 +90,7 @@ async def change_user(request: Request, body: UserChange) -> User:
     accounts, name, by = request.gateway.accounts, request.name, request.by
     await _user(request)
     if body.disabled and name == request.grant.user:
-        raise invalid("disabled", "an administrator cannot disable the own account")
+        raise invalid("disabled", "an administrator cannot disable their own account")
     if body.quotas is not None:
         await request.call(accounts.set_quota, name, body.quotas, by=by)
     if body.password is not None:
@@ -106,7 +106,7 @@ async def remove_user(request: Request) -> Removed:
     """Remove a user and all their agents."""
     gateway = request.gateway
     if request.name == request.grant.user:
-        raise invalid("name", "an administrator cannot remove the own account")
+        raise invalid("name", "an administrator cannot remove their own account")
     agents = await request.call(gateway.accounts.remove_user, request.name, by=request.by)
     await gateway.tokens.refresh()
     for agent in agents:

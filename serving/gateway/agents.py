@@ -1,4 +1,4 @@
-"""Routes of agents, but for acting and stepping."""
+"""Routes of agents, except acting and stepping."""
 
 from __future__ import annotations
 

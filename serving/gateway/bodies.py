@@ -142,5 +142,5 @@ def _too_large(most: int) -> RefusedError:
 
 
 def _too_many(values: int) -> RefusedError:
-    what = f"the body may have {values:,} values, by its commas and brackets; this request cannot mean more"
+    what = f"the body may have {values:,} values (counted by commas and brackets), which suffices for this request"
     return RefusedError("body_too_large", f"{what}: send less at once").closing()

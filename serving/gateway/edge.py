@@ -147,7 +147,7 @@ class Edge:
         if not request.headers.get(b"content-length", b"0").isdigit():
             raise RefusedError("invalid_request", "Content-Length must be a number").closing()
         if request.has_lost_body:
-            what = "Upgrade is not supported, and a body behind it cannot be read: send HTTP/1.1 without Upgrade"
+            what = "Upgrade is not supported, and a body after it cannot be read: send HTTP/1.1 without Upgrade"
             raise RefusedError("invalid_request", what).closing()
 
     def _headers(self, request: Request) -> Headers:
@@ -186,7 +186,7 @@ async def _reply_once(request: Request, route: Route, key: str) -> Reply:
         if known is not None and known.status is not None:
             return Reply(known.status, known.body, JSON_TYPE if known.body else b"", REPLAYED)
         if not is_first:
-            raise RefusedError("unavailable", "the first request with this Idempotency-Key is still under way")
+            raise RefusedError("unavailable", "the first request with this Idempotency-Key is still in progress")
         return await _reply_first(request, route, key)  # the server of one that is known has crashed
     finally:
         if is_first:

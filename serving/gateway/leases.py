@@ -64,7 +64,7 @@ class LeasedPool:
         try:
             await asyncio.to_thread(self._rows.release, self.home)
         except RefusedError:
-            logger.warning("the leases cannot be given back: others wait until they have run out")
+            logger.warning("the leases cannot be released: other servers wait until they expire")
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
         """See :meth:`Pool.ask`; 503 while another server has the agent."""
@@ -83,7 +83,7 @@ class LeasedPool:
         if answer.outdated and self._held.get(agent) is held:
             del self._held[agent]
         if held.until <= _now():
-            what = "this server was stopped for longer than its lease of the agent lasted"
+            what = "this server was stopped for longer than its lease of the agent"
             return WorkerResponse.refused(RefusedError("unavailable", what))
         if do == "remove" and answer.status == 200:
             self._held.pop(agent, None)
@@ -118,7 +118,7 @@ class LeasedPool:
                 await self._renew()
                 await self._give_back_unused()
             except RefusedError as error:
-                logger.warning("leases cannot be prolonged: %s", error)
+                logger.warning("leases cannot be renewed: %s", error)
 
     async def _renew(self) -> None:
         began, before = _now(), dict(self._held)

@@ -47,7 +47,7 @@ def of_failure(answer: WorkerResponse) -> RefusedError:
 
 
 def of_error(error: Exception, where: str = "") -> RefusedError | None:
-    """The problem for an exception of another room; None for a bug.
+    """The problem for an exception of another package; None for a bug.
 
     Args:
         error: any exception.

@@ -142,7 +142,7 @@ class Agents(Section):
     checkpoint_seconds: Seconds = 60.0
     """Time after which a checkpoint is written if anything has changed."""
     hung_seconds: Annotated[float, Field(ge=3)] = 60.0
-    """A worker that has requests to answer and gives no sign of life for this long is killed and restarted."""
+    """A worker that has requests to answer and sends nothing for this long is killed and restarted."""
     lease_seconds: Seconds = 10.0
     """With --shared: time after which the agents of a dead server are free to be taken over."""
     program_seconds: Seconds = 3600.0
@@ -224,7 +224,7 @@ def load(file: Path | None = None, sets: Mapping[str, str] | None = None) -> Set
     if (listen.tls_cert is None) != (listen.tls_key is None):
         raise SettingsError("tls_cert and tls_key need each other: give both or none", "listen.tls_cert")
     if not is_loopback(listen.host) and listen.tls_cert is None and not listen.behind_proxy:
-        what = "passwords would cross the network in clear: give a TLS certificate and key, or the proxy that has them"
+        what = "passwords would be sent unencrypted: give a TLS certificate and key, or the proxy that has them"
         _refuse([(_place(places, source, ("listen", "host")), "listen.host", f"{listen.host!r}: {what}")])
     return settings
 

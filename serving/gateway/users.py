@@ -87,7 +87,7 @@ async def create_token(request: Request, body: NewToken) -> CreatedToken:
     gateway, grant = request.gateway, request.grant
     beyond = sorted(set(body.scopes) - grant.scopes)
     if beyond:
-        raise RefusedError("forbidden_scope", f"the token that is used does not have {', '.join(beyond)} itself")
+        raise RefusedError("forbidden_scope", f"the token in use does not have {', '.join(beyond)} itself")
     text, token = await request.call(
         gateway.accounts.create_token, grant.user, body.name, body.scopes, body.agents, body.expires_in, by=request.by
     )
@@ -102,7 +102,7 @@ async def revoke_token(request: Request) -> None:
 
 
 async def revoke(request: Request, token_id: str | None = None) -> None:
-    """Revoke a token of the caller's, or the one that is used."""
+    """Revoke one of the caller's tokens, or the one in use."""
     gateway, token_id = request.gateway, token_id or request.grant.token_id
     await request.call(gateway.accounts.revoke_token, token_id, user=request.grant.user, by=request.by)
     gateway.tokens.drop(token_id)  # even if the refresh fails

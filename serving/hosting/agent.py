@@ -146,11 +146,11 @@ class HostedAgent(DurableAgent):
     def _refuse_steps(self) -> None:
         if self.failure is not None:
             detail = f"the agent has failed, and takes no steps: {self.failure}"
-            raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
+            raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} continues from intact state')
         if not self._learns:
             raise RefusedError("learning_off", 'learning is switched off: PATCH {"learning": true} switches it on')
         if self.learning.seconds_owed() > _MOST_SECONDS_OWED:
-            raise RefusedError("agent_busy", "the agent has more updates to run than 2 seconds take", retry_after=1)
+            raise RefusedError("agent_busy", "the agent has over 2 seconds of updates to run", retry_after=1)
 
     def _steps(self, body: bytes, several: bool) -> tuple[int, tuple[str, ...], tuple[Mapping[str, Any], ...]]:
         read = self._bodies.steps(body) if several else self._bodies.step(body)
@@ -178,13 +178,13 @@ class HostedAgent(DurableAgent):
         """
         self.finish()
         if self.learning.failure is not None:
-            detail = f"the agent has failed, and is between two states: {self.failure}"
-            raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} goes on from what is whole')
+            detail = f"the agent has failed, and its state is inconsistent: {self.failure}"
+            raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} continues from intact state')
         state = snapshot(self.recipe, self.learning, self._seq, self._specs)
         return Reply(to_file(state) if as_file else to_fields(state, has_obs=has_obs))
 
     def put_state(self, body: bytes, stepper_of: StepperOf, *, is_file: bool = False) -> Reply:
-        """Become the agent of a state: weights, memory, counters and hyperparameters.
+        """Replace this agent by the agent of a state: weights, memory, counters and hyperparameters.
 
         Args:
             body: JSON with the six fields, or a safetensors file.

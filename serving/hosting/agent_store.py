@@ -166,7 +166,7 @@ class Folder:
         for state in itertools.chain([found[1]], map(self._store.read, older)):
             if not is_void(self.journal, service_part(state)):
                 return state
-        raise CheckpointError(f"{self.path} has only checkpoints of a process that had lost it")
+        raise CheckpointError(f"{self.path} has only checkpoints saved after the agent was lost to another process")
 
     def nbytes(self) -> int:
         """Bytes of all its files."""
@@ -206,7 +206,7 @@ def is_void(journal: Journal, part: Mapping[str, Any]) -> bool:
 def service_part(state: State) -> dict[str, Any]:
     """The service's part of a checkpoint: ``number`` of its last record, and ``extra``; CheckpointError without one."""
     if SERVICE not in state:
-        raise CheckpointError("no service has saved it: axonrl service import-run makes an agent of a run")
+        raise CheckpointError("it was not saved by a service: use axonrl service import-run to host a run")
     part: dict[str, Any] = state[SERVICE]
     return part
 

@@ -181,13 +181,13 @@ class DurableAgent:
     def _append(self, record: Record) -> None:
         content = self._codec.encode(record)
         if len(content) > LARGEST:  # it could not be read back
-            what = f"the steps take {len(content):,} bytes in the journal, of which a request may have {LARGEST:,}"
+            what = f"the steps take {len(content):,} bytes in the journal, above a request's limit of {LARGEST:,}"
             raise RefusedError("body_too_large", f"{what}: send fewer at once")
         try:
             self._folder.journal.append(record.number, content)
         except OSError as error:
             code = "storage_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "unavailable"
-            raise RefusedError(code, f"the step cannot be kept: {error.strerror}", retry_after=1) from error
+            raise RefusedError(code, f"the step cannot be stored: {error.strerror}", retry_after=1) from error
         self.unsynced = True
 
     def _accept(self, record: Record) -> None:

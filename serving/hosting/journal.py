@@ -73,7 +73,7 @@ class Segment(NamedTuple):
 
 
 class DamagedJournalError(Exception):
-    """An acknowledged record cannot be read, or is none of this agent.
+    """An acknowledged record cannot be read, or is not this agent's.
 
     Args:
         path: the file.
@@ -234,7 +234,7 @@ class Journal:
 
         Args:
             number: number of the first record.
-            decode: makes of number and content what is yielded; ValueError if the record is none of this agent.
+            decode: makes of number and content what is yielded; ValueError if the record is not this agent's.
 
         Raises:
             DamagedJournalError: after the records before the damaged one have been yielded.

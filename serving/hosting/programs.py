@@ -44,7 +44,7 @@ class ProgramMissingError(Exception):
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        super().__init__(f"there is no compiled program for a {recipe.model} of these settings")
+        super().__init__(f"there is no compiled program for a {recipe.model} with these settings")
         self.recipe = recipe
 
 

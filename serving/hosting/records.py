@@ -82,7 +82,7 @@ class Codec:
         return b"".join(parts)
 
     def decode(self, number: int, content: bytes) -> Record:
-        """The record of this number; ``ValueError`` if these bytes are none of this agent."""
+        """The record of this number; ``ValueError`` if these bytes are not this agent's."""
         kind, own, time, key, body, few, count, more = _head(content)
         names = few + (more << 16)
         if own != number or len(content) != _HEAD.size + names + count * self._step_bytes:

@@ -15,7 +15,7 @@ from .durable import DurableAgent
 from .programs import open_stepper
 
 _UNSUPPORTED: Final = {
-    "statistics": "its environment's wrappers learn statistics (of observations or rewards), which no service has",
+    "statistics": "its environment's wrappers learn statistics of observations or rewards, which hosted agents lack",
     "cluster": "it was trained by several processes",
 }
 """Parts of a checkpoint that a hosted agent does not support, and cannot ignore."""

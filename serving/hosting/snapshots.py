@@ -144,5 +144,5 @@ def _bytes_of(value: Mapping[str, Any], name: str) -> bytes:
 
 
 def _column(spec: ArraySpec, *values: Any) -> Array:
-    """One column of rows that wait, of which there may be none."""
+    """One column of the waiting rows, if any."""
     return np.array(values, spec.dtype).reshape(len(values), *spec.shape)

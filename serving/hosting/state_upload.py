@@ -175,7 +175,7 @@ class Arrived:
     def _restore_streams(self, learning: AcceptedSteps, waiting: list[dict[str, Any]]) -> None:
         streams, config = learning.streams, self.config
         if sum(one["waiting"] for one in config["environments"]) != len(waiting):
-            raise invalid("encoded_config.environments", "count other waiting steps than encoded_buffer has")
+            raise invalid("encoded_config.environments", "do not match the waiting steps in encoded_buffer")
         at = 0
         for one in config["environments"]:
             rows = waiting[at : at + one["waiting"]]
@@ -193,7 +193,7 @@ def _config(content: bytes) -> dict[str, Any]:
     """Parse the JSON of a state, with every value of its type."""
     where = "encoded_config"
     if values_in(content) > _MOST_VALUES:
-        what = f"may have {_MOST_VALUES:,} values, by its commas and brackets"
+        what = f"may have {_MOST_VALUES:,} values (counted by commas and brackets)"
         raise RefusedError("unsafe_state", f"{where} {what}", [(where, what)])
     try:
         value = parse_body(content)
@@ -209,7 +209,7 @@ def _config(content: bytes) -> dict[str, Any]:
         if bool(one["length"]) is not one["running"]:
             raise invalid(f"{at}.length", "must be above 0 where an episode is running, else 0")
         if abs(one["episode_return"]) > one["length"] * FLOAT32_MAX:
-            raise invalid(f"{at}.episode_return", "is more than rewards of float32 sum up to")
+            raise invalid(f"{at}.episode_return", "is more than any sum of float32 rewards")
         if one["waiting"] > one["length"]:
             raise invalid(f"{at}.waiting", f"must be at most the episode's length, {one['length']}")
     if sum(one["length"] for one in environments) > timesteps:
@@ -233,7 +233,7 @@ def _check_weights(weights: Mapping[str, Array]) -> None:
         prefix = name.partition(".")[2].removesuffix("momentum")  # without its number
         together = name.endswith("momentum") and following.partition(".")[2] == f"{prefix}velocity"
         if together and bool((np.abs(mean) > _MOST_MEAN * np.sqrt(squares) + _ROUNDED).any()):
-            raise invalid("encoded_network", f"{name} has numbers that do not go with those of {following}")
+            raise invalid("encoded_network", f"{name} has numbers that do not fit those of {following}")
 
 
 def _check_recorded(stepper: Stepper, columns: Columns) -> None:
@@ -249,7 +249,7 @@ def _check_recorded(stepper: Stepper, columns: Columns) -> None:
         for name, value in found.items():
             given = np.asarray(some[name], np.float64)
             if bool((np.abs(given) > _MOST_RECORDED).any() or (name == _LOG_PROB and (value - given > _APART).any())):
-                raise invalid("encoded_buffer", f"{name} is none that this agent's policy could have recorded")
+                raise invalid("encoded_buffer", f"{name} has a value that this agent's policy cannot have recorded")
 
 
 def _restore_generator(generator: Any, given: Any, where: str) -> None:

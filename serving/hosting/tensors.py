@@ -93,7 +93,7 @@ def _check_group(
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise RefusedError("invalid_value", f"{where}: {name} is not finite", [(where, f"{name} is not finite")])
         if array.dtype.kind == "b" and bool((array.view(np.uint8) > 1).any()):
-            raise _unsafe(where, f"{name} holds other bytes than 0 and 1")
+            raise _unsafe(where, f"{name} holds bytes other than 0 and 1")
     return found
 
 

@@ -146,7 +146,7 @@ async def watch_for_hang(child: Child, seconds: float) -> int:
         most = CHECKS if heard else max(CHECKS, START_SECONDS / interval)
         if silent > most and child.process is not None:
             logger.error(
-                "%s hangs (process %d): nothing came from it for %g seconds, and it owes %d answers: it is killed",
+                "%s hangs (process %d): it sent nothing for %g seconds with %d answers outstanding, and is killed",
                 child.name, child.process.pid, silent * interval, child.owes, extra={"worker": child.number},
             )  # fmt: skip
             child.process.kill()

@@ -186,9 +186,9 @@ class Pool:
                 failed = await self.build(content)
                 if failed is not None:
                     return failed
-            return _unavailable("the program of this agent is not there, although it was built")
+            return _unavailable("the program of this agent is missing, although it was built")
         except ConnectionError:
-            return _unavailable("the process that has this agent has just ended, and is started again")
+            return _unavailable("the process that hosts this agent has just ended, and is being restarted")
         except asyncio.TimeoutError:
             return _unavailable(f"the agent did not answer within {seconds:g} seconds")
         finally:
@@ -235,7 +235,7 @@ class Pool:
             self._hung += await watch_for_hang(child, self._hung_seconds)
             if self._stopping.is_set():
                 return
-            logger.error("%s has ended unexpectedly: it is started again", name, extra={"worker": child.number})
+            logger.error("%s has ended unexpectedly and is restarted", name, extra={"worker": child.number})
             await wait_or_kill(child.process, 1.0)
             short_lives = short_lives + 1 if time.monotonic() - began < _LONG_LIFE_SECONDS else 0
             pause = _RESTART_SECONDS * 2 ** min(short_lives - 1, 10) if short_lives > 1 else 0.0

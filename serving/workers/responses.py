@@ -34,7 +34,7 @@ def respond(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
     """
     try:
         if time.time() > head.get("deadline", float("inf")):
-            raise RefusedError("unavailable", "the request waited too long, and was not begun", retry_after=1)
+            raise RefusedError("unavailable", "the request waited too long, and was not started", retry_after=1)
         agents.follow(slot, head)
         reply = _carried_out(agents, slot, head, body)
         content = reply.value if isinstance(reply.value, bytes) else to_bytes(reply.value)

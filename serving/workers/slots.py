@@ -191,7 +191,7 @@ class Slots:
     def _release(self, answers: list[Answer], *, kept: bool) -> None:
         """Send answers that waited for a sync; refusals, if what they acknowledge may not be on the disk."""
         for request, frame in answers:
-            lost = RefusedError("unavailable", "the step could not be kept on the disk", retry_after=1)
+            lost = RefusedError("unavailable", "the step could not be stored on the disk", retry_after=1)
             self.out += frame if kept else refusal(request, lost, outdated=True)
         answers.clear()
 

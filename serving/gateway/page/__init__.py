@@ -1,4 +1,4 @@
-"""The web page: its files and its login. All else it gets from the interface, with a read-only cookie."""
+"""The web page: its files and its login. It gets everything else from the API, with a read-only cookie."""
 
 from __future__ import annotations
 
