@@ -75,7 +75,7 @@ class RefusedError(RuntimeError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of its answer beside the usual ones."""
+        """Headers of its answer, besides the usual ones."""
         headers = dict(self._headers)
         if self.retry_after is not None:
             headers["Retry-After"] = str(max(1, self.retry_after))

@@ -116,7 +116,7 @@ class Database:
             return session.scalars(query).all()
 
     def write(self, statement: Executable) -> None:
-        """Execute a statement in a transaction of its own."""
+        """Execute a statement in its own transaction."""
         with self.writing() as session:
             session.execute(statement)
 

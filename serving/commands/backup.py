@@ -60,7 +60,7 @@ def _check(service: Service, target: Path) -> None:
     if not service.database.is_sqlite and not service.arguments.without_database:
         raise UnusableError(
             f"Database {service.database.url} is not copied: make its dump first (pg_dump), then copy the agents with"
-            " --without-database; what the dump does not know yet is left out when both are restored"
+            " --without-database; agents that the dump does not have are left out when both are restored"
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UnusableError(f"{target} already exists and is not empty: name a new folder")

@@ -64,7 +64,7 @@ class Route:
     Args:
         scope: scope that a token must have; empty: no token is needed.
         body: the body; None: none.
-        own_limits: keys of the service's limits that apply beside the body's and those of every route.
+        own_limits: keys of the service's limits that apply besides the body's and those of every route.
         is_whole: whether it concerns the whole account, so that a token for some agents only is refused.
         page: whether a login of the web page suffices, though its only scope is ``read``.
         admit: checks and counts a request before its body is read.
@@ -99,7 +99,7 @@ class Route:
 
     @property
     def limits(self) -> list[str]:
-        """Keys of the limits that apply to it, beside those of every route."""
+        """Keys of the limits that apply to it, besides those of every route."""
         changes = ("changes_per_minute",) if self.is_change else ()
         return [*(() if self.body is None else self.body.limits), *changes, *self.own_limits]
 

@@ -28,7 +28,7 @@ _NOISE: Final = {
 WHOLE_ACCOUNT: Final = "x-whole-account"
 """Key of a call that refuses tokens for some agents only."""
 LIMITS: Final = "x-limits"
-"""Key of a call with the keys of `limits` that apply to it, beside those that apply to all."""
+"""Key of a call with the keys of `limits` that apply to it, besides those that apply to all."""
 
 
 def openapi_document(routes: Mapping[str, Mapping[str, Route]]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ SERVICE: Final = Table(
     health.routes, page.routes,
 )  # fmt: skip
 METRICS: Final = Table(health.metrics)
-"""Routes of a port of their own, where they need no token."""
+"""Routes of a separate port, where they need no token."""
 
 
 @functools.cache

@@ -49,7 +49,7 @@ class AcceptedSteps:
         self._steps_pending = 0
         self._durations: collections.deque[float] = collections.deque(maxlen=3)
         self._seconds_of_update = 0.0
-        """The shortest of the last three, so that an interruption counts for nothing; 0 until there are two: the first
+        """The shortest of the last three, so that an interruption does not count; 0 until there are two: the first
         one prepares the executor, too."""
 
     # -- applying, a piece at a time ----------------------------------------------------------------------------------

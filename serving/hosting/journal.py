@@ -234,7 +234,7 @@ class Journal:
 
         Args:
             number: number of the first record.
-            decode: makes of number and content what is yielded; ValueError if the record is not this agent's.
+            decode: converts number and content to the yielded value; ValueError if the record is not this agent's.
 
         Raises:
             DamagedJournalError: after the records before the damaged one have been yielded.

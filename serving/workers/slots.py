@@ -57,7 +57,7 @@ class Slot:
     used: float = 0.0
     is_ready: bool = False
     behind_until: float = 0.0
-    """Time until which others come first, as a request of its own took long."""
+    """Time until which others come first, because one of its requests took long."""
     update: Future[None] | None = None
     """An update in the other thread. Meanwhile nothing uses the agent, except that a relaxed one continues to act."""
     sync: Future[None] | None = None

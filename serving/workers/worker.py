@@ -287,7 +287,7 @@ class Worker:
                 return
 
     def _respond(self, slot: Slot, head: Head, body: bytes) -> bytes:
-        """Carry out a request; a long one puts its agent behind the others, but for the time of loading it."""
+        """Carry out a request; a long one, not counting loading, puts its agent behind the others."""
         is_loaded, began = slot.agent is not None, time.thread_time()
         frame = respond(self._agents, slot, head, body)
         if is_loaded and (took := time.thread_time() - began) > _LONG_SECONDS:

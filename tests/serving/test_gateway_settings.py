@@ -53,7 +53,7 @@ def test_a_file_and_options(tmp_path: Path) -> None:
         ("http: [\n", "service.yml:2: http: not valid YAML"),
         ("http:\n  allowed_origins: [example.org]\n", "service.yml:2: http.allowed_origins.0: must be an origin"),
         ("listen:\n  behind_proxy: [nowhere]\n", "service.yml:2: listen.behind_proxy.0: "),
-        ("listen:\n  host: 0.0.0.0\n", "service.yml:2: listen.host: '0.0.0.0': passwords would cross"),
+        ("listen:\n  host: 0.0.0.0\n", "service.yml:2: listen.host: '0.0.0.0': passwords would be sent unencrypted"),
     ],
 )
 def test_faults_name_file_line_and_key(tmp_path: Path, text: str, where: str) -> None:

@@ -92,7 +92,7 @@ def concat(where: str, values: Mapping[str, Numbers]) -> tuple[Numbers, Stage]:
     parts = [value.of_shape(*(value.shape or (1,))) for value in values.values()]
     if len({part.shape[:-1] for part in parts}) > 1:
         shapes = {name: list(value.shape) for name, value in values.items()}
-        refuse(where, f"needs parts with the same shape but for the last axis, got {shapes}", shapes)
+        refuse(where, f"needs parts with the same shape except for the last axis, got {shapes}", shapes)
     dtype = parts[0].dtype if len({part.dtype for part in parts}) == 1 else FLOAT
     low, high = min(part.low for part in parts), max(part.high for part in parts)
     out = Numbers((*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))).with_range(dtype, low, high)

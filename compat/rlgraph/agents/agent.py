@@ -170,7 +170,7 @@ class Agent(BaseAgent):
         where = self.begin("import_observations")
         parts = [observations] if isinstance(observations, Mapping) else observations
         if not isinstance(parts, list | tuple):
-            refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of such", observations)
+            refuse(f"{where}: observations", "must be a dictionary of arrays, or a list of dictionaries", observations)
         read = [self._records.columns("import_observations", "observations", part) for part in parts]
         for columns in read:
             self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])

@@ -225,7 +225,7 @@ class IMPALAAgent(Agent):
             for name in ("state_space", "action_space"):
                 own = getattr(self._environments.all[0], name)
                 if given[name] is not None and space_of(f"{where}: {name}", given[name]) != own:
-                    refuse(f"{where}: {name}", f"differs from that of the environments, {own!r}", given[name])
+                    refuse(f"{where}: {name}", f"differs from the environments', {own!r}", given[name])
                 given[name] = own
             if role == "learner":  # only its spaces were needed
                 self._close()

@@ -114,7 +114,7 @@ class BoxSpace(Space):
         elif high is None:
             low, high = 0, low
         elif low is None:
-            refuse(f"{name}: low", "is missing: give both bounds, of which those of floats may be infinite", low)
+            refuse(f"{name}: low", "is missing: give both bounds; float bounds may be infinite", low)
         low, high = self._bound(f"{name}: low", low), self._bound(f"{name}: high", high)
         self.shape = shape = read_shape(f"{name}: shape", (low.shape or high.shape) if shape is None else shape)
         for argument, array in (("low", low), ("high", high)):

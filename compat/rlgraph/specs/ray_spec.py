@@ -43,7 +43,7 @@ _SPEC: Final[Mapping[str, SpecTable]] = {
         _STEPS,
         Argument("ray_constant_exploration", True, flag),
         Argument("worker_executes_exploration", True, flag),
-        Argument("sample_exploration", None, or_none(Only(False, "each environment has an epsilon of its own"))),
+        Argument("sample_exploration", None, or_none(Only(False, "each environment has its own epsilon"))),
         ignored={
             **{"num_background_envs": 0, "execution_spec": None, "exploration_min_value": 0.0},
             "worker_computes_weights": True,

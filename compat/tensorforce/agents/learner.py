@@ -174,8 +174,8 @@ class Learner:
             self.memory.end(TERMINATED)
         elif following is not None:
             self.memory.end(ABORTED, following, lane.internals)
-        # What came next is unknown. It is taken to be what the last timestep acted in, as its reward would be lost
-        # otherwise; but where values of later timesteps are estimated early, that value stands for the reward.
+        # The next states are unknown: the last timestep's own states stand in for them, or its reward would be lost
+        # otherwise; but if values of later timesteps are estimated early, their value replaces the reward.
         elif terminal == TERMINATED or rewards["estimate_horizon"] == "late":
             self.memory.end(ABORTED, *self.memory.newest())
         else:

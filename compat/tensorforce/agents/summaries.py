@@ -30,15 +30,15 @@ _WHERE: Final = "Agent.summarize"
 class Summarizer(Companion):
     """Writes events to ``<directory>/summary-<YYYYmmdd-HHMMSS>/``.
 
-    ===============  ==========================================================  ===========================
+    ===============  ==========================================================  ===============================
     frequency        labels                                                      over
-    ===============  ==========================================================  ===========================
+    ===============  ==========================================================  ===============================
     ``act``          distributions, ``parameters`` of acting                     timesteps
-    ``observe``      rewards (in every so many episodes)                         timesteps; of episodes those
+    ``observe``      rewards (counting episodes)                                 timesteps; episodes for returns
     ``update``       losses, entropies, divergences, ``parameters`` of updates,  updates
                      ``update-norm``, ``updates``
-    ``variables``    ``variables``, in so many updates                           updates
-    ===============  ==========================================================  ===========================
+    ``variables``    ``variables`` (counting updates)                            updates
+    ===============  ==========================================================  ===============================
 
     ``updates`` are changes of variables since the update before.
 
