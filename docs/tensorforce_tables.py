@@ -108,7 +108,7 @@ _SCHEDULE: Final = {"type": "decaying", "unit": "timesteps", "decay": "linear"}
 _MARK: Final = " †"
 """Marks arguments that take a schedule."""
 _SHARED: Final = ("preprocessing", "name")
-"""First argument shared by all agents that learn, and by all agents."""
+"""First of the arguments shared by learning agents, and by all agents."""
 
 
 def agents() -> Table:
