@@ -1,4 +1,4 @@
-"""Errors that axonrl raises beside Python's own, for programs to catch and for their own parts to raise."""
+"""Errors that axonrl raises besides Python's own, for programs to catch and for their own components to raise."""
 
 from .core.errors import (
     ArgumentError,

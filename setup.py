@@ -1,7 +1,7 @@
-"""Make ``pip install --editable`` find the package, which is the repository's root; all else is in setup.cfg.
+"""Make ``pip install --editable`` find the package, which is the repository's root; everything else is in setup.cfg.
 
 For ``package_dir = axonrl = .`` setuptools installs an import hook, which type checkers and editors do not run. They
-read the path of a folder, so one holds a link with the package's name: ``.build/axonrl -> ..``.
+read folders on the path, so one such folder holds a link with the package's name: ``.build/axonrl -> ..``.
 """
 
 import sys

@@ -44,7 +44,7 @@ def _as_float(value: Real) -> float:
 
 
 def count(name: str, value: Any, *, at_most: int = INT64_MAX) -> int:
-    """An integer of at least 1, by the rules of :func:`integer`; ``1e4`` is one."""
+    """An integer of at least 1, by the rules of :func:`integer`, so ``1e4`` is valid."""
     return integer(name, value, at_least=1, at_most=at_most)
 
 
@@ -81,12 +81,12 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 
 
 def nearest(value: Any, choices: Iterable[str]) -> str | None:
-    """The choice most similar to a value: preferably one that begins with it, else one that it abbreviates.
+    """The choice most similar to a value, preferably one that begins with it; failing that, one that it abbreviates.
 
     Returns:
         None if none is near.
     """
-    given, names = _text(str, value)[:200], [str(name) for name in choices]  # comparing takes time with longer ones
+    given, names = _text(str, value)[:200], [str(name) for name in choices]  # longer ones are slow to compare
     near = difflib.get_close_matches(given, names) or difflib.get_close_matches(given.lower(), names)
     near = near or [name for name in names if "_" in name and _initials(name) == given.lower()]  # lr: learning_rate
     return next((name for name in near if name.startswith(given)), near[0] if near else None)
@@ -127,7 +127,7 @@ def plain(value: Any) -> Any:
     """Convert NumPy's numbers, booleans, strings and arrays to Python values and lists, for JSON.
 
     Dictionaries, lists and tuples are converted too. Anything else, or a container without NumPy values, is returned
-    itself.
+    unchanged.
     """
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if value.dtype.kind in "biufU" else value
@@ -141,7 +141,7 @@ def plain(value: Any) -> Any:
 
 
 def as_json(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """Convert a value for JSON: None, numbers, text, and lists of these, also NumPy's; ``convert`` makes the others."""
+    """Convert a value for JSON: None, numbers, text, and lists of these, also NumPy's; ``convert`` handles the rest."""
     value = plain(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -160,7 +160,7 @@ def is_json(value: Any) -> bool:
 
 
 def physical_memory() -> int | None:
-    """Bytes of this machine's memory; None where the system does not say."""
+    """Bytes of this machine's memory; None if the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

@@ -1,8 +1,8 @@
 """Streams: arrays that are saved and loaded piece by piece, so that a checkpoint writes only new items.
 
-A memory with a large state returns streams instead of arrays (:func:`as_views`, :func:`kept`). In the states that
-continue one another, a series' name and an item's number never come to mean another item, so that a checkpoint need
-not repeat items of the one before.
+A memory with a large state returns streams instead of arrays (:func:`as_views`, :func:`kept`). In successive states of
+a run, a series' name and an item's number always identify the same item, so that a checkpoint need not repeat items of
+the previous one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _VIEWS: contextvars.ContextVar[bool] = contextvars.ContextVar("axonrl_views", de
 class Piece(NamedTuple):
     """The items ``begin`` .. ``end - 1`` of a series.
 
-    ``read(a, b)`` returns the items a .. b - 1, [b - a, ...]; a view or a copy. A series with a name never holds
-    another item under the same number, in a state and in those that continue it; one without a name (``""``) gives no
-    such promise.
+    ``read(a, b)`` returns the items a .. b - 1, [b - a, ...]; a view or a copy. In a state and all later states of its
+    run, a number in a named series always identifies the same item; a series without a name (``""``) makes no such
+    promise.
     """
 
     series: str
@@ -122,5 +122,5 @@ def as_views() -> Iterator[None]:
 
 
 def kept(value: Array | Stream) -> Any:
-    """``value`` as ``state_dict`` returns it: an array of its own; inside of :func:`as_views` the value itself."""
+    """``value`` as ``state_dict`` returns it: a copy, or inside :func:`as_views` the value itself."""
     return value if _VIEWS.get() else np.array(value)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 
 class ArgumentError(ValueError):
-    """An argument is invalid. Code that needs to know which one reads the fields, never the message.
+    """An argument is invalid. Code should read the fields to find out which one, never the message.
 
     Args:
         message: what is wrong, what was given and what is expected.
@@ -55,7 +55,7 @@ class NonFiniteError(_LocatedError, ArithmeticError):
 
 
 class ClusterError(RuntimeError):
-    """A training on several processes cannot continue: actors fail, or nothing moves. The message names who waits."""
+    """Training on several processes cannot continue: actors fail, or progress stops. The message names who waits."""
 
 
 class CheckpointError(RuntimeError):
@@ -65,7 +65,7 @@ class CheckpointError(RuntimeError):
 _EXPECTED: Final = (ValueError, OSError, BrokenEnvironmentError, CheckpointError, ClusterError, NonFiniteError)
 """Errors whose text is enough without their type."""
 _MAX_TEXT: Final = 2000
-"""Characters of an error that a message shows: it may quote a value of any length."""
+"""Maximum number of characters of an error that are shown: it may quote a value of any length."""
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Colour codes in messages of Keras."""
 _ROOT: Final = f"{Path(__file__).resolve().parent.parent}{os.sep}"
@@ -76,7 +76,7 @@ _GENERATED: Final = "__autograph_generated_file"
 
 def is_expected(error: BaseException) -> bool:
     """Whether an error's text says what is wrong without its type."""
-    text = str(error)  # TensorFlow raises an error of its own where a disk is full
+    text = str(error)  # TensorFlow raises its own error if a disk is full
     return bool(text) and (isinstance(error, _EXPECTED) or os.strerror(errno.ENOSPC) in text)
 
 
@@ -130,7 +130,7 @@ class Frame(NamedTuple):
 
 
 def place_in(frames: Iterable[Frame]) -> str | None:
-    """Place of the first frame of a user's, in the form of :func:`place_of`."""
+    """Place of the first frame in a user's code, in the form of :func:`place_of`."""
     found = next((frame for frame in frames if frame.is_users), None)
     if found is None:
         return None

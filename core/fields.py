@@ -1,6 +1,6 @@
-"""Types of the fields of JSON files: one table for each file that axonrl reads, and errors that name the field.
+"""Types of the fields of JSON files: a table for each file that axonrl reads, and errors that name the field.
 
-A table is a :data:`Kind` made of others::
+A table is a :data:`Kind` composed of others::
 
     _FILE = fields({"seed": integer(), "params": optional(mapping), "code": each(text)}, optional={"note": text})
     check(path, value, _FILE)  # ArgumentError: .../run.json: code.model_fn must be text, got 3
@@ -24,7 +24,7 @@ def check(where: object, value: Any, kind: Kind) -> None:
     """Check a file's content.
 
     Args:
-        where: the file, for the message; empty where the caller names it.
+        where: the file, for the message; empty if the caller names it.
         value: its content.
         kind: its type.
 
@@ -141,7 +141,7 @@ def row(*kinds: Kind) -> Kind:
 
 
 def fields(needed: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None, others: Kind | None = None) -> Kind:
-    """A mapping whose names have a kind each.
+    """A mapping with a kind for each name.
 
     Args:
         needed: required names.
@@ -158,7 +158,7 @@ def fields(needed: Mapping[str, Kind], optional: Mapping[str, Kind] | None = Non
         for key, item in value.items():
             kind = known.get(key, others)
             if kind is None:
-                message = f"{_below(name, key)} is no field of it{did_you_mean(key, known)}"
+                message = f"{_below(name, key)} is an unknown field{did_you_mean(key, known)}"
                 raise ArgumentError(message, _below(name, key), item)
             kind(_below(name, key), item)
 
@@ -181,7 +181,7 @@ def _number(name: str, value: Any) -> None:
 
 
 def array(name: str, value: Any, sizes: Sequence[int] | None = None, kind: Kind = _number) -> None:
-    """Nested lists of one shape; or one value, which stands for all.
+    """Nested lists of one shape; or one value for all elements.
 
     Args:
         name: the field's name.

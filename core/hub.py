@@ -1,4 +1,4 @@
-"""Repositories of the Hugging Face Hub, by huggingface_hub, which is imported when it is used."""
+"""Repositories of the Hugging Face Hub, accessed with huggingface_hub, which is imported on use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def download(address: str, patterns: Sequence[str]) -> Path:
     """
     repository, at, revision = address.removeprefix(SCHEME).partition("@")
     if not REPOSITORY.fullmatch(repository) or (at and not revision):
-        message = f"an address on the Hub is hf://user/name or hf://user/name@revision, got {address!r}"
+        message = f"an address on the Hub must be hf://user/name or hf://user/name@revision, got {address!r}"
         raise ArgumentError(message, "address", address)
     hub = package()
     with _translated(f"{address} cannot be loaded", address):
@@ -54,7 +54,7 @@ def upload(
 
     Args:
         repository: ``"user/name"``.
-        files: the files, or their contents, by their paths in the repository.
+        files: the files or their contents, by path in the repository.
         patterns: files of earlier uploads, which are removed there if they are not in ``files``.
         message: of the commit.
         private: whether a new repository is private.
@@ -104,7 +104,7 @@ def _translated(what: str, given: str, *, writing: bool = False) -> Iterator[Non
             raise ConnectionError(f"{what}: {_why_unreachable(writing)}") from error
         if isinstance(refusal, errors.RevisionNotFoundError):
             raise ArgumentError(f"{what}: there is no such revision", "address", given) from error
-        if isinstance(refusal, errors.RepositoryNotFoundError) and not writing:  # or the Hub does not show it
+        if isinstance(refusal, errors.RepositoryNotFoundError) and not writing:  # or the Hub hides it
             message = f"{what}: there is no such repository, or it is private or gated. For yours, {_LOGIN}"
             raise ArgumentError(message, "address", given) from error
         raise ConnectionError(f"{what}: {_why_refused(refusal)}") from error

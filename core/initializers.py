@@ -1,7 +1,7 @@
 """Initial weights of built-in models: laws of Keras' initialisers, drawn by NumPy from the seed of a trace.
 
-A traced program takes the values, and its description the draws: a process without TensorFlow then finds the same
-initial weights for any seed.
+A traced program holds the values, and its description the draws, so that a process without TensorFlow can compute the
+same initial weights for any seed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _SCALED: Final = {
 }
 """Variance times the number of inputs, or the average of inputs and outputs; and the distribution."""
 _SIZE: Final = 0.05
-"""Standard deviation or bound of the laws that ignore the shape."""
+"""Standard deviation or bound of the laws that do not depend on the shape."""
 _STD_OF_TRUNCATED: Final = 0.87962566103423978
 """Standard deviation of a standard normal variable, truncated to [-2, 2]."""
 LAWS: Final = (*sorted({*_SCALED, "orthogonal", "random_normal", "random_uniform", "truncated_normal"}), "zeros")
 """Names of the laws, those of Keras' initialisers with their default arguments."""
 UNIFORM: Final = "uniform"
-"""A law for layers that are not Keras': uniform in [-1, 1)."""
+"""A law for layers other than Keras': uniform in [-1, 1)."""
 
 
 def model_seed(run_seed: int) -> int:

@@ -1,6 +1,6 @@
 """The contracts between the rooms of axonrl: array types, ``RunConfig``, ``EstimatorSpec``, and two protocols.
 
-Imports neither TensorFlow nor Gymnasium. What hooks receive is in hooks/events.py.
+Imports neither TensorFlow nor Gymnasium. The arguments of hooks are in hooks/events.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ArrayTree: TypeAlias = "Array | Mapping[str, Array]"
 ACTION_MASK: Final = "action_mask"
 """The prediction, bool [N, A], that tells explorations which actions are legal."""
 NO_LEGAL_ACTION: Final = -(2**31)
-"""Stands for the action of a row whose mask allows none; environments refuse it."""
+"""Placeholder for the action of a row whose mask allows none; environments refuse it."""
 MOST_LANES: Final = 65_536
 """Maximum number of a run's environments, or of a caller's lanes; each has seeds, episodes and states of its own."""
 ACHIEVED_GOAL: Final = "achieved_goal"
 DESIRED_GOAL: Final = "desired_goal"
-"""The parts of observations of goal environments that hindsight exchanges, as Gymnasium-Robotics calls them."""
+"""The parts of observations of goal environments that hindsight replaces, by their names in Gymnasium-Robotics."""
 State: TypeAlias = "Mapping[str, Any]"
 """Result of ``state_dict``: strings to arrays, JSON values or further such mappings, never pickled objects."""
 
@@ -75,18 +75,18 @@ class RunConfig:
         save_checkpoints_steps: updates (``global_step``) between checkpoints.
         save_checkpoints_episodes: finished episodes between checkpoints.
         save_checkpoints_at_evaluations: also write a checkpoint at each evaluation during training, with the policy
-            that was evaluated; not where a caller owns the loop (``Agent.interact``), whose episodes it would cut.
+            that was evaluated; not if the caller owns the loop (``Agent.interact``), as that would cut its episodes.
         keep_checkpoint_max: number of the newest checkpoints to keep.
         keep_checkpoint_every_n_hours: hours between checkpoints that are kept permanently, beside the newest ones;
             ``None`` keeps none.
-        save_summary_steps: updates between two summaries of loss and metrics.
+        save_summary_steps: updates between summaries of loss and metrics.
         progress: show the progress of a training: a bar on a terminal, a line every few seconds elsewhere.
         runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``
             (LiteRT for small programs that convert, by a rule on ops and shapes). Fixed when a run starts.
-        cache: whose programs are cached, so that later runs load no TensorFlow: ``"built-in"`` models, also your own
-            ``"source"``, whose edits are noticed in functions and constants that it uses, but not in files it reads and
-            packages it imports; or ``"off"``.
-        observation_space: one environment's space; set by the Agent before it calls ``model_fn``.
+        cache: which programs are cached, so that later runs load no TensorFlow: those of ``"built-in"`` models; with
+            ``"source"`` also those of your own code, where edits of the functions and constants that it uses are
+            detected, but not of files that it reads or packages that it imports; or none, ``"off"``.
+        observation_space: one environment's observation space; set by the Agent before it calls ``model_fn``.
         action_space: one environment's action space; also set by the Agent.
 
     Raises:
@@ -258,13 +258,13 @@ def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
 
 
 class EnvironmentView(Protocol):
-    """The environment that fills a memory, as far as the memory may see it."""
+    """The view that a memory has of the environment that fills it."""
 
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
 
     def method(self, name: str) -> Callable[..., Any] | None:
-        """The environment's method of that name; None where it has none, or where a caller owns the loop."""
+        """The environment's method of that name; None if it has none, or if a caller owns the loop."""
 
     def episodes(self, path: str) -> Iterator[Episode]:
         """Episodes from a file, checked against the spaces; ArgumentError if they do not fit."""
@@ -272,14 +272,14 @@ class EnvironmentView(Protocol):
 
 @runtime_checkable
 class Memory(Protocol):
-    """Storage of transitions. The Agent uses these methods and attributes and no others.
+    """Storage of transitions. The Agent uses only these methods and attributes.
 
     A *lane* is one stream of experience: an environment, or a caller's own. Observations given to ``step`` and
-    ``extend`` are not changed afterwards. A transition continues the episode of the one before in its lane if its
+    ``extend`` are not changed afterwards. A transition continues the episode of the previous one in its lane if its
     ``observation`` equals that one's ``next_observation``, and that one neither terminated nor was truncated; otherwise
-    it begins another episode, which n-step returns and rollouts do not cross. A single environment passes the same
-    array object then, which saves the comparison. Lanes whose row of ``mask`` is False stay as they are: lanes may
-    advance at different rates.
+    it begins a new episode, and n-step returns and rollouts do not cross this boundary. A single environment passes the
+    same array object if the episode continues, which saves the comparison. Lanes whose row of ``mask`` is False do not
+    change: lanes may advance at different rates.
 
     ``specs`` maps each transition key (``observation, action, reward, terminated, truncated, next_observation`` and
     the recorded ones) to the :data:`SpecTree` of one environment's value. For a Dict observation the value is a
@@ -300,7 +300,7 @@ class Memory(Protocol):
     then gets streams that read from the checkpoint's files.
 
     Another optional method: ``use_environment(view)``, called before ``build``, and again for each further environment,
-    with an :class:`EnvironmentView`. For memories that ask the environment something, such as the rewards of other
+    with an :class:`EnvironmentView`. For memories that query the environment, for instance for the rewards of other
     goals.
 
     An optional attribute: ``needs_td_error``. If true, a model whose TRAIN spec has no ``td_error`` is refused.
@@ -319,7 +319,7 @@ class Memory(Protocol):
         """Store one vector step; row i is environment i. Where ``mask`` [N] is False nothing is stored in that lane."""
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Whether ``count`` stored timesteps would fill a batch; ``None`` counts those stored now."""
+        """Whether ``count`` stored timesteps would fill a batch; ``None`` for those stored now."""
 
     def sample(self) -> Mapping[str, ArrayTree]:
         """A batch: the transition keys, ``discount`` (gamma to the n; 0 on termination), and perhaps ``weight``."""

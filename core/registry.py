@@ -72,7 +72,7 @@ def find(kind: str, name: str) -> Any:
 
     Raises:
         ArgumentError: the kind or the name is unknown (suggests the nearest), the name is ambiguous, or its import
-            fails; ``argument`` is the kind, or ``"kind"``.
+            fails; ``argument`` is the kind, or ``"kind"`` if that is unknown.
     """
     built_in = _built_in(kind)
     if ":" in name:
@@ -102,7 +102,7 @@ def group(kind: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """The short names of a kind, sorted: built-in ones, and ones of installed packages."""
+    """The short names of a kind, sorted: built-in ones and those of installed packages."""
     return sorted({*_built_in(kind), *(entry.name for entry in entry_points(group=group(kind)))})
 
 
@@ -124,7 +124,8 @@ def name_of(function: Any) -> str | None:
     for built_in in BUILT_IN.values():
         for name, target in built_in.items():
             package, _, attribute = target.partition(":")
-            # A class may be defined deeper than where it is exported: compare objects, but import nothing.
+            # A class may be defined in a deeper module than the one that exports it: compare objects, but import
+            # nothing.
             if package in sys.modules and vars(sys.modules[package]).get(attribute) is function:
                 return name
     return f"{module}:{qualname}"
@@ -164,7 +165,7 @@ def _resolve(kind: str, target: str) -> Any:
         raise ArgumentError(f"{kind} {target!r} must be 'package.module:name'", kind, target)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a user's module may do anything while it is imported
+    except (Exception, SystemExit) as error:  # a user's module may raise anything when it is imported
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             problem = f"there is no module {error.name!r} on the import path"
         else:

@@ -1,4 +1,4 @@
-"""Divisor for normalisation by standard deviation; a deviation that is only rounding error counts as none."""
+"""Divisor for normalisation by standard deviation; a deviation within rounding error counts as zero."""
 
 from __future__ import annotations
 

@@ -21,9 +21,10 @@ _UNUSED: Final = (
     *("keras.visualization", "keras._tf_keras.keras.visualization", "keras.src.visualization"),
     *("keras.wrappers", "keras._tf_keras.keras.wrappers"),
 )
-"""Modules of Keras that no trace uses, which load matplotlib and scikit-learn: a third of TensorFlow's import."""
+"""Modules of Keras that no trace uses, which load matplotlib and scikit-learn: a third of the time of TensorFlow's
+import."""
 _users: list[int] = []
-"""The process that used TensorFlow first: this one, or one that it was forked from."""
+"""The first process that used TensorFlow: this one, or one from which it was forked."""
 
 
 def announce(text: str) -> None:
@@ -39,7 +40,8 @@ def announce(text: str) -> None:
 def collections_paused() -> Iterator[None]:
     """Pause Python's garbage collection, also as a decorator.
 
-    An import and a trace make a million objects and little garbage: collections took a quarter of TensorFlow's import.
+    An import and a trace make a million objects and little garbage: collections took a quarter of the time of
+    TensorFlow's import.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -78,7 +80,7 @@ def load_tensorflow() -> None:
 
 
 class _UnusedFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules of ``_UNUSED``, which then load when an attribute of theirs is first used."""
+    """Finds the modules of ``_UNUSED``, which are then loaded when one of their attributes is first used."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         """The module's spec; None for all other modules."""
@@ -89,7 +91,7 @@ class _UnusedFinder(importlib.abc.MetaPathFinder):
 
 
 class _OnUse:
-    """A module that is imported, after TensorFlow, when an attribute of it is first used."""
+    """A module that is imported, after TensorFlow, when one of its attributes is first used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -108,16 +110,16 @@ def use_tensorflow() -> None:
     """Record that this process uses TensorFlow; call before anything runs or is traced.
 
     Raises:
-        RuntimeError: this process was forked from one that has used TensorFlow, whose threads are missing here:
+        RuntimeError: this process was forked from one that has used TensorFlow. Its threads do not exist here, so
             TensorFlow would wait for them forever.
     """
     if not _users:
         _users.append(os.getpid())
     elif _users[0] != os.getpid():
         raise RuntimeError(
-            f"this process was forked from process {_users[0]}, which has used TensorFlow, which hangs in a forked"
-            " process. Start processes with multiprocessing.get_context('spawn'), or with set_start_method('spawn')."
-            " Only what runs in LiteRT works here: a Policy, or an Agent of a compiled program"
+            f"this process was forked from process {_users[0]}, which has used TensorFlow, and TensorFlow hangs in a"
+            " forked process. Start processes with multiprocessing.get_context('spawn'), or with"
+            " set_start_method('spawn'). Only LiteRT works here: a Policy, or an Agent with a compiled program"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TextIO
 
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 LEAST: Final = 10
-"""Minimum width of a column; where that is too wide, columns are left out."""
+"""Minimum width of a column; if even that does not fit, columns are left out."""
 HEADING: Final = 12
 """Headings up to this length are never shortened."""
 _ANY: Final = 10_000
@@ -79,8 +79,8 @@ def fit_columns(
     """Fit columns into a line, and return a sentence about those left out.
 
     Args:
-        columns: long texts are shortened, the widest first; where that does not suffice, the last columns are left out.
-            The first one stays.
+        columns: long texts are shortened, the widest first; if that does not suffice, the last columns are left out.
+            The first one is always kept.
         room: characters of a line.
         gap: characters between two columns.
         across: keep texts different within their row instead of their column; the first column has the rows' headings.
@@ -111,7 +111,7 @@ def _headings(names: Sequence[str], width: int) -> list[str]:
 
 
 def _cap(columns: Sequence[Column], room: int) -> int | None:
-    """Largest width of a text with which all columns fit; None where that is too little to read."""
+    """Largest width of a text with which all columns fit; None if that is too narrow to read."""
     widths = [(column.natural, column.narrowest) for column in columns]
     caps = range(max(full for full, _ in widths), LEAST - 1, -1)
     return next((cap for cap in (*caps, LEAST) if sum(max(low, min(full, cap)) for full, low in widths) <= room), None)

@@ -22,7 +22,7 @@ _Supplier = TypeVar("_Supplier")
 
 
 class Supply(Generic[_Supplier]):
-    """A kind of input: inside ``with supply(supplier)``, ``current`` is the supplier; elsewhere None."""
+    """A kind of input: inside ``with supply(supplier)``, ``current`` is the supplier; outside, None."""
 
     def __init__(self, name: str) -> None:
         self._current: ContextVar[_Supplier | None] = ContextVar(name, default=None)

@@ -1,8 +1,8 @@
-"""Strict YAML: plain data with the line of every value, faults that say where, and a writer.
+"""Strict YAML: plain data with the line of every value, faults with their places, and a writer.
 
 The accepted part of YAML 1.2: one document of mappings, lists and scalars. Scalars follow the 1.2 core schema (``1e-4``
 is a number, ``yes`` and ``on`` are text, ``010`` is ten). Anchors, aliases, tags, megabytes, deep nesting and control
-characters are refused. Readers of experiment files and of the service's settings make their own errors from the faults.
+characters are refused. The readers of experiment files and of the service's settings turn faults into their own errors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that is wrong: the message, the line from 1 if there is one, and the dotted path of the key."""
+    """A fault: the message, the line (from 1) if there is one, and the dotted path of the key."""
 
     message: str
     line: int | None = None
@@ -50,13 +50,13 @@ class Fault(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The value of a text, with what is wrong in it.
+    """The value of a text, with its faults.
 
     Args:
         value: the only document's value; None if there is none.
         places: keys of a value to its place; empty for an empty text.
-        faults: what is wrong.
-        is_whole: whether the text was read to its end, so that only single values are wrong.
+        faults: all that were found.
+        is_whole: whether the text was read to its end; then only single values are wrong.
     """
 
     value: Any
@@ -142,12 +142,12 @@ def scalar(text: str) -> bool | int | float | str | None:
 
 
 def dotted_key(path: Keys) -> str:
-    """Keys as ``--set`` takes them: ``agent.params.hidden.0``. An unprintable key is quoted."""
+    """Format keys as ``--set`` takes them: ``agent.params.hidden.0``. An unprintable key is quoted."""
     return ".".join(_short(part if part and part.isprintable() else repr(part)) for part in map(str, path))
 
 
 def show(value: object) -> str:
-    """A value for a message: in YAML's terms, and short."""
+    """Format a value for a message: in YAML's notation, shortened."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -164,14 +164,14 @@ def _short(text: str) -> str:
 
 
 def item(value: Any, part: str | int) -> Any:
-    """The value at a key or an index; None where there is none."""
+    """The value at a key or an index; None if there is none."""
     if isinstance(value, Mapping):
         return value.get(str(part))
     return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
 
 
 def walk(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
-    """A value and all those in it, with their keys."""
+    """Yield a value and all values in it, with their keys."""
     yield at, value
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for key, one in items:
@@ -274,7 +274,7 @@ class _Builder:
             return None
 
     def _refuse(self, event: Any, path: Keys) -> None:
-        """Refuse what strict YAML does not have."""
+        """Refuse what strict YAML does not allow."""
         self._values += 1
         if self._values > MAX_VALUES:
             what = f"more than {MAX_VALUES} values, the most {self.subject} may have"
@@ -293,7 +293,7 @@ class _Builder:
             line = mark.line + 1
             indentation = re.match("[ \t]*", lines[mark.line] if line <= len(lines) else "")
             if indentation is not None and (column := indentation[0].find("\t") + 1):
-                message = f"a tab in the indentation, in column {column}: YAML is indented with spaces alone"
+                message = f"a tab in the indentation, in column {column}: YAML is indented with spaces only"
                 return Fault(message, line, dotted_key(self._at))
             message = ": ".join(part for part in (error.context, error.problem) if part)
             if "nesting depth" in message:  # libyaml 0.2.6 scans ahead of the events, and has a limit of its own

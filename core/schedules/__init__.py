@@ -63,7 +63,7 @@ __all__ = [
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Any callable of this form; the classes below, or a user's own."""
+    """Any callable of this form: one of axonrl's classes, or a user's own."""
 
     def __call__(self, t: Any, ops: Any = ...) -> Any:
         """The value at time ``t``.
@@ -89,9 +89,9 @@ def make_schedule(
     """Make a schedule from what a user wrote.
 
     Args:
-        value: a number (a constant), a mapping such as ``{"kind": "linear", "start": 1.0, "stop": 0.05,
-            "duration": 10_000}``, or a schedule, which is returned unchanged. With ``"over": "run"`` a mapping needs no
-            duration: it is the whole run.
+        value: a number (a constant), a mapping such as ``{"kind": "linear", "start": 1.0, "stop": 0.05, "duration":
+            10_000}``, or a schedule, which is returned unchanged. With ``"over": "run"`` a mapping needs no duration;
+            the default is the whole run.
         name: the argument's name in error messages.
         at_least: smallest permitted value.
         at_most: largest permitted value. A user's own callable has no ``bounds`` and is not checked.
@@ -136,7 +136,7 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
 
 
 def checked_value(name: str, schedule: Any, value: Any) -> Any:
-    """Check that a user's schedule returned a number, or an array of numbers.
+    """Check that a user's schedule returned a number or an array of numbers.
 
     Raises:
         ArgumentError: it did not; names the schedule and what it returned.
@@ -148,7 +148,7 @@ def checked_value(name: str, schedule: Any, value: Any) -> Any:
 
 
 def as_value(schedule: Any) -> float | dict[str, Any]:
-    """A schedule as the argument of :func:`make_schedule` that makes it: a number or a mapping, of JSON values.
+    """Describe a schedule in JSON values, as a number or mapping from which :func:`make_schedule` makes it again.
 
     Raises:
         ArgumentError: the schedule is a user's own.

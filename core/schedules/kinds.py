@@ -33,7 +33,7 @@ class PythonOps:
 
     @staticmethod
     def cast(x: float, dtype: str) -> float:
-        """``x`` as a float; ``dtype`` has no meaning here."""
+        """``x`` as a float; ``dtype`` is ignored."""
         return float(x)
 
 
@@ -133,7 +133,7 @@ class Polynomial(_Kind):
 class Cosine(_Kind):
     """Half a cosine wave from ``start`` to ``stop``: ``stop + (start - stop) * (1 + cos(pi * t / duration)) / 2``.
 
-    TensorFlow 1's ``cosine_decay``, whose alpha is ``stop / start``.
+    This is TensorFlow 1's ``cosine_decay`` with alpha ``stop / start``.
     """
 
     start: float
@@ -206,8 +206,8 @@ class Exponential(_Decay):
 class NaturalExponential(_Decay):
     """Decay by powers of e, down to a floor: ``max(floor, start * exp(-rate * t / duration))``.
 
-    TensorFlow 1's ``natural_exp_decay``. ``start`` and ``rate`` are above 0, ``floor`` in 0 .. ``start``, ``staircase``
-    as for :class:`Exponential`.
+    This is TensorFlow 1's ``natural_exp_decay``. ``start`` and ``rate`` are above 0, ``floor`` in 0 .. ``start``,
+    ``staircase`` as for :class:`Exponential`.
     """
 
     def _share(self, periods: Any, ops: Any) -> Any:
@@ -218,7 +218,7 @@ class NaturalExponential(_Decay):
 class InverseTime(_Decay):
     """Decay by the inverse of time, down to a floor: ``max(floor, start / (1 + rate * t / duration))``.
 
-    TensorFlow 1's ``inverse_time_decay``. ``start`` and ``rate`` are above 0, ``floor`` in 0 .. ``start``,
+    This is TensorFlow 1's ``inverse_time_decay``. ``start`` and ``rate`` are above 0, ``floor`` in 0 .. ``start``,
     ``staircase`` as for :class:`Exponential`.
     """
 

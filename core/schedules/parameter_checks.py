@@ -1,4 +1,4 @@
-"""Checks of parameters: allowed values with a description, a conversion, and a JSON form that gives the check back."""
+"""Checks of parameters: allowed values with a description, a conversion, and a JSON form that :func:`of_form` reads."""
 
 from __future__ import annotations
 
