@@ -74,8 +74,8 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     inside = env.unwrapped
     if isinstance(inside, SyncVectorEnv) and len(innermost(inside)) < len(inside.envs):
         message = (
-            "a vector environment has one environment object in several places, whose episodes would be mixed: each"
-            " function of SyncVectorEnv([...]) must make one of its own"
+            "the vector environment holds the same environment object several times, which would mix their episodes:"
+            " each function passed to SyncVectorEnv([...]) must make a new one"
         )
         raise ArgumentError(message, "env", env)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default

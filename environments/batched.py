@@ -183,8 +183,8 @@ class BatchedEnvironment(abc.ABC):
         method = getattr(inside, "set_difficulty", None)
         if isinstance(inside, VectorEnv) or not callable(method):
             message = (
-                f"{self.name} has no method set_difficulty(level) in env.unwrapped, or it cannot be reached: use one"
-                " environment that has it, or axonrl.environments.make(..., num_envs=N) of one"
+                f"{self.name} has no method set_difficulty(level) in env.unwrapped, or it cannot be reached: use a"
+                " single environment with this method, or copies of it by axonrl.environments.make(..., num_envs=N)"
             )
             raise ArgumentError(message, "env", self.env)
         try:
@@ -243,4 +243,4 @@ class BatchedEnvironment(abc.ABC):
 def why_not_held(reward: float) -> str:
     """Explain, after its value, a reward that float32 does not hold; empty for NaN and infinity."""
     finite = isinstance(reward, int) or math.isfinite(reward)
-    return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale rewards" if finite else ""
+    return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale the rewards" if finite else ""

@@ -54,7 +54,7 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
     elif path.is_dir() or path.suffix in (".hdf5", ".h5"):
         given = raw_episodes(path, observation_space, action_space)
     else:
-        what = "is neither an npz file, nor a folder or an HDF5 file of Minari" if path.exists() else "does not exist"
+        what = "is neither an npz file nor a folder or an HDF5 file of Minari" if path.exists() else "does not exist"
         raise file_error(path, what)
     number = -1
     for number, raw in enumerate(given):
@@ -99,7 +99,7 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     """
     path, flat = Path(path), [dict(named_arrays(episode)) for episode in episodes]
     if path.suffix != ".npz":
-        raise file_error(path, "is no name of an npz file: it must end in .npz")
+        raise file_error(path, "is not the name of an npz file: it must end in .npz")
     if not flat:
         raise ArgumentError("episodes must be at least one, got none", "episodes", flat)
     for number, one in enumerate(flat):
@@ -156,7 +156,9 @@ class _Checks:
             arrays[flag] = self._numbers(f"{where}: {flag}", raw[flag], (length,), np.dtype(np.bool_))
         ended = arrays["terminated"] | arrays["truncated"]
         if (early := np.flatnonzero(ended[:-1])).size:
-            raise self._error(f"{where}: it ends at timestep {early[0]}, and has {length} timesteps")
+            raise self._error(
+                f"{where}: it has {length} timesteps, but is terminated or truncated at timestep {early[0]} already"
+            )
         arrays["truncated"][-1] |= not ended[-1]
         self._refuse_gaps(where, arrays)
         return _nest(arrays)
@@ -215,7 +217,7 @@ def _rows(mask: Array) -> Array:
 def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
     """The arrays of each episode in an npz file."""
     if not path.is_file():
-        raise file_error(path, "does not exist" if not path.exists() else "is no file")
+        raise file_error(path, "does not exist" if not path.exists() else "is not a file")
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if missing := [name for name in checks.names if name not in file.files]:
@@ -224,7 +226,7 @@ def _npz(path: Path, checks: _Checks) -> Iterator[dict[str, Array]]:
     except ArgumentError:
         raise
     except Exception as error:  # zipfile and NumPy raise a dozen types on damage
-        raise file_error(path, f"is damaged or no npz file: {error}") from error
+        raise file_error(path, f"is damaged, or not an npz file: {error}") from error
     if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
         raise file_error(path, f"is damaged: {', '.join(others)} not in NumPy's format")
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}

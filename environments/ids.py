@@ -169,7 +169,7 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
     except Exception as error:
         raise _pass_env(env, str(error)) from error
     if isinstance(env, SyncVectorEnv) and fresh in env.envs:
-        raise _pass_env(env, "its function returns an environment that it already contains")
+        raise _pass_env(env, "its function returns an environment that it contains already, not a new one")
     for wrapper in wrappers_of(fresh):
         learns = isinstance(wrapper, Wrapped) and wrapper.row is not None and any(wrapper.normalizers)
         if learns or isinstance(wrapper, NormalizeObservation | NormalizeReward):
@@ -241,7 +241,7 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
         if name in gymnasium.registry:  # an id without its namespace: PongNoFrameskip-v4
             return _make_one(env_id, kwargs)
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
-        hint = f"import the package that registers it, or name that, as in 'package:{name}'"
+        hint = f"import the package that registers it, or name that package, as in 'package:{name}'"
         if near:
             hint = f"did you mean {' or '.join(map(repr, near))}?"
         raise ArgumentError(f"unknown environment {name!r}; {hint}", "env_id", name) from error

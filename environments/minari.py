@@ -39,7 +39,7 @@ def raw_episodes(path: Path, observation_space: AnySpace, action_space: AnySpace
     except KeyError as error:
         raise file_error(file, f"{name} lacks an array: {error}") from error
     except Exception as error:  # h5py raises a dozen types on damage
-        raise file_error(file, f"is damaged or no HDF5 file: {error}") from error
+        raise file_error(file, f"is damaged, or not an HDF5 file: {error}") from error
 
 
 def _file(path: Path) -> Path:
@@ -47,7 +47,7 @@ def _file(path: Path) -> Path:
     found = next((one for one in tried if one.is_file()), None)
     if found is None:
         raise file_error(
-            path, f"is no dataset of Minari: there is no {tried[-1]}" if path.is_dir() else "does not exist"
+            path, f"is not a Minari dataset: {tried[-1]} is missing" if path.is_dir() else "does not exist"
         )
     return found
 
@@ -79,7 +79,7 @@ def _values(stored: Any) -> Array:
     """The array of a dataset in the file."""
     values = stored[()] if hasattr(stored, "shape") else None  # a group has none
     if not isinstance(values, np.ndarray):
-        raise ValueError(f"{stored.name} is no array")
+        raise ValueError(f"{stored.name} is not an array")
     return values
 
 

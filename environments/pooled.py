@@ -61,7 +61,7 @@ class Pool:
         self._module = _envpool()
         for name in _TAKEN:
             if name in arguments:
-                message = f"{env_id} with vectorization 'envpool' takes no argument {name!r}: it follows from the run"
+                message = f"{env_id} with vectorization 'envpool' takes no argument {name!r}: the run determines it"
                 raise ArgumentError(message, "kwargs", self.arguments)
         if env_id not in (known := self._module.list_all_envs()):
             near = difflib.get_close_matches(env_id.rpartition("/")[2], known, n=3)

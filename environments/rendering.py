@@ -103,7 +103,7 @@ def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
             recording = Recording(open_environment(recorder))
             yield recording
             if not recorder.recording:  # it gave up in the middle
-                raise BrokenEnvironmentError(f"{_name(env)}.render did not return an image in the course of an episode")
+                raise BrokenEnvironmentError(f"{_name(env)}.render stopped returning images during an episode")
             recording.frames, recording.frames_per_sec = recorder.recorded_frames, recorder.frames_per_sec
             recorder.stop_recording()
             for episode, path in enumerate(paths):

@@ -55,7 +55,7 @@ def from_pettingzoo(
     num_envs = count("num_envs", num_envs, at_most=MOST_LANES)
     if has_agents(parallel_env):
         if num_envs > 1 or kwargs:
-            message = "several worlds, or arguments, need a function that makes an environment instead of one"
+            message = "several worlds, or arguments, need a function that makes an environment, not an environment"
             raise ArgumentError(f"{message}, got {parallel_env}", "parallel_env", parallel_env)
         return _wrap(WorldsVectorEnv([lambda: parallel_env], max_episode_steps), wrappers)
     name, function = _function_of(parallel_env)
@@ -201,7 +201,9 @@ def _registered_ids() -> Container[str]:
 
 def _callable(function: Any, given: Any) -> Callable[..., Any]:
     if not callable(function):
-        message = f"parallel_env must be a function that makes a ParallelEnv, its name, or one, got {given!r}"
+        message = (
+            f"parallel_env must be a ParallelEnv, a function that makes one, or the function's name, got {given!r}"
+        )
         raise ArgumentError(message, "parallel_env", given)
     found: Callable[..., Any] = function
     return found

@@ -122,8 +122,9 @@ def refuse_hidden(env: AsyncVectorEnv) -> None:
         normalises = normalises or any(map(any, env.get_attr("normalizers")))
     if normalises:
         message = (
-            f"the copies in {env} normalise in processes of their own, where statistics cannot be saved: use"
-            " axonrl.environments.make(id, num_envs, wrappers=[...]), or put gymnasium.wrappers.vector's around"
+            f"the copies in {env} normalise in their own processes, where statistics cannot be saved: use"
+            " axonrl.environments.make(id, num_envs, wrappers=[...]), or wrap the vector environment with those of"
+            " gymnasium.wrappers.vector"
         )
         raise ArgumentError(message, "env", env)
 
@@ -233,7 +234,7 @@ def _advice(names: Counter[str]) -> str:
     if ours:
         return f"add {' and '.join(ours)} to its wrappers, as axonrl.environments.make and files have them"
     if max(names.values()) > 1:
-        return "each copy had statistics of its own; with axonrl's wrappers by name all copies share them"
+        return "each copy had its own statistics; with axonrl's wrappers by name all copies share them"
     return "put it around this one; its statistics come from the run"
 
 

@@ -197,8 +197,8 @@ def trial_of(memory: Memory, specs: Mapping[str, SpecTree], num_envs: int) -> Me
         trial: Memory = memory.trial_copy() if hasattr(memory, "trial_copy") else copy.deepcopy(memory)
     except Exception as error:  # a user's memory, or one in use, may hold anything
         raise ValueError(
-            f"the {type(memory).__name__} cannot be copied ({error}) for a trial batch: every Agent needs a"
-            " new memory of its own, which copy.deepcopy can copy"
+            f"the {type(memory).__name__} cannot be copied ({error}) for a trial batch: every Agent needs its own new"
+            " memory, which copy.deepcopy can copy"
         ) from error
     trial.build(specs, num_envs, np.random.default_rng(0))
     return trial
@@ -233,7 +233,7 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
                 raise
             raise ValueError(f"{masks}; {error}") from error
         mask = tuple(np.ones_like(one) for one in mask)
-    raise ValueError(f"{type(trial).__name__} has no batch after {timesteps} timesteps")
+    raise ValueError(f"{type(trial).__name__} cannot fill a batch after {timesteps} timesteps")
 
 
 def _zeros(spec: SpecTree, num_envs: int) -> ArrayTree:

@@ -67,7 +67,7 @@ def compile_program(
     """
     target = target_of(directory, "a compiled program", compiled.FILES)
     if run.model_fn is None:
-        raise ValueError(f"{run.compiled_directory} is compiled already: copy it")
+        raise ValueError(f"{run.compiled_directory} is compiled already: copy that directory")
     wanted, memory = [run.seed] if seeds is None else checked_seeds(seeds), _unused_memory(memory)
     seed = run.seed if run.seed in wanted else wanted[0]
     load_tensorflow()
@@ -197,9 +197,13 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
     if not missing:
         return
     if not there or not program.everything["any_seed"]:
-        why = "it works for its own seed only, since model_fn depends on it" if there else "it has none to compare with"
+        why = (
+            "the program is valid only for its own seed, as model_fn depends on it"
+            if there
+            else "it has none to compare new ones with"
+        )
         raise ValueError(
-            f"{program.directory} cannot have initial weights for more seeds: {why}. Compile it again for them"
+            f"{program.directory} cannot get initial weights for more seeds: {why}. Compile it again with all seeds"
         )
     if program.has_every_seed:
         for seed in missing:
@@ -214,8 +218,8 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
     found = values(known)
     if changed := initial_weights.differing(own, {**own, **found} if is_program else found):
         raise ValueError(
-            f"{program.name} no longer gives the initial weights of {program.path}: {changed[0]} differs for"
-            f" seed {known}, since the function, TensorFlow or Keras has changed. Compile it again"
+            f"{program.name} no longer gives the initial weights of {program.path}: {changed[0]} differs for seed"
+            f" {known}, because the function, TensorFlow or Keras has changed. Compile it again"
         )
     for seed in missing:
         save_weights(program, seed, {**own, **program.draws(seed), **values(seed)})
@@ -223,8 +227,8 @@ def _add_seeds(program: CompiledProgram, wanted: Iterable[int], model_fn: ModelF
 
 def _for_one_seed(name: str, seed: int) -> NotCompilableError:
     return NotCompilableError(
-        f"{name} cannot be compiled for several seeds: with seed {seed ^ 1} its program is not that of seed {seed},"
-        " since model_fn depends on it. Compile each seed into a directory of its own"
+        f"{name} cannot be compiled for several seeds: its program for seed {seed ^ 1} differs from the one for seed"
+        f" {seed}, because model_fn depends on the seed. Compile each seed into its own directory"
     )
 
 
@@ -251,8 +255,8 @@ def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], l
         if hooks:
             kinds = ", ".join(type(hook).__name__ for hook in hooks)
             raise NotCompilableError(
-                f"{program.name} cannot be compiled: its spec of mode {mode!r} carries {name} ({kinds}), which no file"
-                " can hold. Give them to train(hooks=...) or evaluate(hooks=...)"
+                f"{program.name} cannot be compiled: its spec of mode {mode!r} carries {name} ({kinds}), which cannot"
+                " be saved. Pass them to train(hooks=...) or evaluate(hooks=...)"
             )
     exploration = Greedy() if predict.exploration is None else predict.exploration
     try:
@@ -260,7 +264,7 @@ def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], l
         space = description.space_of(space_attributes(spaces.to_json(action)))
         again = description.made_from(json.loads(json.dumps(described)), space)
         if not _explore_alike(exploration, again, predict.outputs, lanes):
-            raise ValueError("it explores otherwise")
+            raise ValueError("it chooses other actions")
     except ArgumentError as error:
         raise NotCompilableError(f"{program.name} cannot be compiled: {error}") from error
     except Exception as error:  # of a user's own class

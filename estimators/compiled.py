@@ -98,7 +98,7 @@ class CompiledModel:
         """Recipe that traces the function in another process; ``ValueError`` without a function."""
         if self._trace is None:
             where = self.program.directory
-            raise ValueError(f"{where} is compiled for LiteRT, and has no function to run in TensorFlow")
+            raise ValueError(f"{where} is compiled for LiteRT, without a function to run in TensorFlow")
         return self._trace().retraced()
 
     def frozen(self) -> FrozenActor | None:

@@ -172,7 +172,10 @@ class Evaluator:
         then = self.recorded_evaluation(policy) if by_number or episodes == REPEAT else None
         if episodes == REPEAT and (then is None or seed is not None):
             if then is None:
-                message = f"the training in {self._run.model_dir} did not evaluate the policy {policy!r}: give a number"
+                message = (
+                    f"the training in {self._run.model_dir} did not evaluate the policy {policy!r}: give a number of"
+                    " episodes"
+                )
                 raise ArgumentError(message, "episodes", episodes)
             raise ArgumentError(f"episodes={REPEAT!r} reuses the recorded seed; leave out seed={seed!r}", "seed", seed)
         if then is not None:

@@ -95,7 +95,11 @@ def training_spaces(env: Any, lanes: int) -> Lanes:
     if isinstance(env, tuple):
         return Lanes(*spaces_in(env), count("lanes", lanes, at_most=MOST_LANES))
     if lanes != 1:
-        raise ArgumentError(f"lanes is for spaces; an environment has its own number, got {lanes!r}", "lanes", lanes)
+        raise ArgumentError(
+            f"lanes applies only to spaces, as an environment has its own number of lanes; got {lanes!r}",
+            "lanes",
+            lanes,
+        )
     opened = open_environment(env)
     opened.close()
     return Lanes(opened.observation_space, opened.action_space, opened.num_envs)
@@ -124,8 +128,8 @@ def _open_env(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, B
     given = {name: value for name, value in described.items() if name != "id"} if described.get("id") == env else {}
     if given.pop("unrecorded", None):
         message = (
-            f"{env} cannot be made as in {run.model_dir}, which used arguments or wrappers that are not"
-            " recorded: pass the environment"
+            f"{env} cannot be made from its id as in {run.model_dir}, whose arguments or wrappers are not recorded:"
+            " pass the environment"
         )
         raise ArgumentError(message, "env", env)
     copies = known.num_envs if known.num_envs > 1 or given.get("vectorization") else None

@@ -253,7 +253,7 @@ def normalization_of(statistics: State | None) -> dict[str, Any] | None:
         return None
     (one, *others) = found
     if others or not one.get("is_last"):
-        why = "each environment has its own" if others else "other wrappers may follow it"
+        why = "each environment has its own statistics" if others else "other wrappers may follow it"
         raise ValueError(
             "training used Gymnasium's NormalizeObservation, which cannot be exported"
             f" ({why}). Train with axonrl's normalize_observation (axonrl.environments.make)"

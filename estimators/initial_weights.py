@@ -176,7 +176,7 @@ def save_weights(program: CompiledProgram, seed: int, weights: Weights) -> None:
     if specs != {name: (spec.shape, spec.dtype) for name, spec in program.every_variable.items()}:
         raise NotCompilableError(
             f"{program.name} creates other variables with seed {seed} than with seed {program.seed}: compile each seed"
-            " into a directory of its own"
+            " into its own directory"
         )
     path = program.weights_path(seed)
     make_folders(path.parent)

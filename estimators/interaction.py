@@ -99,9 +99,7 @@ class Interaction:
             taken = codec.batch(actions) if many else codec.single(actions)
         except BrokenEnvironmentError as error:  # names the caller's environment
             lane, timestep = chosen[error.environment or 0], self.session.global_timestep
-            message = (
-                f"act was given an observation with a mask without a legal action: lane {lane}, timestep {timestep}"
-            )
+            message = f"act was given an observation whose mask allows no action: lane {lane}, timestep {timestep}"
             raise ArgumentError(message, "observation", batch) from error
         values = {"observation": batch, "action": actions, **recorded}
         for k, one in enumerate(chosen):

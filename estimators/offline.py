@@ -19,7 +19,7 @@ def refuse_emptied(memory: Memory) -> None:
     """Raise ``ArgumentError`` for a memory that updates empty."""
     if memory.is_rollout:
         kind = type(memory).__name__
-        message = f"each update empties a {kind}, so it cannot learn from stored episodes: use a ReplayMemory"
+        message = f"a {kind} is emptied by each update, so it cannot hold episodes to learn from: use a ReplayMemory"
         raise ArgumentError(message, "memory", memory)
 
 
@@ -60,7 +60,7 @@ def _refuse_normalised(lanes: Lanes, state: TrainingState) -> None:
     """Raise for normalising wrappers: the policy would get other numbers than it learned from."""
     if state.statistics or (lanes.env is not None and statistics_of(lanes.env.env)):
         message = (
-            "stored episodes are learned from unchanged, but wrappers of this environment normalise observations or"
+            "learning uses stored episodes unchanged, but wrappers of this environment normalise observations or"
             " rewards: leave these wrappers out"
         )
         raise ArgumentError(message, "env", lanes.source)
@@ -85,4 +85,4 @@ def _fill(memory: Memory, episodes: Sequence[Episode], lanes: int) -> None:
         kept, size = len(memory), getattr(memory, "size", len(memory))
         message = f"data has {stored:,} transitions, but a memory of size={size:,} holds {kept:,}: raise its size"
         raise ArgumentError(message, "data", stored)
-    logger.info("stored %d episodes, %d transitions, in the memory", len(episodes), stored)
+    logger.info("stored %d episodes (%d transitions) in the memory", len(episodes), stored)

@@ -59,7 +59,10 @@ class PolicyStore:
         if self._numbered is None or self._numbered[0] != number:
             if number not in (kept := self._store.indices()):
                 there = f"only {', '.join(map(str, kept))}" if kept else "none at all"
-                message = f"{self._folder} holds no checkpoint {number}, {there}; keep_checkpoint_max limits them"
+                message = (
+                    f"{self._folder} holds no checkpoint {number}, {there}; keep_checkpoint_max limits how many are"
+                    " kept"
+                )
                 raise ArgumentError(message, "policy", number)
             self._numbered = number, snapshot_of(str(number), self._store.read(number))
         return self._numbered[1]

@@ -103,7 +103,7 @@ def find(run: Run, key: Key | None) -> CompiledProgram | None:
                 os.utime(path / compiled.FILE)
         except (ValueError, OSError, KeyError, TypeError) as error:
             if path.name == "-".join(key):
-                logger.warning("the program in the cache cannot be used, and will be made again: %s", error)
+                logger.warning("the program in the cache cannot be used and will be compiled again: %s", error)
         else:
             logger.info("The program of %s is in the cache: TensorFlow is not needed.", program.name)
             return program
@@ -165,7 +165,7 @@ def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | 
     if directory is None:
         if folder is None or key is None:
             model = run.describe_model()
-            why = "AXONRL_CACHE is empty" if folder is None else f"of {model} it cannot know when it changes"
+            why = "AXONRL_CACHE is empty" if folder is None else f"it cannot tell when {model} changes"
             message = f"the cache is for LiteRT programs of axonrl's models with params in JSON: {why}."
             raise ArgumentError(f"{message} Give a directory", "directory", None)
         return _find_or_compile(run, memory, where.number, folder, key).directory
@@ -271,7 +271,7 @@ def _source(run: Run) -> str | None:
     if unknown:
         name, names = run.describe_model(), ", ".join(unknown)
         if name not in _told:
-            logger.warning("the program of %s is not cached: edits of %s cannot be seen", name, names)
+            logger.warning("the program of %s is not cached: edits of %s cannot be detected", name, names)
             _told.add(name)
         return None
     if any(_is_edited(file) for file in files_of(function) if file.is_file()):

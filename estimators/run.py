@@ -167,8 +167,8 @@ class Run:
         loaded = self.load()
         if loaded is None or not loaded[1].get("cluster"):
             raise ValueError(
-                f"{self.model_dir} was started with {self.record.num_envs} environments, got {num_envs}:"
-                " its memory and its running episodes belong to that number (a cluster takes it over with any)"
+                f"{self.model_dir} was started with {self.record.num_envs} environments, got {num_envs}: its memory and"
+                " its running episodes belong to that number (only a cluster can continue with another)"
             )
 
     # -- recording ----------------------------------------------------------------------------------------------------

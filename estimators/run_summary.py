@@ -118,7 +118,7 @@ def table_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Table:
     ]
     acts = sum(math.prod(variable.shape) for name, variable in variables.items() if name in acting)
     total = sum(math.prod(variable.shape) for variable in variables.values())
-    end = f"{total:,} values, of which {acts:,} act"
+    end = f"{total:,} values, {acts:,} of them used to act"
     table = Table("\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], end]))
     table.rows = rows
     return table

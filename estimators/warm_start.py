@@ -154,7 +154,7 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
     """
     if start.policy != "last" and (isinstance(start.from_, Mapping) or Path(start.from_).is_file()):
         given = "weights by name" if isinstance(start.from_, Mapping) else start.from_
-        message = f"WarmStart.policy chooses a policy of a run folder; from {given}, leave it out: got {start.policy!r}"
+        message = f"WarmStart.policy applies only to a run folder; leave it out for {given}, got {start.policy!r}"
         raise ArgumentError(message, "WarmStart.policy", start.policy)
     if _is_of_keras(start):
         return _taken_from_keras(start, variables, acting)

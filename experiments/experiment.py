@@ -303,7 +303,7 @@ def _evaluated_checkpoints(folder: Path) -> set[int]:
     except FileNotFoundError:
         return set()
     except (KeyError, TypeError, ValueError, csv.Error) as error:
-        raise CheckpointError(f"{path} is damaged ({error!r}): remove it to evaluate all checkpoints anew") from error
+        raise CheckpointError(f"{path} is damaged ({error!r}): remove it to evaluate all checkpoints again") from error
 
 
 def _note(folder: Path, evaluated: Evaluated) -> None:

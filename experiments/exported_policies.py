@@ -86,7 +86,7 @@ class BestExport:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise CheckpointError(f"{path} is damaged: {error}. Remove it to begin anew.") from error
+            raise CheckpointError(f"{path} is damaged: {error}. Remove it to start over.") from error
 
     def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
         """Export the policy if it is better.

@@ -94,7 +94,7 @@ class FinalValuesHook(Hook):
             _log.info("final values: %s", ", ".join(f"{name} {value:.6g}" for name, value in numbers.items()))
         missing = [name for name in self._names if name not in self.values]
         if missing:
-            _log.warning("the run ended without a value of %s", ", ".join(missing))
+            _log.warning("the run ended without a value for %s", ", ".join(missing))
 
     def _keep(self, values: Mapping[str, float]) -> None:
         for name in self._names:

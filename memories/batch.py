@@ -125,7 +125,7 @@ class BatchMemory(Memory):
         if self._whole_lanes_only and not self._is_trial and self._ring.lanes(chosen) is not None:
             message = (
                 f"{' and '.join(self._whole_lanes_only)} cannot learn from rollouts in which agents come and go, as"
-                " some have here: leave it out, or use an off-policy algorithm"
+                " they do here: use another model, or an off-policy algorithm"
             )
             raise ArgumentError(message, "memory", self)
         if self.can_sample():

@@ -115,7 +115,7 @@ class DemonstrationMemory(_BothReturns):
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """Allocate the arrays and store the demonstrations, which must fit the specs; see :meth:`Memory.build`."""
         if self._episodes is None and self.demonstrations is not None and not self._is_trial:
-            raise RuntimeError(f"{self.demonstrations} was not read yet: use_environment(view) comes before build")
+            raise RuntimeError(f"{self.demonstrations} was not read yet: call use_environment(view) before build")
         expert = self._unbuilt_expert()
         if expert is not None:
             expert.build(specs, 1, rng)
@@ -216,7 +216,10 @@ class _Expert(_BothReturns):
             raise ArgumentError(f"demonstrations do not fit the run: {error.args[0]}", "demonstrations") from error
         self._given = ()
         if len(self) < self.size:
-            message = f"demonstrations need more memory than there is with frame_stack={self.frame_stack}; leave it out"
+            message = (
+                f"demonstrations do not fit with frame_stack={self.frame_stack}, as their stacks share too few frames;"
+                " leave it out"
+            )
             raise ArgumentError(message, "frame_stack", self.frame_stack)
 
     def sampler_state(self) -> State:

@@ -98,9 +98,9 @@ class HindsightMemory(ReplayMemory):
         reward = view.method(_REWARD)
         if reward is None:
             raise ArgumentError(
-                f"HindsightMemory needs {_REWARD}(achieved_goal, desired_goal, info) of an environment: this one, of"
-                f" the observation space {view.observation_space}, has none that can be called; or pass"
-                f" HindsightMemory(..., {_REWARD}=...)",
+                f"HindsightMemory needs an environment with a method {_REWARD}(achieved_goal, desired_goal, info);"
+                f" this one, with the observation space {view.observation_space}, has none that can be called. Use"
+                f" another one, or pass HindsightMemory(..., {_REWARD}=...)",
                 _REWARD,
                 None,
             )
@@ -213,8 +213,8 @@ class HindsightMemory(ReplayMemory):
             row = int(np.argmax(np.abs(stored - computed)))
             raise ArgumentError(
                 f"{_REWARD}(achieved_goal, desired_goal, {{}}) must give the rewards of the environment: it gives"
-                f" {computed[row]:g} where step gave {stored[row]:g}. It must take many goals [n, ...] or a single one,"
-                " and use no info; wrappers that change rewards do not go with hindsight",
+                f" {computed[row]:g} where step gave {stored[row]:g}. It must take many goals [n, ...] or a single"
+                " one, and use no info; wrappers that change rewards cannot be combined with hindsight",
                 _REWARD,
                 self.compute_reward,
             )

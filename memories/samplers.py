@@ -298,7 +298,7 @@ class Prioritized(Sampler):
 
     def _drawn_places(self) -> Array:
         if self._drawn is None:
-            raise RuntimeError("there is no batch whose priorities could be updated: sample() comes first")
+            raise RuntimeError("there is no batch whose priorities could be updated: call sample() first")
         return self._drawn
 
 
@@ -321,5 +321,7 @@ def checked_td_error(td_error: Any, count: int) -> Array:
 
 def _candidates_of(sampler: Sampler) -> Drawable:
     if sampler.candidates is None:
-        raise RuntimeError(f"this {type(sampler).__name__} belongs to no memory yet: ReplayMemory(..., sampler=...)")
+        raise RuntimeError(
+            f"this {type(sampler).__name__} belongs to no memory yet: pass it as ReplayMemory(..., sampler=...)"
+        )
     return sampler.candidates

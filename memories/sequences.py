@@ -110,7 +110,8 @@ class SequenceMemory(ReplayMemory):
         self._state = _state_of(specs)
         if self.burn_in and not self._state:
             message = (
-                f"burn_in={self.burn_in} needs a model with recurrent state, which this one has not: use burn_in=0"
+                f"burn_in={self.burn_in} needs a model with recurrent state, which this model does not have: use"
+                " burn_in=0"
             )
             raise ArgumentError(message, "burn_in", self.burn_in)
         self._check_num_envs(num_envs)
@@ -160,7 +161,7 @@ class SequenceMemory(ReplayMemory):
         if not self.needs_td_error:
             return
         if self._counts is None:
-            raise RuntimeError("there is no batch whose priorities could be updated: sample() comes first")
+            raise RuntimeError("there is no batch whose priorities could be updated: call sample() first")
         shape = (len(self._offsets), len(self._counts))
         errors = np.asarray(td_error)
         if errors.dtype.kind not in "fiu" or errors.shape not in (shape, (shape[0] * shape[1],)):

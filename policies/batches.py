@@ -106,5 +106,5 @@ def _places(specs: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 def _at(specs: Mapping[str, Any], key: str, part: str | None) -> ArraySpec:
     spec = specs[key] if part is None else specs[key][part]
     if not isinstance(spec, ArraySpec):
-        raise TypeError(f"{key} is no array")
+        raise TypeError(f"{key} is not an array")
     return spec

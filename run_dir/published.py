@@ -75,7 +75,7 @@ def run_folder(
     flag("trust_code", trust_code)
     if not hub.is_address(address):
         if into is not None:
-            message = f"into is for runs on the Hub, hf://user/name; {address} is a folder already"
+            message = f"into applies only to a run on the Hub, hf://user/name; {address} is a folder"
             raise ArgumentError(message, "into", into)
         return address
     target = None if into is None else Path(into).absolute()
@@ -91,7 +91,7 @@ def run_folder(
     if not trust_code:
         _refuse_code(str(address), found, known)
     if CheckpointStore(downloaded).newest() is None:
-        message = f"{address} has the record of a run, and no checkpoint of it here: connect, and load it again"
+        message = f"of {address} only the record is on this machine, not the checkpoint: connect, and load it again"
         raise ArgumentError(message, "model_dir", address)
     if target is None:
         target = Path(tempfile.mkdtemp(prefix="axonrl-"))

@@ -34,8 +34,8 @@ def check_native(env_id: str, kwargs: Mapping[str, Any]) -> None:
     """Raise ``ArgumentError`` for an id or an argument that no native environment supports."""
     kind, spec = _KINDS.get(env_id), gymnasium.registry.get(env_id)
     if kind is None:
-        near = did_you_mean(env_id, IDS) or f"; there are {', '.join(IDS)}"
-        raise ArgumentError(f"{env_id} has no native copy{near}; for others {_ELSE}", "env_id", env_id)
+        near = did_you_mean(env_id, IDS) or f"; those that have one are {', '.join(IDS)}"
+        raise ArgumentError(f"{env_id} has no native implementation{near}; for other ids {_ELSE}", "env_id", env_id)
     if spec is None or not str(spec.entry_point).startswith(_MODULE):
         found = None if spec is None else spec.entry_point
         raise ArgumentError(f"{env_id} is not Gymnasium's own here, but {found}; {_ELSE}", "env_id", env_id)

@@ -48,6 +48,6 @@ def _files_of_export(folder: Path, repository: str, *, run: bool = False) -> dic
     address = f"{hub.SCHEME}{repository}"
     card = (folder / description.CARD).read_text(encoding="utf-8").replace(HERE, address)
     if run:
-        card += f'- The run is here, too: `axonrl.Agent.load("{address}")` evaluates it, and trains on in a copy.\n'
+        card += f'- The run is here, too: `axonrl.Agent.load("{address}")` evaluates it, or continues it in a copy.\n'
     there = {name: folder / name for name in description.FILES if (folder / name).is_file()}
     return {**there, description.CARD: card.encode()}

@@ -89,7 +89,7 @@ def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
         RunFolderError: the folder cannot be used so.
     """
     if is_of_python(folder):
-        what = "has the run of a Python program. Continue it there, or use --model-dir for another one."
+        what = "has the run of a Python program. Continue it from that program, or use --model-dir for a new run."
     elif resume and (folder / file).is_file():
         return
     elif resume and (folder / EXPERIMENT).is_file():
@@ -102,9 +102,9 @@ def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
         message = f"Run folder {folder} already exists. Use --resume to continue it, or --model-dir for a new one."
         raise RunFolderError(folder, message)
     elif (found := _file_of_many(folder)) is not None:
-        what = f"has the {_MANY[found][1]}. Use --resume to continue them, or another --model-dir."
+        what = f"has the {_MANY[found][1]}. Use --resume to continue them, or --model-dir for another folder."
     elif is_used(folder):
-        what = "exists and is not a run folder. Use --model-dir for another one."
+        what = "exists and is not a run folder. Use --model-dir for another folder."
     else:
         return
     raise RunFolderError(folder, f"Folder {folder} {what}")
@@ -259,8 +259,8 @@ def _of_python(folder: Path) -> ExperimentFile:
     if found is None or known is None or "unrecorded" in known:
         what = "" if known is None else f" of {known['id']}, {', '.join(known['unrecorded'])}"
         message = (
-            f"The run in {folder} is of a Python program, and its environment cannot be made again: run.json lacks"
-            f" arguments or wrappers{what}. Use Agent.load in Python."
+            f"The run in {folder} was started by a Python program, and its environment cannot be made again: run.json"
+            f" lacks arguments or wrappers{what}. Use Agent.load in Python."
         )
         raise RunFolderError(folder, message)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:128] or "run"

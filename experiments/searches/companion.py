@@ -97,7 +97,7 @@ class Companion:
         if self._child is not None and (code := self._child.end()):
             self.failed = True
             what = "the process that draws pictures and keeps trackers up to date"
-            say(f"warning: {what} ended with exit code {code}. axonrl sync {self._runs.folder} does the latter.")
+            say(f"warning: {what} ended with exit code {code}. axonrl sync {self._runs.folder} updates the trackers.")
 
     def _write(self, **values: Any) -> None:
         if self._child is None:

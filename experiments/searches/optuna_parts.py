@@ -61,16 +61,16 @@ def _check_pruner(space: Space, kind: str, name: str) -> None:
     """Refuse a pruner that would have nothing to judge by, or several values."""
     at, number = (*AT, "pruner"), len(space.objectives)
     if number > 1:
-        message = f"{kind} judges one metric, and 'metric' has {number}; leave out the pruner, or the others"
+        message = f"{kind} judges one metric, and 'metric' has {number}; leave out the pruner, or the other metrics"
         raise space.document.error(at, message)
     if space.experiment.seeds is not None:
-        message = f"{kind} judges one trial of a point, and 'seeds' gives several; leave out the pruner, or 'seeds'"
+        message = f"{kind} judges one trial per point, but 'seeds' gives several; leave out the pruner, or 'seeds'"
         raise space.document.error(at, message)
     watched = metrics.while_training(name)
     evaluates = any(one.startswith("eval/") for one in metrics.names(space.experiment))
     if not watched or (watched.startswith("eval/") and not evaluates):
         message = (
-            f"{kind} judges trials while they train, and {name!r} is known at their ends only; add"
+            f"{kind} judges trials while they train, but {name!r} is known only at their end; add"
             " hooks: [{kind: evaluation, every_timesteps: ...}] with a metric of the return, or compare"
             " rollout/return_mean"
         )

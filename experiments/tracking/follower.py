@@ -164,7 +164,7 @@ def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell
         if making := [pusher.name for pusher in left if pusher.preparing]:
             if not last:
                 last = now + PREPARE_SECS
-                what = f"{', '.join(making)}: a new store gets its tables"
+                what = f"{', '.join(making)}: a new store is being created"
                 tell(Message(WAIT, f"{what}; the end of the run waits for that, for at most {PREPARE_SECS:g} seconds"))
             deadline = max(deadline, min(now + seconds, last))
         left[0].join(0.05)

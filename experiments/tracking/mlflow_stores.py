@@ -64,7 +64,11 @@ def open_store(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
             except Exception:
                 if not is_empty(path):
                     raise
-            _log.warning("%s was left half made, without runs: it is made anew, and kept as %s", path, _backup(path))
+            _log.warning(
+                "%s is incomplete and holds no runs: it is created again, and the old file kept as %s",
+                path,
+                _backup(path),
+            )
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             made = Path(folder) / "store.db"
             connect(f"sqlite:///{made.as_posix()}")

@@ -116,7 +116,7 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
     name = describe(model_fn)
     if hasattr(model_fn, "trainable_variables"):
         raise ArgumentError(
-            f"model_fn must be a function {EXPECTED}, got a Keras model or layer ({name}): build it inside of one",
+            f"model_fn must be a function {EXPECTED}, got a Keras model or layer ({name}): build it inside a model_fn",
             "model_fn",
             model_fn,
         )

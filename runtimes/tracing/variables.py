@@ -164,8 +164,8 @@ class VariableStore:
             if number < there[key]:
                 raise ValueError(
                     f"{self._model_name} in mode 'eval' creates {number} of the {there[key]} variables {key} of mode"
-                    " 'train': which ones cannot be told; create all of them, in the same order, or give their layers"
-                    " different names"
+                    " 'train', and it is unclear which ones: create all of them, in the same order, or give their"
+                    " layers different names"
                 )
 
     def end_predict(self) -> None:

@@ -276,7 +276,7 @@ def written_by_hand(folder: Path, **changes: Any) -> None:
 def test_minari_with_something_else_than_an_array(tmp_path: Path, name: str) -> None:
     for other in (None, np.float32(1), "text"):
         written_by_hand(tmp_path, **{name: other})
-        raised(ArgumentError, read, tmp_path, match=f"damaged.*{name} is no array")
+        raised(ArgumentError, read, tmp_path, match=f"damaged.*{name} is not an array")
 
 
 @pytest.mark.parametrize("kept", [{}, {"subspaces": {"where": {"type": "Dict"}}}])
@@ -289,4 +289,9 @@ def test_minari_whose_metadata_lack_a_space(tmp_path: Path, kept: Any) -> None:
 
 def test_minari_without_minari(tmp_path: Path) -> None:
     written_by_hand(tmp_path)
-    raised(ArgumentError, read, tmp_path, match="episode 0: it ends at timestep 0, and has 2 timesteps")
+    raised(
+        ArgumentError,
+        read,
+        tmp_path,
+        match="episode 0: it has 2 timesteps, but is terminated or truncated at timestep 0 already",
+    )

@@ -152,7 +152,10 @@ class Unrecorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         (Bare, "it was not made from an id"),
         (lambda: Unrecorded(make("CartPole-v1")), "Unrecorded wrapper does not inherit from"),
         (lambda: TransformReward(NormalizeObservation(make("CartPole-v1")), float), "NormalizeObservation has"),
-        (lambda: SyncVectorEnv([itertools.repeat(Bare()).__next__]), "returns an environment that it already contains"),
+        (
+            lambda: SyncVectorEnv([itertools.repeat(Bare()).__next__]),
+            "returns an environment that it contains already, not a new one",
+        ),
         (lambda: gymnasium.wrappers.vector.ClipReward(make("CartPole-v1", 2), 0, 1), "do not fit a single one"),
     ],
 )

@@ -221,8 +221,13 @@ def test_a_state_of_another_environment_is_refused() -> None:
 @pytest.mark.parametrize(
     ("env_id", "kwargs", "message"),
     [
-        ("HalfCheetah-v5", {}, "HalfCheetah-v5 has no native copy; there are CartPole-v0, CartPole-v1, MountainCar-v0"),
-        ("Pendulum-v0", {}, r"no native copy \(did you mean 'Pendulum-v1'\?\)"),
+        (
+            "HalfCheetah-v5",
+            {},
+            "HalfCheetah-v5 has no native implementation; those that have one are CartPole-v0, CartPole-v1,"
+            " MountainCar-v0",
+        ),
+        ("Pendulum-v0", {}, r"no native implementation \(did you mean 'Pendulum-v1'\?\)"),
         ("Acrobot-v1", {"render_mode": "rgb_array"}, "takes no argument 'render_mode', only max_episode_steps"),
         ("Pendulum-v1", {"g": "9"}, "g of Pendulum-v1 must be a number, got '9'"),
     ],

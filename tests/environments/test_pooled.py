@@ -139,7 +139,7 @@ def test_an_evaluation_environment_follows_from_its_seed() -> None:
     [
         ("ALE/Pong-v5", {}, "EnvPool has no 'ALE/Pong-v5'; did you mean 'Pong-v5'"),
         ("CartPole-v1", {"sed": 1}, "CartPole-v1 could not be made by EnvPool with {'sed': 1}: TypeError"),
-        ("CartPole-v1", {"seed": 1}, "takes no argument 'seed': it follows from the run"),
+        ("CartPole-v1", {"seed": 1}, "takes no argument 'seed': the run determines it"),
     ],
 )
 def test_mistakes(env_id: str, kwargs: Any, message: str) -> None:

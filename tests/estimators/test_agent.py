@@ -291,7 +291,8 @@ def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
     memory = ReplayMemory(100, 4)
     agent(tmp_path / "a", memory).train(Counting(), timesteps=4)
     with pytest.raises(
-        ValueError, match=r"cannot be copied \(it is already built\) .* every Agent needs a new memory of its own"
+        ValueError,
+        match=r"cannot be copied \(it is already built\) .* every Agent needs its own new memory, which copy",
     ):
         agent(tmp_path / "b", memory).train(Counting(), timesteps=4)
 
@@ -368,7 +369,7 @@ def test_what_an_agent_says_of_itself(tmp_path: Path) -> None:
         "variable      shape   values  acts",
         "----------------------------------",
         "0000.weights  [2, 2]       4  yes",
-        "4 values, of which 4 act",
+        "4 values, 4 of them used to act",
     ]
     weights = one.get_weights()
     assert weights["0000.weights"].tobytes() == snapshot(tmp_path)["weights"]["0000.weights"].tobytes()

@@ -143,7 +143,7 @@ def trained(compiled: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
         assert ran.returncode == 0, ran.stderr
         result = json.loads(ran.stdout)
         assert result["loaded"] == []
-        assert result["compiling_again"] == f"{compiled[name]} is compiled already: copy it"
+        assert result["compiling_again"] == f"{compiled[name]} is compiled already: copy that directory"
         return folder / name, result
 
     return Lazily(make)
@@ -249,7 +249,7 @@ def test_an_agent_compiles_although_its_memory_is_in_use(
     before = child.train(one, case.env, case.stages[0], case.schedule)
     again = read(one.compile(tmp_path / "again", "CartPole-v1", seeds=SEEDS[:1]))
     assert again.everything == read(compiled["dqn"]).everything
-    with pytest.raises(ArgumentError, match="lanes is for spaces"):
+    with pytest.raises(ArgumentError, match="lanes applies only to spaces"):
         one.compile(tmp_path / "again", "CartPole-v1", lanes=4)
     assert result["digests"] == [before, child.train(one, case.env, case.stages[1], case.schedule)]
 
@@ -317,10 +317,10 @@ def test_a_program_that_depends_on_the_seed_is_compiled_for_one(tmp_path: Path) 
         return linear_model(features * (1.0 + (config.seed or 0)), labels, mode)
 
     one = agent(tmp_path / "run", model=scaled)
-    with pytest.raises(ValueError, match=r"for several seeds: with seed 1 its program is not that of seed 0"):
+    with pytest.raises(ValueError, match=r"for several seeds: its program for seed 1 differs from the one for seed 0"):
         one.compile(tmp_path / "compiled", "CartPole-v1", seeds=[0, 4])
     one.compile(tmp_path / "compiled", "CartPole-v1")
-    with pytest.raises(ValueError, match=r"for its own seed only, since model_fn depends on it"):
+    with pytest.raises(ValueError, match=r"the program is valid only for its own seed, as model_fn depends on it"):
         add_seeds(tmp_path / "compiled", [4], scaled)
 
 

@@ -254,6 +254,6 @@ def test_resets_episodes_and_transitions_are_those_of_the_environments(
 
 def test_one_environment_in_several_places_is_refused() -> None:
     env = Counting()
-    with pytest.raises(ArgumentError, match="has one environment object in several places"):
+    with pytest.raises(ArgumentError, match="holds the same environment object several times"):
         open_environment(SyncVectorEnv([lambda: env] * 2))
     open_environment(SyncVectorEnv([Counting] * 2))

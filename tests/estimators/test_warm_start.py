@@ -126,9 +126,12 @@ def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> N
         (lambda source: WarmStart(source, policy="better"), r"holds no policy 'better', only \['last', 'best'\]"),
         (
             lambda source: WarmStart(source / "best.safetensors", policy="best"),
-            "chooses a policy of a run folder; from /",
+            "applies only to a run folder; leave it out for /",
         ),
-        (WarmStart({"w": np.zeros(3)}, policy="best"), "chooses a policy of a run folder; from weights by name"),
+        (
+            WarmStart({"w": np.zeros(3)}, policy="best"),
+            "applies only to a run folder; leave it out for weights by name",
+        ),
         (WarmStart({"w": np.zeros(3)}), r"takes nothing from the given weights; it has w; the new run has body/"),
     ],
 )

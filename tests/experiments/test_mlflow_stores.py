@@ -66,7 +66,7 @@ def test_a_store_that_was_left_half_made_is_made_anew_unless_there_is_something_
     assert rows(path, "last") == []
     assert rows(tmp_path / "store.db.incomplete", "runs") == []
     assert caplog.messages == [
-        f"{path} was left half made, without runs: it is made anew, and kept as {path}.incomplete"
+        f"{path} is incomplete and holds no runs: it is created again, and the old file kept as {path}.incomplete"
     ]
 
     with closing(sqlite3.connect(path)) as store:

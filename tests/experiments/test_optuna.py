@@ -282,7 +282,7 @@ def test_a_pruner_needs_evaluations_and_one_seed(tmp_path: Path) -> None:
     matrix = f"numRuns: 3, pruner: median, {METRIC}, {BOTH}"
     without = FILE.replace("hooks: [{kind: evaluation, every_timesteps: 10}]\n", "")
     caught = raised(ExperimentError, make_space, tmp_path, matrix, without)
-    assert "'return' is known at their ends only; add hooks: [{kind: evaluation, " in caught.message
+    assert "'return' is known only at their end; add hooks: [{kind: evaluation, " in caught.message
     assert "gives several" in raised(ExperimentError, make_space, tmp_path, matrix, f"{FILE}seeds: 2\n").message
 
 

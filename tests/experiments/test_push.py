@@ -148,7 +148,7 @@ def test_what_the_caller_passes_or_trusts_is_used(
     np.testing.assert_array_equal(named.act(OBSERVATIONS), trusted.act(OBSERVATIONS))
     assert "path" not in json.loads((tmp_path / "named" / "run.json").read_text())["memory"]
     fake_hub.repositories["me/partial"] = [{"run.json": json.dumps(record).encode()}]
-    raised(ValueError, Agent.load, "hf://me/partial", trust_code=True, match="no checkpoint of it here: connect")
+    raised(ValueError, Agent.load, "hf://me/partial", trust_code=True, match="not the checkpoint: connect")
 
 
 def test_what_is_loaded_once_is_found_without_a_connection(

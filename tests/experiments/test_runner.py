@@ -79,7 +79,12 @@ def test_the_parts_of_an_experiment(file: Path) -> None:
         ("hooks.0", "{kind: 'users_model:Fussy', size: 1, colour: blue}", "hooks.0.colour", "no such colour"),
         ("tracker", "{kind: mlflow, url: x}", "tracker.url", "mlflow has no such argument; did you mean 'uri'?"),
         ("environment.kwargs", "{num_envs: 2}", "environment.kwargs", "num_envs"),
-        ("environment", "{id: Taxi-v4, vectorization: native}", "environment.id", "Taxi-v4 has no native copy"),
+        (
+            "environment",
+            "{id: Taxi-v4, vectorization: native}",
+            "environment.id",
+            "Taxi-v4 has no native implementation",
+        ),
         ("agent.memory", "null", "agent.memory", "this key is required for training"),
         ("agent.memory.size", "1e30", "agent.memory.size", "at most 9,223,372,036,854,775,807, got 1e+30"),
         ("environment.num_envs", "100000000", "environment.num_envs", "at most 65,536, got 100000000"),

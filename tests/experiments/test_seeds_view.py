@@ -194,7 +194,7 @@ def test_a_folder_of_many_runs_is_no_run_folder(
         group.run_folder(seed).mkdir()
     for command in ("evaluate", "enjoy", "export"):
         assert refused(capsys, command, "runs/my_run") == f"{what}Give one of them, such as runs/my_run/seed-9."
-    again = "Use --resume to continue them, or another --model-dir."
+    again = "Use --resume to continue them, or --model-dir for another folder."
     assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run") == what + again
     assert refused(capsys, "run", "file.yml", "--model-dir", "runs/my_run", "--seeds", "2") == what + again
     one = "axonrl: error: --seed: is one seed, and runs/my_run has the runs of many: add the seed to them with --seeds"

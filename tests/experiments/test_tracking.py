@@ -263,7 +263,7 @@ def test_what_would_be_ruined_half_made_is_waited_for_and_for_how_long_is_said(
     monkeypatch.setattr(follower, "make_trackers", lambda _: [("store", recorder)])
     (ended := threading.Event()).set()
     follow(folder, LOCAL, ended, tell)
-    what = "store: a new store gets its tables; the end of the run waits for that, for at most"
+    what = "store: a new store is being created; the end of the run waits for that, for at most"
     assert told[0] == Message("wait", f"{what} {bound:g} seconds")
     rest = Message("warning", f"not everything has reached store; axonrl sync {folder} sends the rest")
     assert (told[1:], bool(recorder.pushed)) == (([], True) if is_made else ([rest], False))

@@ -55,7 +55,7 @@ def test_what_there_was_none_of_is_said(session: Any, caplog: pytest.LogCaptureF
     hook.after_update(session, UpdateFacts(0.5, {}))
     hook.end(session, END)
     assert hook.values == written(session.model_dir) == {"global_step": 0}
-    assert caplog.messages == ["the run ended without a value of train/entropy, eval/length_mean"]
+    assert caplog.messages == ["the run ended without a value for train/entropy, eval/length_mean"]
 
 
 def test_a_run_that_failed_has_none(session: Any) -> None:

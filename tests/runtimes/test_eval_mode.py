@@ -154,7 +154,7 @@ def one_of_two(features: Any, labels: Any) -> EstimatorSpec:
     [
         (learns, "in mode 'eval' assigns variables, but an evaluation must not change what is trained"),
         (counts, "in mode 'eval' creates total float32(), which mode 'train' did not create: EVAL has the variables"),
-        (one_of_two, "creates 1 of the 2 variables bound float32() of mode 'train': which ones cannot be told"),
+        (one_of_two, "creates 1 of the 2 variables bound float32() of mode 'train', and it is unclear which ones"),
         (measures_text, "eval_metric_ops['q'] must be a scalar number, got string of shape ()"),
         (lambda *_: spec(None), "EstimatorSpec(mode='eval') needs a loss, a scalar tensor; got None"),
     ],
