@@ -44,8 +44,8 @@ class Agent(Estimator):
     Args:
         model_fn, model_dir, config, params: as for :class:`Estimator`; an existing run is resumed.
         memory: where transitions are stored; needed only for ``train``. Every Agent needs its own.
-        warm_start: source of a new run's initial weights: a run folder, a policy file, a Keras file
-            (``"model.keras"``, ``"model.weights.h5"``), weights by name, or a :class:`WarmStart`.
+        warm_start: source of a new run's initial weights: a run folder, a policy file, a Keras file (``"model.keras"``,
+            ``"model.weights.h5"``), a mapping of names to weights, or a :class:`WarmStart`.
         compiled: a directory written by :meth:`compile`, instead of ``model_fn``; TensorFlow is not loaded. Without a
             seed in ``config``, a new run uses the seed of the compilation.
 
@@ -89,7 +89,7 @@ class Agent(Estimator):
             action = agent.act(observation)
 
         Args:
-            model_dir: the run folder, of a Python program or of ``axonrl run``; or a run on the Hugging Face Hub,
+            model_dir: the run folder of a Python program or of ``axonrl run``; or a run on the Hugging Face Hub,
                 ``"hf://user/name"`` or ``"hf://user/name@revision"``, as ``axonrl push`` publishes it.
             model_fn: needed if the run could not record an importable name.
             memory: a new one with the run's settings; needed for training if the run could not record them.
@@ -134,7 +134,7 @@ class Agent(Estimator):
         The target network and the optimizer stay unchanged; to start a new run from other weights, use ``warm_start``.
 
         Args:
-            weights: the acting ones, with the names, shapes and dtypes of ``get_weights``; or every variable.
+            weights: those used to act, with the names, shapes and dtypes of ``get_weights``; or all variables.
 
         Raises:
             ValueError: there is no run yet; a name is missing or unknown; a shape or dtype differs.
@@ -162,17 +162,19 @@ class Agent(Estimator):
 
         Args:
             env: environment, vector environment (without autoreset, for exact resume) or id.
-            first_update: ``global_timestep`` of the first update; by default 35, or when the memory can fill a batch.
-            update_frequency: timesteps between updates. Rollout memories ignore both; a run reuses its recorded ones.
+            first_update: ``global_timestep`` of the first update; by default 35, or later, when the memory can first
+                fill a batch.
+            update_frequency: timesteps between updates. Rollout memories ignore both; a resumed run keeps its recorded
+                values.
             episodes: finished episodes to add.
             steps: updates to add; met exactly.
-            hooks: a hook, a function ``f(session, episode)`` for every episode's end, or several; they add to the
-                default NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook and CheckpointHook, or replace
-                those of the same class.
-            max_steps: updates in all.
-            max_episodes: finished episodes in all.
+            hooks: a hook, a function ``f(session, episode)`` called at the end of every episode, or several of these;
+                they are added to the defaults (NaNGuard, HistoryHook, ProgressHook, LoggingHook, SummaryHook and
+                CheckpointHook), or replace those of the same class.
+            max_steps: total number of updates.
+            max_episodes: total number of finished episodes.
             timesteps: timesteps to add; checked after each (vector) step.
-            max_timesteps: timesteps in all.
+            max_timesteps: total number of timesteps.
             cluster: train on several processes or machines (:class:`axonrl.distributed.Cluster`); ``env`` must be an id
                 or an importable function that returns an environment.
 
@@ -215,17 +217,17 @@ class Agent(Estimator):
 
         Args:
             data: episodes, or a file or folder of them (:func:`axonrl.environments.read_episodes`), stored in the
-                memory first. A run stores the same data once, however often it is resumed, as its checkpoints include
-                the memory. None: use the contents of the memory.
+                memory first. The same data are stored only once, however often the run is resumed, as its checkpoints
+                include the memory. None: use the contents of the memory.
             env: environment, vector environment, id, or the spaces (observation, action) of one environment. It is not
                 stepped; an EvaluationHook evaluates in copies of it. None: use the spaces of the existing run.
             steps: updates to add.
-            max_steps: updates in all.
+            max_steps: total number of updates.
             hooks: as for ``train``.
 
         Raises:
             ValueError, NonFiniteError, CheckpointError: as for ``train``; also a ValueError if the data do not fit the
-                spaces, the model or the memory, or are fewer than one batch.
+                spaces, the model or the memory, or do not fill a batch.
         """
         goal = Goal(steps=steps, max_steps=max_steps)
         with self._trainer.offline(data, env, Hooks(hooks), endless=not goal.is_given) as session:
@@ -243,16 +245,16 @@ class Agent(Estimator):
     ) -> Path:
         """Write the training program as a directory that trains without TensorFlow; returns its path.
 
-        ``Agent(None, compiled=directory, memory=...)`` runs it, and gets bit-identical weights. An existing run of this
-        Agent is unchanged; its weights are not written.
+        ``Agent(None, compiled=directory, memory=...)`` trains with it, with bit-identical results. An existing run of
+        this Agent is unchanged; its weights are not written.
 
         Args:
-            directory: a new or empty one, or a compiled program to replace; replaced atomically. None for the cache,
-                where runs of built-in models look for their program: they then start without TensorFlow.
+            directory: a new or empty one, or that of a compiled program, which is replaced atomically. None for the
+                cache, where runs of built-in models find their program and then start without TensorFlow.
             env: the training environment, or the spaces (observation, action) of one environment.
             memory: a memory with the settings of the training; None for the Agent's.
             lanes: number of environments, if spaces are given.
-            seeds: of runs to write initial weights for; None for this Agent's. Others can be added later
+            seeds: seeds of the runs to write initial weights for; None for this Agent's. Others can be added later
                 (:func:`axonrl.policies.add_seeds`).
 
         Raises:
@@ -275,8 +277,8 @@ class Agent(Estimator):
     ) -> RunSummary:
         """Raise every error that ``train`` with the same arguments would raise before its first timestep.
 
-        The model is traced and the memory allocated; in a fresh ``model_dir`` the run begins, at timestep zero. With
-        ``data``, which are stored in the memory, check ``learn`` instead.
+        The model is traced and the memory allocated; in a fresh ``model_dir`` this starts the run, at timestep zero.
+        With ``data``, which are then stored in the memory, check ``learn`` instead.
 
         Returns:
             A summary of the run: spaces, sizes, and the executors of actor and learner.

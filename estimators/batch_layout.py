@@ -58,8 +58,8 @@ def shapes_of(
         action: the action space.
         memory: not built; left unchanged.
         lanes: N.
-        schedule: a given first update must find enough in the memory; None to check that later.
-        masks: why some rows will not be transitions; None if all will be.
+        schedule: its first update, if given, must come when the memory can fill a batch; None to check that later.
+        masks: why some rows will not be transitions; None if all rows will be.
 
     Raises:
         ValueError: the memory does not fit.
@@ -210,7 +210,7 @@ def batch_specs(trial: Memory, specs: Mapping[str, SpecTree], lanes: int, masks:
     Raises:
         ValueError: the memory never fills a batch, or cannot store lanes that are out of step, as they will be.
     """
-    # The first lane falls behind, then all advance.
+    # The first lane falls behind by a timestep, then all lanes advance.
     mask: tuple[Array, ...] = () if masks is None else (np.arange(lanes) > 0,)
     zeros = {key: _zeros(spec, lanes) for key, spec in specs.items()}
     row = first_row(zeros)

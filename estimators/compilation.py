@@ -55,7 +55,7 @@ def compile_program(
 ) -> Path:
     """Write the training program of a run; see ``Agent.compile``.
 
-    The model is traced again, so the run is unchanged, unless a trace whose variables were not trained is given.
+    The model is traced again, so that the run is unchanged, unless ``traced`` is given.
 
     Args:
         run: provides the function, its params, the spaces, the seed and the runtime.
@@ -63,7 +63,7 @@ def compile_program(
         lanes: number of environments.
         directory: see ``Agent.compile``.
         seeds: see ``Agent.compile``.
-        traced: of this run, for this memory; its variables have their initial values.
+        traced: a trace of this run for this memory, whose variables still have their initial values.
     """
     target = target_of(directory, "a compiled program", compiled.FILES)
     if run.model_fn is None:
@@ -147,7 +147,7 @@ class _Function:
 def _write_program(
     folder: Path, described: dict[str, Any], content: bytes, acting: FrozenProgram | bytes, start: Start
 ) -> CompiledProgram:
-    """Write the programs and the description into a folder; returns what can be read from it."""
+    """Write the programs and the description into a folder, and read it back."""
     described["program"] = write_and_record(folder / compiled.PROGRAM, [content])
     described["policy"] = {
         **write_and_record(folder / compiled.POLICY, [acting.content if isinstance(acting, FrozenProgram) else acting]),
@@ -246,7 +246,7 @@ def _unused_memory(memory: Memory) -> Memory:
 
 
 def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], lanes: int) -> dict[str, Any]:
-    """Describe the behaviour policy; raise for anything in the specs that no file can hold."""
+    """Describe the behaviour policy; raise for anything in the specs that cannot be saved."""
     predict = program.predict
     for mode, name, hooks in (
         ("predict", "evaluation_hooks", predict.evaluation_hooks),

@@ -1,4 +1,4 @@
-"""The model of a run, compiled before: TensorFlow is not loaded."""
+"""The model of a run from a compiled program: TensorFlow is not loaded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CompiledModel:
     Args:
         run: provides the seed and the recorded executors.
         program: the compiled program.
-        trace: traces the function, for what only TensorFlow can do; None if there is no function.
+        trace: traces the function, for tasks that need TensorFlow; None if there is no function.
     """
 
     def __init__(self, run: Run, program: CompiledProgram, trace: Callable[[], TracedModel] | None = None) -> None:
@@ -73,7 +73,7 @@ class CompiledModel:
         return traced.eval_mode()
 
     def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
-        """PREDICT alone; with ``noise``, which it was compiled without, ``ValueError`` without a function."""
+        """PREDICT alone; ``noise`` needs a new trace, so ``ValueError`` without a function."""
         if not noise or not self.program.predict.noise:
             return self.program.acting_program()
         if self._trace is None:

@@ -42,8 +42,8 @@ class Episodes:
         """Episodes started per environment; the running one has index - 1."""
         self.seeds = [0] * num_envs
         self.returns = np.zeros(num_envs, np.float64)
-        # Sums over the updates of each running episode. A shared sum would be rounded differently after a restart, and
-        # would keep a NaN forever.
+        # Sums over the updates of each running episode. A sum shared by all would be rounded differently after a
+        # restart, and would keep a NaN forever.
         self._loss_sums = np.zeros(num_envs, np.float64)
         self._num_updates = 0
         self._updates_before = np.zeros(num_envs, np.int64)  # number of updates at the start of each episode
@@ -61,7 +61,7 @@ class Episodes:
     def begin(self, mask: Array) -> Sequence[int]:
         """Begin episodes where ``mask``; returns the seeds [N] to reset with."""
         now = time.perf_counter()
-        for i in np.flatnonzero(mask).tolist():  # a loop, as there is mostly one, and numbers are faster than arrays
+        for i in np.flatnonzero(mask).tolist():  # a loop: usually there is one, and numbers are faster than arrays
             self.seeds[i] = episode_seed(self._run_seed, i, int(self.index[i]))
             self.index[i] += 1
             self.running[i] = True
@@ -74,7 +74,7 @@ class Episodes:
         return self.seeds
 
     def postpone(self, mask: Array) -> None:
-        """Take back :meth:`begin` where ``mask``: no agent came."""
+        """Undo :meth:`begin` where ``mask``: no agent appeared."""
         self.running[mask] = False
         self.index[mask] -= 1
 
@@ -138,9 +138,9 @@ class Episodes:
     def replay(self, env: BatchedEnvironment) -> tuple[ArrayTree, Array]:
         """Bring ``env`` to the current timestep of the running episodes, from their seeds and actions.
 
-        All rows end together. Until a shorter episode has to start, its environment repeats that same episode; an
-        environment whose episode has just ended repeats that one. So every action is taken only in a state in which it
-        was taken before.
+        The replays of all rows end together. Until a shorter episode has to start, its environment repeats that same
+        episode; an environment whose episode has just ended repeats that episode. So an action is taken only in a state
+        in which it was taken before.
 
         Returns:
             Observations [N, ...] and sums of rewards, float64 [N]. For running episodes they equal the original ones
@@ -162,7 +162,7 @@ class Episodes:
             returns += played.reward
             observation, ended = played.observation, played.terminated | played.truncated
         early = ended & self.running
-        if early.any():  # its environment must continue from here
+        if early.any():  # the environment must continue from here
             observation = env.reset(early, self.seeds)
             returns[early] = 0.0
         return observation, returns
@@ -196,7 +196,7 @@ class Episodes:
         self._keep(state["actions"], state["actions"].dtype)
 
     def follow(self, state: Mapping[str, Any]) -> None:
-        """Continue the state of another number of environments: begin new episodes, with unused seeds."""
+        """Continue from the state of a different number of environments: begin new episodes, with unused seeds."""
         self.cut()
         self.index[:] = np.max(state["index"])
         self._keep(self._actions[:0], self._actions.dtype)
@@ -220,12 +220,12 @@ class Episodes:
         return self._actions[self._num_actions - needed : self._num_actions]
 
     def _keep_precision(self, dtype: np.dtype[Any]) -> None:
-        """Widen the log's dtype for these actions: replay needs the exact numbers."""
+        """Widen the log's dtype to hold these actions exactly, as replay needs."""
         if not np.can_cast(dtype, self._actions.dtype):
             self._keep(self._needed_actions(), np.promote_types(dtype, self._actions.dtype))
 
     def _keep(self, actions: Array, dtype: np.dtype[Any]) -> None:
-        """Make ``actions`` [T, N, ...] the whole log, with capacity for at least twice as many."""
+        """Set the log to ``actions`` [T, N, ...], with capacity for at least twice as many."""
         log = np.zeros((max(2 * len(actions), _ACTIONS_AT_FIRST), *self._actions.shape[1:]), dtype)
         log[: len(actions)] = actions
         self._begins += len(actions) - self._num_actions

@@ -1,4 +1,4 @@
-"""Estimator: a model in a directory, which predicts and is evaluated. Its subclass Agent trains it."""
+"""Estimator: a model in a directory, for prediction and evaluation. The subclass Agent trains it."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ class Estimator:
         return {name: array.copy() for name, array in weights.items()}
 
     def summary(self) -> Table:
-        """Tabulate the model's variables, like Keras: name, shape, number of values, and whether they are used to act.
+        """Tabulate the model's variables, like Keras: name, shape, number of values, and whether acting uses them.
 
         Returns:
-            A text to print, which a notebook shows as a table.
+            Text to print; a notebook shows it as a table.
 
         Raises:
             ValueError: the spaces are not known yet: train, check or evaluate first.
@@ -116,8 +116,8 @@ class Estimator:
         """Compute PREDICT's predictions for a batch of observations.
 
         Args:
-            observations: as the model sees them, already normalised if wrappers of the training normalise: an array [B,
-                ...], or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by
+            observations: as the model sees them, so already normalised if the training's wrappers normalise: an array
+                [B, ...], or a dict of such arrays for Dict and Tuple spaces, with the keys of nested spaces joined by
                 ``/``; or one observation, which is a batch of one.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
@@ -147,8 +147,8 @@ class Estimator:
                 observations, they are normalised here: pass raw ones.
             explore: use the behaviour policy at its current level of exploration, rather than the greedy action. Random
                 numbers come from a separate generator.
-            first: for a recurrent model, whether an episode begins: a bool, or bool [B]. Otherwise it continues from
-                the state of the previous call.
+            first: for a recurrent model, whether an episode begins: a bool, or bool [B]. Elsewhere the state of the
+                previous call is continued.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
 
         Returns:
@@ -202,16 +202,17 @@ class Estimator:
         """Run greedy episodes in an environment that normalises as in training.
 
         Args:
-            env: environment, vector environment or id. It needs the training's wrappers that normalise observations,
-                which take over the learnt statistics; those of rewards may be omitted.
-            episodes: number of episodes; or ``"repeat"`` for exactly the training's own evaluation of this policy: the
-                same seeds, in as many copies of ``env``, for bit-identical results. None is ``"repeat"`` for a
-                checkpoint's number, if the training evaluated that policy and no seed is given; otherwise 10.
+            env: environment, vector environment or id. It needs the wrappers that normalised observations in training,
+                and uses the statistics learned there; wrappers that normalise rewards may be omitted.
+            episodes: number of episodes; or ``"repeat"`` to repeat the training's own evaluation of this policy
+                exactly: the same seeds, in as many copies of ``env``, for bit-identical results. None means
+                ``"repeat"`` if ``policy`` is a checkpoint's number, the training evaluated that policy and no seed is
+                given; otherwise 10.
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
             hooks: ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
-            explore: act with the behaviour policy instead, at the policy's ``global_timestep``, with draws that follow
-                from the seed: partially observed tasks may need it. ``"repeat"`` does as the training did.
+            explore: act with the behaviour policy instead, at the policy's ``global_timestep``, with draws determined
+                by the seed: partially observed tasks may need it. ``"repeat"`` acts as the training's evaluation did.
 
         Returns:
             ``episode_return_mean, episode_return_std, episode_return_min, episode_return_max, episode_length_mean,
@@ -251,7 +252,7 @@ class Estimator:
         seed: int | None = None,
         policy: str | int = "last",
     ) -> dict[str, float]:
-        """Write episodes of the greedy policy to a file, for ``Agent.learn`` and for a DemonstrationMemory.
+        """Write episodes of the greedy policy to a file, for ``Agent.learn`` or a DemonstrationMemory.
 
         Example::
 
@@ -297,7 +298,7 @@ class Estimator:
         ``parity.json`` has the results, and nothing is written if they differ.
 
         Args:
-            directory: a new or empty one, or an export to replace; replaced atomically.
+            directory: a new or empty one, or that of an export, which is replaced atomically.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
             formats: ``"litert"``, ``"onnx"``, or both.
 
@@ -306,8 +307,8 @@ class Estimator:
 
         Raises:
             ValueError: ``model_dir`` holds no trained weights, ``directory`` holds something else, LiteRT or ONNX
-                cannot run the model (names the op), the policy could not normalise as in training (says why), or the
-                exported policy does not act like this Agent.
+                cannot run the model (names the op), the policy could not normalise observations as in training (says
+                why), or the exported policy does not act like this Agent.
             ArgumentError: an unknown format, or packages for ``"onnx"`` are missing (``axonrl[onnx]``).
             CheckpointError: the directory cannot be written.
         """

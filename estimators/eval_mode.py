@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program
 
 _EVAL_STREAM = 2
-"""Stream of :func:`~.seeding.evaluation_seed`; 0 and 1 are for greedy episodes."""
+"""Stream of :func:`~axonrl.run_dir.generators.evaluation_seed`, which lists them."""
 logger = logging.getLogger("axonrl")
 
 
@@ -56,7 +56,7 @@ class EvalMode:
         seed = evaluation_seed(self._seed, _EVAL_STREAM, counters["global_timestep"])
         counters["progress"] = stepper.progress
         sampling, noise = np.random.default_rng(seed).spawn(2)
-        memory = copy.copy(stepper.memory)  # notes that sampling makes on the memory stay on the copy
+        memory = copy.copy(stepper.memory)  # sampling changes only the copy's bookkeeping
         self._run.set_weights(stepper.weights())
         scalars = []
         with _drawing_like(stepper.generators["memory"], sampling):
@@ -78,7 +78,7 @@ class EvalMode:
 
 @contextlib.contextmanager
 def _drawing_like(generator: np.random.Generator, other: np.random.Generator) -> Iterator[None]:
-    """Make ``generator`` draw what ``other`` would, within the context; afterwards it continues where it was."""
+    """Within the context, make ``generator`` draw what ``other`` would; afterwards its own state is restored."""
     kept = generator.bit_generator.state
     generator.bit_generator.state = other.bit_generator.state
     try:

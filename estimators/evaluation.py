@@ -24,8 +24,8 @@ from ..policies.behaviour import Behaviour
 from .failures import FAILURES, with_place
 
 AFTERWARDS, DURING_TRAINING, RECORDING, EXPLORING = 0, 1, 3, 4
-"""Streams of seeds: a policy selected by some episodes is tested on others. Stream 2 is for EVAL, stream 4 draws for
-evaluations that explore."""
+"""Streams of :func:`~axonrl.run_dir.generators.evaluation_seed`: a policy selected on some episodes is tested on
+others."""
 COPIES = 8
 """Maximum number of environments stepped together by an evaluation during training."""
 
@@ -57,14 +57,14 @@ def run_episodes(
 ) -> list[EpisodeStats]:
     """Run one episode per seed; return their statistics in the order of the seeds.
 
-    Episodes are assigned to environments as these become free, and each runs to its end: keeping those that end first
-    would favour short ones. A surplus environment plays on without being counted.
+    Episodes are assigned to environments as these become free, and each runs to its end: counting those that end first
+    would favour short ones. A surplus environment keeps running, but its episodes do not count.
 
     Args:
-        behaviour: acts, in as many lanes as there are environments.
+        behaviour: the policy, with a lane for each environment.
         env: the environments.
         seeds: one per episode.
-        timestep: of the behaviour's schedules, in all episodes.
+        timestep: the timestep for the behaviour's schedules, in all episodes.
         watch: the callbacks.
 
     Raises:
@@ -95,7 +95,7 @@ def run_episodes(
 
 
 class _Played:
-    """The episode of each environment, and its progress; episodes beyond the last seed do not count."""
+    """The current episode of each environment and its progress; episodes beyond the last seed do not count."""
 
     def __init__(self, num_envs: int, seeds: Sequence[int], watch: Watchers) -> None:
         self.stats: dict[int, EpisodeStats] = {}
@@ -109,7 +109,7 @@ class _Played:
         self._watch = watch
 
     def seeds_for(self, mask: Array) -> Sequence[int]:
-        """Seeds [N] to reset with, of the next episodes where ``mask`` [N]."""
+        """Seeds [N] to reset with: those of the next episodes where ``mask`` [N]."""
         for episode, i in enumerate(np.flatnonzero(mask).tolist(), self._next):
             self.seeds[i] = self._all_seeds[episode % len(self._all_seeds)]
         return self.seeds
@@ -149,7 +149,7 @@ class _Played:
 
 
 def summarize(stats: Sequence[EpisodeStats]) -> dict[str, float]:
-    """Mean and standard deviation (of episodes, not of the mean) of the returns, and mean length."""
+    """Mean, standard deviation (over episodes, not of the mean) and range of the returns, and mean length."""
     return summary_of(np.array([s.episode_return for s in stats]), [s.length for s in stats])
 
 

@@ -56,7 +56,7 @@ logger = logging.getLogger("axonrl")
 
 
 class _EpisodeChoice(NamedTuple):
-    """Episodes to evaluate; ``then`` is the recorded evaluation to repeat, if any."""
+    """The episodes to evaluate; ``then`` is the recorded evaluation to repeat, if any."""
 
     episodes: int
     seed: int | None
@@ -186,7 +186,7 @@ class Evaluator:
     def _policy_for(self, opened: BatchedEnvironment, policy: str | int) -> tuple[PolicySnapshot, State]:
         """A policy, and the statistics of normalising wrappers from its training.
 
-        Before any training, they are those of a warm start, if they fit, or the environment's own.
+        Before any training, the statistics are those of a warm start, if they fit, or the environment's own.
 
         Raises:
             ValueError: there is no such policy, or the environment normalises differently from the training's, or has
@@ -202,7 +202,7 @@ class Evaluator:
         statistics = statistics_of(opened.env) if statistics is None else statistics
         refuse_others(
             opened.env, statistics, evaluating=True
-        )  # the error is more specific than one for different spaces
+        )  # this error is more specific than one about different spaces
         self.take_spaces(opened)
         return snapshot, statistics
 
@@ -219,8 +219,8 @@ class Evaluator:
     ) -> list[EpisodeStats]:
         """Run episodes; ``stream`` separates evaluations for different purposes.
 
-        With ``explore``, actions are those of the behaviour policy at the timestep of the policy, from a generator of
-        its own.
+        With ``explore``, actions are those of the behaviour policy at the policy's timestep, drawn with a separate
+        generator.
         """
         seeds = [self._seed_of(seed, stream, k) for k in range(episodes)]
         rng = np.random.default_rng(self._seed_of(seed, EXPLORING, stream))
@@ -294,7 +294,7 @@ def _open_env(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) 
 
 
 def _compare(results: Mapping[str, float], then: Evaluation) -> None:
-    """Log whether a repeated evaluation has the recorded numbers."""
+    """Log whether a repeated evaluation reproduces the recorded numbers."""
     if results == then.results:
         logger.info("The results equal those recorded in training at timestep %d.", then.global_timestep)
         return

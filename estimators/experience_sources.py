@@ -32,7 +32,7 @@ Data: TypeAlias = "str | Path | Iterable[Episode]"
 class Lanes:
     """Streams of experience from an environment, or from a caller who owns the loop (``env`` is None).
 
-    With ``episodes``, there is no acting: learning uses these, and the contents of the memory.
+    With ``episodes``, nothing acts: learning uses these and the contents of the memory.
     """
 
     observation_space: gymnasium.Space[Any]
@@ -43,7 +43,7 @@ class Lanes:
     """The environment as the user passed it."""
     episodes: Sequence[Episode] | None = None
     like: BatchedEnvironment | None = None
-    """One of the environments that a cluster's actors make; None without a cluster."""
+    """An environment as a cluster's actors make it; None without a cluster."""
 
     @property
     def offline(self) -> bool:
@@ -51,7 +51,7 @@ class Lanes:
         return self.episodes is not None
 
     def spaces_and_env(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
-        """Arguments for :func:`introduce`: both spaces, and the environment, if any."""
+        """Arguments for :func:`~.batch_layout.introduce`: both spaces, and the environment, if any."""
         return self.observation_space, self.action_space, None if self.env is None else self.env.env
 
     def refuse_others(self, statistics: State | None) -> None:
@@ -66,7 +66,7 @@ class Lanes:
 
     @property
     def masks(self) -> str | None:
-        """Why lanes will be out of step; None if they need not be: a caller may advance them together."""
+        """Why lanes will get out of step; None if they need not: a caller may advance them together."""
         env = self.env
         if env is None or not env.skips_rows:
             return None
@@ -87,7 +87,7 @@ def training_spaces(env: Any, lanes: int) -> Lanes:
 
     Args:
         env: an environment, a vector environment or an id; or two spaces.
-        lanes: their number, for spaces; else 1.
+        lanes: number of lanes if spaces are given; else 1.
 
     Raises:
         ArgumentError: ``env`` is none of these, or ``lanes`` is invalid.
@@ -109,7 +109,7 @@ def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:
     """Open an environment's lanes.
 
     Args:
-        run: the run; it knows the number of copies, and how an environment with an id was made.
+        run: the run, which records the number of copies and how an environment was made from its id.
         env: environment, vector environment or id.
         closing: closes what is opened.
     """
@@ -118,7 +118,7 @@ def lanes_of(run: Run, env: Any, closing: contextlib.ExitStack) -> Lanes:
 
 
 def _open_env(run: Run, env: Any, closing: contextlib.ExitStack) -> tuple[Any, BatchedEnvironment]:
-    """Open the environment behind its interface; one given by id is made as recorded."""
+    """Open the batched interface of an environment; one given by id is made as recorded."""
     known = run.record
     if not isinstance(env, str) or known is None:
         opened = open_environment(env)

@@ -41,7 +41,7 @@ FORMATS: Final = (LITERT, ONNX)
 
 
 Step: TypeAlias = "Callable[[Path, Mapping[str, Any]], dict[str, Any]]"
-"""Works on a folder of an export, given the contents of ``policy.json``; returns JSON values."""
+"""A function of an export's folder and the contents of its ``policy.json``; returns JSON values."""
 
 
 class ActingModel(Protocol):
@@ -69,15 +69,15 @@ def export(
 ) -> Path:
     """Export a policy.
 
-    It is written beside ``directory`` and renamed, so an existing directory is always complete. An existing export is
-    replaced; anything else raises.
+    The export is written beside ``directory`` and then renamed, so that the directory is complete whenever it exists.
+    An existing export is replaced; any other content raises.
 
     Args:
         model: the acting model.
         config: includes the spaces.
         policy: what to export, with PREDICT's weights.
         directory: target; parents are created.
-        preprocessing: of observations, as ``policies/preprocessing.py`` reads it.
+        preprocessing: the preprocessing of observations, as ``policies/preprocessing.py`` reads it.
         litert: whether to write a LiteRT program.
         write_onnx: writes the ONNX model, and returns its entry in ``policy.json``; None for no ONNX.
         compare: compares the files with the agent, and returns the contents of ``parity.json``; None for no comparison.
@@ -243,10 +243,10 @@ def normalization_of(statistics: State | None) -> dict[str, Any] | None:
     """Normalisation of observations for an actor; None if there is none.
 
     Args:
-        statistics: of the training's wrappers, from :func:`axonrl.environments.statistics.statistics_of`.
+        statistics: those of the training's wrappers, from :func:`axonrl.environments.statistics.statistics_of`.
 
     Raises:
-        ValueError: it cannot be reproduced; says why.
+        ValueError: the normalisation cannot be reproduced; says why.
     """
     found = [state for state in (statistics or {}).values() if state["kind"] == "NormalizeObservation"]
     if not found:

@@ -17,7 +17,7 @@ FAILURES: Final = (BrokenEnvironmentError, NonFiniteError)
 def with_place(
     error: EnvironmentFailure, seeds: Sequence[int], episodes: Sequence[int] | Array, lengths: Array, when: str
 ) -> EnvironmentFailure:
-    """Return the error with environment, seed, episode and timestep; lists all environments if it names none.
+    """Return the error with environment, seed, episode and timestep added; for all environments if it names none.
 
     Args:
         error: raised by the environment.

@@ -64,8 +64,9 @@ class Start(NamedTuple):
     Args:
         own: those of the compiled seed.
         drawn: entry of ``program.json``: NumPy's draws, and whether the weights of every seed follow from them.
-        program: computes them from the seed, as far as NumPy does not draw them; None if none does, or can.
-        values: those values, or all, of a seed.
+        program: computes from the seed the values that NumPy does not draw; None if there are none, or it is
+            impossible.
+        values: a function from a seed to those values, or to all.
     """
 
     own: Weights
@@ -75,10 +76,10 @@ class Start(NamedTuple):
 
 
 def start_of(program: Program, uses: Uses, call: Initial, seed: int) -> Start:
-    """Find how initial weights follow from the seed.
+    """Find how initial weights depend on the seed.
 
     Raises:
-        NotCompilableError: they do not.
+        NotCompilableError: they do not follow from the seed.
     """
     own, other = _values(program), _values(uses.other)
     draws = program.store.draws()
@@ -104,9 +105,9 @@ def _values(program: Program) -> Weights:
 
 
 def program_of(found: InitialValues, other: Weights, other_seed: int, drawn: Collection[str]) -> InitialProgram | None:
-    """Find a program that computes the values of one seed, and for another seed its values; None if there is none.
+    """Find a program that computes the values of both seeds; None if there is none.
 
-    Those ``drawn`` by NumPy are left out.
+    Values ``drawn`` by NumPy are left out.
     """
     from ..runtimes.tracing.initial_weights import initial_program
 
@@ -135,7 +136,7 @@ def recorded_function(program: CompiledProgram) -> Callable[[int], Weights]:
 
 
 def called_again(program: CompiledProgram, model_fn: ModelFn | None) -> Callable[[int], Weights]:
-    """Make a function from a run's seed to all values, which calls the ``model_fn``.
+    """Make a function from a run's seed to all values that calls the ``model_fn``.
 
     Args:
         program: the compiled program.
@@ -161,7 +162,7 @@ def called_again(program: CompiledProgram, model_fn: ModelFn | None) -> Callable
 
 
 def differing(own: Weights, others: Weights) -> list[str]:
-    """Variables that differ between the two."""
+    """Names of the variables that differ."""
     names = [*own, *(name for name in others if name not in own)]
     return [
         name

@@ -1,4 +1,4 @@
-"""Interaction: training for a caller who owns the loop."""
+"""Interaction: training in a loop that the caller owns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .state import TrainingState
 
 
 class Interaction:
-    """Acts for a caller's environments, and learns from their responses; see ``Agent.interact``.
+    """Acts in a caller's environments and learns from their responses; see ``Agent.interact``.
 
     Example::
 
@@ -38,7 +38,7 @@ class Interaction:
     rates. ``observe`` runs the updates that become due.
 
     A checkpoint cuts the running episodes: the next ``act`` of a lane begins an episode, and the response to a pending
-    action is ignored. So a process resumed from a checkpoint behaves identically, given the same calls.
+    action is ignored. So a process that resumes from a checkpoint behaves identically if it gets the same calls.
 
     Args:
         session: counters, hooks, checkpoints.
@@ -88,7 +88,7 @@ class Interaction:
 
     def _act(self, batch: ArrayTree, chosen: list[int], many: bool) -> Any:
         if self._stepper.pending_updates:
-            self.session.loop.learn()  # remaining from an earlier session that reached a limit
+            self.session.loop.learn()  # updates left by an earlier session that reached a limit
         mask: Array = np.zeros(self._lanes, np.bool_)
         mask[chosen] = ~self._state.episodes.running[chosen]
         self.session.loop.begin(mask)
@@ -125,7 +125,7 @@ class Interaction:
             reward: a number; with ``lanes``, [K].
             terminated: did the episode reach a terminal state? With ``lanes``, bool [K].
             truncated: was it cut short by something else, a time limit? With ``lanes``, bool [K].
-            next_observation: as for :meth:`act`; the final one if the episode ended.
+            next_observation: as for :meth:`act`; the episode's final one if it ended.
             lane: index of the lane.
             lanes: K different lanes, instead of ``lane``.
 
@@ -145,7 +145,7 @@ class Interaction:
             ends = _vector("terminated", terminated, size, many, "b"), _vector("truncated", truncated, size, many, "b")
             following = self._copy_observations(next_observation, size, many, "observe")
             running = self._state.episodes.running[chosen]
-            keep = np.flatnonzero(running)  # a checkpoint cut the others
+            keep = np.flatnonzero(running)  # the others were cut by a checkpoint
             self._in_flight[chosen] = False
             if len(keep):
                 kept = [chosen[k] for k in keep]

@@ -10,9 +10,9 @@ from typing import Final
 IDLE: Final = 0
 """Nothing is in progress."""
 RUNNING: Final = 1
-"""Atomic work is in progress, such as a timestep; or has failed, and its state is torn."""
+"""Atomic work, such as a timestep, is in progress; or it has failed and left an inconsistent state."""
 UNDONE: Final = 2
-"""A timestep has failed, and its state is as before it."""
+"""A timestep has failed, and the state is as before it."""
 SAVING: Final = 3
 """Atomic work is in progress, and a checkpoint is to be saved at its end."""
 WAITING: Final = 4
@@ -22,7 +22,7 @@ WAITING: Final = 4
 class Interrupts:
     """Defers Ctrl-C while ``phase`` says that atomic work is in progress; a second Ctrl-C raises at once.
 
-    Only in the main thread, and only if Python's own handler is installed: others are kept.
+    Only in the main thread, and only if Python's own handler is installed: other handlers are not replaced.
     """
 
     def __init__(self) -> None:

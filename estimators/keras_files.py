@@ -1,6 +1,7 @@
 """Keras weight files as the source of a warm start: matches the layers of a file to those of a run.
 
-Three formats: ``model.keras``, ``model.weights.h5``, and the older ``weights.h5`` of Keras 2, with or without a model.
+Three formats: ``model.keras``, ``model.weights.h5``, and the older ``weights.h5`` of Keras 2, with or without a model
+inside.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ SUFFIXES: Final = (".keras", ".h5", ".hdf5")
 _SEEDS: Final = "seed_generator"
 """Keras's name for the state of random generators, which is not a weight."""
 _OTHERS: Final = ("metrics", "optimizer")
-"""Groups a compiled model saves beside its layers; also all that begin with _."""
+"""Groups that a compiled model saves beside its layers; names that begin with _ are also such groups."""
 
 
 class SavedLayer(NamedTuple):
     """A layer with variables in a file.
 
     Args:
-        path: its name after those of the enclosing layers: ``"lstm_1/lstm_cell"``.
+        path: its name, after the names of the enclosing layers: ``"lstm_1/lstm_cell"``.
         variables: names and values; names are empty if the file has none.
     """
 
@@ -77,7 +78,7 @@ def fit(layers: list[SavedLayer], variables: Mapping[str, Any], able: Collection
     Args:
         layers: of the file.
         variables: all variables of the run, in order; each has ``shape``, ``dtype`` and ``trainable``.
-        able: names of variables that may take values; the rest of their layers may as well.
+        able: names of variables that may take values; so may the other variables of their layers.
         wanted: a regular expression for the names, without numbers, of variables to be taken.
     """
     theirs: dict[str, list[SavedLayer]] = {}
@@ -149,7 +150,7 @@ def _fit_layer(
 
 
 def _by_walk(group: Any, path: tuple[str, ...]) -> Iterator[SavedLayer]:
-    """Layers of Keras 3: nested groups, whose ``vars`` has the layer's name, and its variables by number."""
+    """Layers of Keras 3: nested groups, whose ``vars`` holds the layer's name and its variables by number."""
     variables = group.get("vars", {})
     if len(variables):
         name = "/".join(path) or variables.attrs.get("name", "")  # the model's, for its own variables
@@ -164,7 +165,7 @@ def _by_walk(group: Any, path: tuple[str, ...]) -> Iterator[SavedLayer]:
 
 
 def _by_names(group: Any, layers: list[str]) -> Iterator[SavedLayer]:
-    """Layers of Keras 2: one group for each, in the network's order, with the names of its variables."""
+    """Layers of Keras 2: a group for each, in the network's order, with the names of its variables."""
     for layer in layers:
         found: dict[str, list[tuple[str, Array]]] = {}
         for weight in _attribute(group[layer], "weight_names"):

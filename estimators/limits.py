@@ -51,7 +51,7 @@ class Limits:
         return {kind: value for kind in KINDS if (value := getattr(self, kind)) is not None}
 
     def call(self, method: str) -> str:
-        """The call that continues an interrupted run to these limits, for a message."""
+        """The call that continues an interrupted run up to these limits, for a message."""
         totals = ", ".join(f"max_{kind}={value}" for kind, value in self.by_kind().items())
         return f"agent.{method}(..., {totals})" if totals else "the same call"
 
@@ -142,8 +142,8 @@ class Plan:
     """When a run updates and the totals at which it ends, as an experiment file has them; None for a default.
 
     Args:
-        first_update: the timestep of the first update; default: 35, or when the memory can fill a batch.
-        update_frequency: timesteps from one update to the next; default: 10.
+        first_update: the timestep of the first update; default: 35, or later, when the memory can first fill a batch.
+        update_frequency: timesteps between updates; default: 10.
         max_steps: updates after which training ends.
         max_episodes: episodes after which training ends.
         max_timesteps: timesteps, counted over all copies of the environment, after which training ends.

@@ -1,6 +1,6 @@
 """Digest of a function as it is in this process, with everything of axonrl that it uses.
 
-A file says what a process loads. What it runs may differ: functions, entries of tables and constants can be replaced.
+Source files show what a process loads. What it runs may differ: functions, table entries and constants can be replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WRAPPING: Final = (
 )
 _PARTS: Final = ("__func__", "__self__", "func", "fget", "fset", "args", "keywords", "__wrapped__")
 _GENERATED: Final = "<string>"
-"""File of methods that ``dataclasses`` and ``collections`` write."""
+"""File name of methods that ``dataclasses`` and ``collections`` generate."""
 
 
 def digest_of(function: Any) -> str | None:
@@ -34,7 +34,7 @@ def digest_of(function: Any) -> str | None:
 
 
 class _Live:
-    """Walks over values; each is described by its content and by numbers of the values in it."""
+    """Walks over values; each is described by its content and the numbers of the values in it."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -43,7 +43,7 @@ class _Live:
         self._kept: list[Any] = []  # so that no other object gets an id of these
 
     def add(self, value: Any) -> int:
-        """The number of a value; equal text, numbers and tuples may be one object or several."""
+        """The number of a value; equal strings, numbers and tuples may be the same object or not."""
         if isinstance(value, tuple):
             return self._number(f"{type(value).__qualname__} {[self.add(item) for item in value]}")
         if value is None or isinstance(value, bool | int | float | str | bytes):
@@ -119,12 +119,12 @@ def _is_ours(file: str) -> bool:
 
 
 def _counts(name: str, value: Any) -> bool:
-    """Is this member of a class the program's, not Python's? Copying an object stores names in its class, too."""
+    """Is this member of a class the program's, not Python's? Copying an object also stores names in its class."""
     return not name.startswith("__") or name == "__dataclass_fields__" or callable(value)
 
 
 def _state(value: Any) -> dict[str, Any]:
-    """Attributes of an object of ours, also of one that imports something for an attribute that it lacks."""
+    """Attributes of one of axonrl's objects, also of one that imports missing attributes on use."""
     slots = [name for one in type(value).__mro__ for name in vars(one).get("__slots__", ()) if hasattr(value, name)]
     return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}
 
@@ -141,7 +141,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _code(code: types.CodeType) -> str:
-    """The instructions, and what they name."""
+    """The instructions of code and the names and constants that they use."""
     constants = [
         _code(one)
         if isinstance(one, types.CodeType)

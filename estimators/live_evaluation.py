@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LiveEvaluations:
-    """Evaluates the policy in training in separate environments: opened on first use, closed together.
+    """Evaluates the policy in training in separate environments, which are opened on first use and closed together.
 
     Args:
         evaluator: runs greedy episodes.
@@ -57,7 +57,7 @@ class LiveEvaluations:
         self._is_over = True
 
     def prepare(self, env: Any, episodes: int, eval_batches: int) -> None:
-        """Open the environments and trace EVAL, so that errors show now."""
+        """Open the environments and trace EVAL, so that errors show early."""
         self._environment(env, episodes)
         if eval_batches:
             self._eval_mode()
@@ -79,7 +79,7 @@ class LiveEvaluations:
         )
 
     def prepare_video(self, env: Any) -> None:
-        """Open the environment, so that errors show now."""
+        """Open the environment, so that errors show early."""
         self._video_environment(env)
 
     def record_video(self, path: Path, env: Any) -> VideoFacts:
@@ -100,7 +100,7 @@ class LiveEvaluations:
         return self._state.current_statistics() or {}
 
     def _environment(self, env: Any, episodes: int) -> BatchedEnvironment:
-        """Open ``env`` behind the batched interface; for None, some copies of the training environment."""
+        """Open the batched interface of ``env``; for None, of copies of the training environment."""
         self._refuse(env)
         if (kind := self._evaluator.overridden_by) is not None:
             message = (

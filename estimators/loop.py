@@ -25,7 +25,7 @@ logger = logging.getLogger("axonrl")
 
 
 class Loop:
-    """Runs timesteps of all environments together; or is called by the owner of another loop, at each of these steps.
+    """Runs timesteps of all environments together; or a caller who owns the loop calls the parts of a timestep.
 
     Args:
         state: everything the run's future depends on; changed in place.
@@ -63,8 +63,8 @@ class Loop:
     def timestep(self) -> Sequence[EpisodeStats]:
         """Take one action in every environment, run the updates that are due, and end episodes.
 
-        Updates remaining from a limit on steps come first, without a timestep: the next action is chosen with the same
-        weights as in an uninterrupted run.
+        Updates left pending by a limit on steps come first, before any timestep: the next action is then chosen with
+        the same weights as in an uninterrupted run.
 
         Returns:
             The episodes that finished.
@@ -185,7 +185,7 @@ class Loop:
             call(self._session, facts)
 
     def learn(self) -> None:
-        """Run pending updates, as far as a limit on steps allows, until they must wait."""
+        """Run pending updates, up to a limit on steps, until they must wait."""
         stepper, interrupts, limit = self._stepper, self.interrupts, self._stepper.limits.steps
         began = time.perf_counter()
         while stepper.pending_updates and stepper.counters.global_step != limit and interrupts.phase != WAITING:
@@ -202,7 +202,7 @@ class Loop:
         self.timings.learning += time.perf_counter() - began
 
     def learn_offline(self) -> None:
-        """Run an update without a timestep; it belongs to no episode."""
+        """Run an update without a timestep, which belongs to no episode."""
         began = time.perf_counter()
         facts = self._stepper.learn()
         self._state.offline_steps += 1
@@ -236,7 +236,7 @@ class Loop:
         return True
 
     def _with_place(self, error: EnvironmentFailure) -> EnvironmentFailure:
-        """Add the running episodes to an error."""
+        """Add the place in the running episodes to an error."""
         episodes = self._state.episodes
         when = f"global_timestep {self._stepper.counters.global_timestep}"
         return with_place(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)

@@ -40,7 +40,7 @@ Act = Callable[..., Acted]
 
 
 class Model:
-    """The program of a run, traced for its spaces or compiled before, and its executor.
+    """The program of a run, either traced for its spaces or compiled earlier, and its executor.
 
     Args:
         run: provides the program, and the recorded executors.
@@ -73,7 +73,7 @@ class Model:
         return self._trace()
 
     def _trace(self) -> TracedModel:
-        """Trace the function itself, also for what only TensorFlow can do with a program of the cache."""
+        """Trace the function itself, also for tasks that need TensorFlow while a cached program is in use."""
         if self._traced is None:
             from .traced import TracedModel
 
@@ -136,9 +136,9 @@ class Model:
         return train, self._executor, choice
 
     def _or_traced(self, use: Callable[[TracedModel | CompiledModel], _T]) -> _T:
-        """Use the source; if it is a program of the cache that cannot be used, from now on the function itself.
+        """Use the source; replace a cached program that turns out to be unusable by the function itself.
 
-        The memory yields other batches than its record said, or another process removed the program meanwhile.
+        That happens if the memory yields other batches than recorded, or another process removed the program.
         """
         source = self._source
         try:
@@ -151,7 +151,7 @@ class Model:
             return use(self._source)
 
     def initial_values(self) -> dict[str, Any]:
-        """Digests of the variables' initial values, after the first :meth:`prepare_training`; empty from then on."""
+        """Digests of the variables' initial values, after the first :meth:`prepare_training`; empty in later calls."""
         found = digests(self.executor.get_weights()) if self._is_fresh else {}
         self._is_fresh = False
         return found
@@ -227,11 +227,11 @@ class Model:
 
     @contextlib.contextmanager
     def acting(self, policy: PolicySnapshot, *, resting: bool = False) -> Iterator[Act]:
-        """Act with a policy's weights; other threads wait. An executor in training gets its weights back afterwards.
+        """Act with a policy's weights while other threads wait. Weights in training are restored afterwards.
 
         Args:
             policy: provides the weights.
-            resting: may a frozen program act? It is faster if the same weights act for long.
+            resting: may a frozen program act? It is faster if the weights stay the same for many actions.
 
         Raises:
             ValueError: the weights belong to another model.

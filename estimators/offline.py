@@ -16,7 +16,7 @@ logger = logging.getLogger("axonrl")
 
 
 def refuse_emptied(memory: Memory) -> None:
-    """Raise ``ArgumentError`` for a memory that updates empty."""
+    """Raise ``ArgumentError`` for a memory that each update empties."""
     if memory.is_rollout:
         kind = type(memory).__name__
         message = f"a {kind} is emptied by each update, so it cannot hold episodes to learn from: use a ReplayMemory"
@@ -27,12 +27,12 @@ def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> 
     """Store the episodes of ``lanes`` in the run's memory, unless that was done before.
 
     Args:
-        lanes: with ``episodes``, which are distributed whole over the lanes.
+        lanes: have ``episodes``; each lane gets whole episodes.
         state: of the run, as resumed.
         specs: of a transition in the memory.
 
     Raises:
-        ArgumentError: they do not fit the run, the memory cannot hold all of them, or they are fewer than one batch.
+        ArgumentError: the episodes do not fit the run, the memory cannot hold all of them, or they do not fill a batch.
             The memory is then empty.
     """
     memory = state.stepper.memory
@@ -57,7 +57,7 @@ def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> 
 
 
 def _refuse_normalised(lanes: Lanes, state: TrainingState) -> None:
-    """Raise for normalising wrappers: the policy would get other numbers than it learned from."""
+    """Raise for normalising wrappers: the policy would act on other numbers than it learned from."""
     if state.statistics or (lanes.env is not None and statistics_of(lanes.env.env)):
         message = (
             "learning uses stored episodes unchanged, but wrappers of this environment normalise observations or"

@@ -1,4 +1,4 @@
-"""Methods of an Agent that training does not call: a subclass that overrides one would silently be passed over."""
+"""Methods of an Agent that training does not call: an override in a subclass would silently have no effect."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .model import Model
 from .parity_rows import Boundary, Reference, Rows, concatenate, played_rows, random_rows
 
 TOLERANCE: Final = 1e-4
-"""Tolerance for floats, relative to their size plus one. Rounding differs by 1e-6."""
+"""Tolerance for floats, relative to their magnitude plus one. Rounding differences are about 1e-6."""
 _NAMES: Final = {LITERT: "the LiteRT policy", ONNX: "the ONNX model"}
 _NOT_PLAYED: Final = "episodes are played only for ONNX exports"
 
@@ -58,7 +58,7 @@ def compare_with_agent(
 def compare(
     folder: Path, formats: tuple[str, ...], reference: Reference, environment: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Run the exported files, in the same way as users do, and the agent on the same observations.
+    """Run the exported files, as users do, and the agent on the same observations.
 
     Args:
         folder: of the export.
@@ -183,7 +183,7 @@ def _compare(what: str, name: str, found: Array, expected: Mapping[str, Array], 
 
 
 def _is_tie(row: int, found: Array, expected: Mapping[str, Array], name: str, reference: Reference) -> bool:
-    """May either action be the best? True if a prediction gives them equal values, up to rounding."""
+    """May either action be the best? True if a prediction gives both the same value, up to rounding."""
     space = reference.boundary.action_space
     if name != "action" or not hasattr(space, "n") or not hasattr(space, "start"):
         return False

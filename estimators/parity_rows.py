@@ -24,7 +24,7 @@ _MAX_VALUES: Final = 1 << 21
 """Limit of compared numbers: large images use fewer random observations."""
 _MIN_RANDOM: Final = 32
 _WIDE: Final = 1e6
-"""Wider bounds count as none: sums of such observations overflow."""
+"""Wider bounds are treated as unbounded: sums of such observations overflow."""
 _NORMALIZE: Final = ("normalize_observation", "normalize_reward")
 logger = logging.getLogger("axonrl")
 
@@ -80,7 +80,7 @@ class Reference:
         return predictions | actions
 
     def fresh(self, rows: Rows) -> Rows:
-        """The same observations, at the start of episodes."""
+        """The same observations, as first ones of episodes."""
         size = len(next(iter(rows.observation.values())))
         return rows._replace(
             state={name: np.zeros((size, *spec.shape), spec.dtype) for name, spec in self.state.items()}
@@ -152,7 +152,7 @@ def _draw_values(
 
 
 def played_rows(reference: Reference, environment: Mapping[str, Any] | None) -> tuple[Rows | None, str | None]:
-    """Observations from episodes of the agent in the run's environment; or the reason for none."""
+    """Observations from the agent's episodes in the run's environment; or why there are none."""
     if environment is None or environment.get("unrecorded"):
         return None, "the run's environment is an object, which run.json cannot fully describe"
     wrappers = [one for one in environment["wrappers"] if one.get("kind") not in _NORMALIZE]

@@ -17,7 +17,7 @@ class PolicyStore:
 
     Args:
         store: the run's checkpoints.
-        load: loads the newest one: its index and content; None if there is none.
+        load: loads the newest checkpoint: its index and content; None if there is none.
     """
 
     def __init__(self, store: CheckpointStore, load: Callable[[], tuple[int, Mapping[str, Any]] | None]) -> None:
@@ -50,7 +50,7 @@ class PolicyStore:
         return load_snapshot(name, path)
 
     def by_number(self, number: int) -> PolicySnapshot:
-        """The policy in the checkpoint of this number, cached; named after it.
+        """The policy in the checkpoint of this number, cached; its name is the number.
 
         Raises:
             ArgumentError: there is no such checkpoint; lists existing ones.

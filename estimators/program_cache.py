@@ -1,7 +1,7 @@
-"""Cache of compiled training programs: a run of a built-in model that was trained before loads no TensorFlow.
+"""Cache of compiled training programs: training a built-in model again loads no TensorFlow.
 
 An entry is a directory of ``Agent.compile``. Its name is a digest of everything that the program depends on, except for
-the seed and for params that a program leaves open, which are looked for in the entry itself.
+the seed and for free params of a program, which are checked in the entry itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ROOMS: Final = (
 """Rooms whose code makes or runs a program."""
 _STARTED: Final = time.time()
 _NEWEST: Final = 16
-"""Number of entries whose open params are tried."""
+"""Number of entries whose free params are tried."""
 _told: Final[set[str]] = set()
 """Functions whose source is known to be insufficient."""
 logger = logging.getLogger("axonrl")
@@ -74,7 +74,7 @@ class Experience:
     Args:
         settings: of the memory; None if they cannot be described.
         lanes: number of environments.
-        memory: with these settings; None if it is not known, so that a program can be found, but not made.
+        memory: a memory with these settings; None if unknown: a program can then be found, but not made.
     """
 
     def __init__(self, settings: Mapping[str, Any] | None, lanes: int, memory: Memory | None = None) -> None:
@@ -111,7 +111,7 @@ def find(run: Run, key: Key | None) -> CompiledProgram | None:
 
 
 def keep(run: Run, experience: Experience, traced: tuple[Program, Train], key: Key | None) -> None:
-    """Store the program of a run that was traced, for the next one, if its key is still that of before the trace."""
+    """Store a run's traced program for the next run, if its key has not changed since before the trace."""
     _code.cache_clear()
     folder = program_folder() if key_of(run, experience) == key else None
     if folder is None or key is None or experience.memory is None or why_unwritable(folder):
@@ -134,7 +134,7 @@ def keep(run: Run, experience: Experience, traced: tuple[Program, Train], key: K
 
 
 def _is_sound(place: Path) -> bool:
-    """Is there a program, which lacks only the initial weights of a seed?"""
+    """Is there a program that lacks at most the initial weights of a seed?"""
     try:
         program = compiled.read(place)
         for seed in program.seeds():
@@ -145,7 +145,7 @@ def _is_sound(place: Path) -> bool:
 
 
 def take(run: Run, memory: Memory, where: Lanes, directory: str | Path) -> Path | None:
-    """Write the program of a run to a directory, as :func:`compile_run`, if the cache has it; None if not."""
+    """Write a run's program to a directory, like :func:`compile_run`, if the cache has it; None if not."""
     run = _in_spaces(run, where)
     program = find(run, key_of(run, Experience.of(memory, where.number)))
     if program is None or not program.has_every_seed:
@@ -154,7 +154,7 @@ def take(run: Run, memory: Memory, where: Lanes, directory: str | Path) -> Path 
 
 
 def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | None, seeds: Any) -> Path:
-    """Write the program of a run before it begins, through the cache if that holds such programs.
+    """Write a run's program before the run begins, through the cache if it holds such programs.
 
     Nothing is traced if the cache has it. Args, returns and raises: as for ``Agent.compile``.
     """
@@ -203,7 +203,7 @@ def _find_or_compile(run: Run, memory: Memory, lanes: int, folder: Path, key: Ke
 
 
 def _copy_program(program: CompiledProgram, target: Path, seeds: Sequence[int], preferred: int) -> Path:
-    """Write a program of every seed to a directory, with the initial weights of these."""
+    """Write a program that has the weights of every seed to a directory, with those of these seeds."""
     with staged(target) as place:
         for name in (compiled.PROGRAM, compiled.POLICY):
             shutil.copyfile(program.directory / name, place / name)
@@ -253,7 +253,7 @@ def key_of(run: Run, experience: Experience) -> Key | None:
 
 
 def _is_built_in(run: Run) -> bool:
-    """Is the function one of axonrl's? Another may have been put in its place."""
+    """Is the function one of axonrl's? It may have been replaced."""
     name, function = run.model_name, run.model_fn
     if name not in registry.BUILT_IN["model_fn"]:
         return False
@@ -262,7 +262,7 @@ def _is_built_in(run: Run) -> bool:
 
 
 def _source(run: Run) -> str | None:
-    """Digest of the user's own function; None without ``RunConfig(cache="source")``, or of what has no source."""
+    """Digest of the user's own function; None without ``RunConfig(cache="source")``, or if it has no source."""
     config, function = run.config, run.model_fn
     if config.cache != "source" or function is None:
         return None
@@ -275,7 +275,7 @@ def _source(run: Run) -> str | None:
             _told.add(name)
         return None
     if any(_is_edited(file) for file in files_of(function) if file.is_file()):
-        return None  # it is not what runs here
+        return None  # it is not the code that runs here
     others = dataclasses.replace(config, seed=None, observation_space=None, action_space=None)
     return f"{digest['digest']} {others}"
 
@@ -302,13 +302,13 @@ def _code() -> str | None:
 
 
 def _is_edited(path: Path) -> bool:
-    """Was the file written, or put in the place of another, after this process started? Installers keep old times."""
+    """Was the file written or replaced after this process started? Installers keep old modification times."""
     found = path.stat()
     return max(found.st_mtime, found.st_ctime) > _STARTED
 
 
 def _globals_of_keras() -> Mapping[str, Any]:
-    """Keras' settings for the whole process: in use, or those that loading it would read."""
+    """Keras' settings for the whole process: those in use, or those that loading Keras would read."""
     keras = sys.modules.get("keras")
     if keras is not None:
         config, policy = keras.config, keras.config.dtype_policy().name

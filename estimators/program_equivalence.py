@@ -1,4 +1,4 @@
-"""Finds what else a compiled program is valid for: other seeds, and other values of some params."""
+"""Finds what else a compiled program is valid for: other seeds, and other values of certain params."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Uses(NamedTuple):
     """Further uses of a program.
 
     Args:
-        any_seed: is it valid for all seeds?
+        any_seed: is the program valid for all seeds?
         free: params with free values, as in ``program.json``.
         other: the program of another seed.
     """
@@ -39,7 +39,7 @@ def find_uses(
     Args:
         trace: traces for a seed and params.
         traced: the traces to be compiled.
-        exploration: its behaviour policy, described.
+        exploration: the description of its behaviour policy.
         params: params of the trace.
         other_seed: a different seed.
     """
@@ -60,7 +60,7 @@ def find_uses(
 
 
 def are_equivalent(one: tuple[Program, Train], other: tuple[Program, Train]) -> bool:
-    """Do two traces compute the same, with the same variable names?"""
+    """Do two traces compute the same function, with the same variable names?"""
     from ..runtimes.litert.fingerprint import fingerprint
 
     first, second = (

@@ -98,7 +98,7 @@ def cut_at(episodes: Iterator[Episode], timesteps: int) -> Iterator[Episode]:
 
 
 def summarize(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Summarize like an evaluation, and add the number of timesteps."""
+    """Summarize episodes like an evaluation, and add the number of timesteps."""
     returns = np.array([math.fsum(np.asarray(episode["reward"]).tolist()) for episode in episodes])
     lengths = [len(episode["reward"]) for episode in episodes]
     return {**summary_of(returns, lengths), "timesteps": sum(lengths)}

@@ -1,4 +1,4 @@
-"""A run: its folder and record, checked against an Agent's arguments, and marked when it is not exact."""
+"""A run: its folder and record, checked against an Agent's arguments; notes why it does not resume exactly."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Run:
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read the record if there was none: another Agent may have started the run."""
+        """Read the record if there was none before: another Agent may have started the run."""
         if self.record is None:
             self.adopt(record.read(self.model_dir))
 
@@ -184,7 +184,7 @@ class Run:
         schedule: Mapping[str, int] | None = None,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write the record of a run without checkpoints; the arguments are fields of ``RunRecord``."""
+        """Write the record of a run that has no checkpoints yet; the arguments are fields of ``RunRecord``."""
         if self.record is not None:
             logger.warning("%s has a record of a run but no checkpoint: starting at zero", self.model_dir)
         observation, action = self.config.observation_space, self.config.action_space
@@ -214,7 +214,7 @@ class Run:
         self.record.write(self.model_dir)
 
     def take_environment(self, described: Mapping[str, Any] | None, code: Mapping[str, Any]) -> None:
-        """Record the environment and the code in use from now on; log changes.
+        """Record the environment and the code that are now in use; log changes.
 
         Args:
             described: the environment; None if unknown.
@@ -234,7 +234,7 @@ class Run:
         self._record(environment=described, code={**known, **code})
 
     def record_schedule(self, schedule: Mapping[str, int]) -> None:
-        """Record the update schedule in use from now on."""
+        """Record the update schedule that is now in use."""
         self._record(schedule=dict(schedule))
 
     def record_limits(self, limits: Mapping[str, int]) -> None:
@@ -300,7 +300,7 @@ class Run:
             self.mark_not_exact(f"resumed with {', '.join(changed)}")
 
     def compare_initial(self, initial: Mapping[str, Any]) -> None:
-        """Warn if the program's initial values changed since the run began: it was edited."""
+        """Warn if the program's initial values changed since the run began, as after an edit."""
         recorded = None if self.record is None else self.record.initial
         differing = None if recorded is None else initial_values.differences(recorded, initial)
         if differing is not None:

@@ -19,7 +19,7 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
     """Convert params to a mapping of Python values; for a dataclass such as ``DQNParams``, only non-default ones.
 
     Raises:
-        ArgumentError: they are neither, or float64 cannot hold a number.
+        ArgumentError: ``params`` is neither, or a number exceeds float64.
     """
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
@@ -68,7 +68,7 @@ def compiled_for(
 
 
 def _through_json(params: Mapping[str, Any] | None) -> Any:
-    """The params as a file returns them."""
+    """The params as read back from a JSON file."""
     return json.loads(json.dumps(params))
 
 

@@ -21,7 +21,7 @@ from .stepper import Stepper
 class Part:
     """A part of the model: variables whose names share the first word (``online``, ``adam``).
 
-    ``trainable`` counts the parameters in trainable variables; ``acts``: does PREDICT use any of them?
+    ``trainable`` counts the parameters in trainable variables; ``acts`` tells whether PREDICT uses any of them.
     """
 
     parameters: int
@@ -34,7 +34,7 @@ class RunSummary:
     """A run as found by ``Agent.check``.
 
     ``memory_bytes`` is None if the memory does not report it. ``schedule`` says when updates are due; by default the
-    first waits for a batch. ``runtimes`` and ``why`` have an entry for the actor and one for the learner.
+    first one comes when there is a batch. ``runtimes`` and ``why`` have an entry for the actor and one for the learner.
     """
 
     observation_space: gymnasium.Space[Any]
@@ -88,7 +88,7 @@ def parts_of(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> dict[st
 
 
 class Table(str):
-    """A table as text, which a notebook shows as one."""
+    """A table as text; a notebook renders it as a table."""
 
     rows: Sequence[Sequence[str]]
     """Cells; the first row is the heading."""

@@ -61,7 +61,7 @@ class MonitoredSession:
         self._hooks = hooks
         self._evaluations = evaluations
         self._offline = offline
-        self._cuts = env is None and not offline  # do checkpoints cut the episodes, as a caller runs them?
+        self._cuts = env is None and not offline  # do checkpoints cut episodes, because a caller runs them?
         self._interrupts = self.loop.interrupts
         self._stop_reason: str | None = None
         self._failed = False
@@ -69,7 +69,7 @@ class MonitoredSession:
         self.saves = 0
         """Checkpoints saved in this session."""
         self.cluster_exploration: float | None = None
-        """Mean exploration level of actors elsewhere, if it differs from the model's."""
+        """Mean exploration level of a cluster's actors, if it differs from the model's."""
         self._kept: set[str] = set()  # names of policies kept by hooks
 
     # -- what hooks may use -------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class MonitoredSession:
         self._stop_reason = self._stop_reason or reason or "a hook asked for it"
 
     def set_difficulty(self, environment: int, level: Any) -> None:
-        """Call ``env.unwrapped.set_difficulty(level)`` of an environment, before an episode begins there."""
+        """Call ``env.unwrapped.set_difficulty(level)`` of one environment, before an episode begins there."""
         if self.env is None:
             raise ValueError("set_difficulty needs a training in an environment of this process")
         self.env.set_difficulty(environment, level)
@@ -145,7 +145,7 @@ class MonitoredSession:
         return facts.results
 
     def _keep_evaluated(self) -> None:
-        """Request a checkpoint of the evaluated policy: remaining updates of this timestep wait for it."""
+        """Request a checkpoint of the evaluated policy; the remaining updates of this timestep wait for it."""
         if not self.config.save_checkpoints_at_evaluations or self._cuts or self._failed:
             return
         if self._interrupts.phase != IDLE:
@@ -179,9 +179,9 @@ class MonitoredSession:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def limits_of(self, goal: Goal) -> Limits | None:
-        """The totals at which the goal is reached; None, said in the log, if nothing is left to do.
+        """The totals at which the goal is reached; None, with a log message, if nothing is left to do.
 
-        Updates may be pending at a limit, from a run killed at an evaluation's checkpoint.
+        Even at a limit, updates may be pending from a run that was killed at an evaluation's checkpoint.
         """
         limits = goal.limits(self._stepper.counters)
         reason = limits.reached_limit(self._stepper.counters)
@@ -229,7 +229,7 @@ class MonitoredSession:
                 self._hooks.end(self, EndFacts(reason, error, seconds, stopped))
             finally:
                 if error is None:
-                    self._save_if_changed()  # includes state that hooks change in `end`, even if another's failed
+                    self._save_if_changed()  # includes state changed in a hook's `end`, even if another failed
 
     def _warn_of_no_update(self, limits: Limits) -> None:
         stepper = self._stepper
@@ -255,7 +255,7 @@ class MonitoredSession:
                 self.run()
 
     def check_episode(self) -> None:
-        """Raise ``ValueError`` if :meth:`run_episode` cannot run here, or no longer."""
+        """Raise ``ValueError`` if :meth:`run_episode` cannot run in this session, or no longer."""
         if self.num_envs != 1:
             raise ValueError(f"run_episode is for one environment; this session has {self.num_envs}")
         if self.stop_reason is not None:

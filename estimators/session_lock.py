@@ -1,4 +1,4 @@
-"""The lock that gives an Agent one session at a time."""
+"""The lock that limits an Agent to one session at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionLock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Have the only session within the context; ``ValueError`` if one is open."""
+        """Hold the only session within the context; ``ValueError`` if one is open."""
         if not self._lock.acquire(blocking=False):
             raise self._error()
         self._thread = threading.current_thread().name

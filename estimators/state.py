@@ -1,4 +1,4 @@
-"""Everything that a run's future depends on."""
+"""Everything on which a run's future depends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TrainingState:
 
     ``observation`` [N, ...] are the latest observations of the running episodes; ``statistics`` and ``environment`` are
     the saved statistics of wrappers and, if ``env`` supports it, its saved state, which makes replay unnecessary.
-    ``normalises`` tells whether wrappers of ``env`` have statistics. Without an ``env``, a caller owns the loop, and a
+    ``normalises`` tells whether wrappers of ``env`` have statistics. Without an ``env``, a caller owns the loop; then a
     checkpoint cuts running episodes, as they cannot be replayed. ``waiting`` [N] are the lanes with a pending action.
     ``offline_steps`` counts updates without timesteps, and ``stored`` has a digest of each set of episodes stored in
     the memory. ``cluster`` is the state of a cluster's actors.
@@ -98,7 +98,7 @@ class TrainingState:
         return None if reproduced else "it does not repeat an episode from its seed and actions"
 
     def _restore_environment(self, env: BatchedEnvironment) -> bool:
-        """Whether ``env`` restored its saved state; False if that belongs to another kind of environment."""
+        """Restore the saved state of ``env``; False if it belongs to another kind of environment."""
         if self.environment is None or not env.saves_state:
             return False
         try:
@@ -108,7 +108,7 @@ class TrainingState:
         return True
 
     def cut(self) -> None:
-        """End the running episodes, truncated; at checkpoints of a caller's lanes."""
+        """End the running episodes as truncated, at checkpoints of a caller's lanes."""
         self.episodes.cut()
         self.stepper.behaviour.begin(np.ones(self.stepper.lanes, np.bool_))
 
@@ -134,7 +134,7 @@ class TrainingState:
         return state if self.waiting is None else {**state, "waiting": self.waiting.copy()}
 
     def content(self) -> State:
-        """Content of a checkpoint to be written at once: the memory's arrays are not copied."""
+        """Content of a checkpoint that is written at once: the memory's arrays are not copied."""
         with as_views():
             return self.state_dict()
 

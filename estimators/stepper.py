@@ -40,7 +40,7 @@ class Stepper:
 
     A *lane* is one stream of experience: one environment, or one caller. Arrays have a leading axis N, the number of
     lanes. Updates depend on ``global_timestep``: each :meth:`store` (or :meth:`store_one`) adds those that become due
-    to ``pending_updates``, and the driver of the stepper calls :meth:`learn` that many times.
+    to ``pending_updates``, and the caller runs :meth:`learn` that many times.
 
     Args:
         predict: the acting mode.
@@ -50,7 +50,7 @@ class Stepper:
         lanes: N.
         rngs: the run's generators, by name.
         schedule: when updates are due; rollout memories ignore it.
-        lock: held during each call, for use by several threads; shared with other users of the executor.
+        lock: held during each call, so that several threads can use the executor; shared with its other users.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Stepper:
     # -- acting -------------------------------------------------------------------------------------------------------
 
     def act(self, observation: ArrayTree, lanes: Array | None = None) -> tuple[ArrayTree, dict[str, Any]]:
-        """Choose the behaviour policy's actions [N, ...]; returns them, and what to store with them.
+        """Choose the behaviour policy's actions [N, ...]; returns them and the values to store with them.
 
         See :meth:`Behaviour.act <axonrl.policies.behaviour.Behaviour.act>` for arguments and errors.
         """
@@ -226,7 +226,7 @@ class Stepper:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def level(self) -> float:
-        """Current level of exploration; NaN if unknown, or if it depends on a run of unknown length."""
+        """Current level of exploration; NaN if unknown, or if it depends on the length of a run without limits."""
         if self._tell_progress is not None:
             if not self.limits.by_kind():
                 return float("nan")
@@ -271,8 +271,8 @@ class Stepper:
 
         Args:
             state: the saved state.
-            other_lanes: has it another number of lanes? If so, per-lane states (recurrent, exploration) start over, and
-                the contents of the memory are redistributed; a partial rollout is dropped.
+            other_lanes: does the state have a different number of lanes? If so, per-lane states (recurrent,
+                exploration) start over, and the contents of the memory are redistributed; a partial rollout is dropped.
 
         Raises:
             ValueError: it belongs to another model or memory.
@@ -303,7 +303,7 @@ class Stepper:
 
 
 def no_limits() -> ArgumentError:
-    """Error for a run without limits on whose progress something depends."""
+    """The error for a run without limits if something depends on its progress."""
     return ArgumentError(
         "a schedule follows the run (over: run), or the model reads labels['progress'], so the run's length must be"
         " known: use agent.train with max_timesteps, max_steps or max_episodes (or timesteps, steps or episodes)",

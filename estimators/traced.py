@@ -72,7 +72,7 @@ class TracedModel:
         return EvalMode(self.program, self._run.seed)
 
     def acting_program(self, *, noise: bool = False) -> FrozenProgram | bytes:
-        """PREDICT alone in LiteRT, with or without the noise of training; ``ValueError`` if LiteRT cannot run it."""
+        """PREDICT alone in LiteRT, with or without noise for training; ``ValueError`` if LiteRT cannot run it."""
         from ..runtimes.frozen import acting_program
 
         return acting_program(self.program, shared_content, noise=noise)

@@ -1,4 +1,4 @@
-"""The trainer: opens sessions of a training, and restores its newest checkpoint in them."""
+"""The trainer: opens training sessions, starting from the newest checkpoint."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trainer:
         run: the run.
         model: the model to train.
         evaluator: evaluates the policy in training.
-        memory: the memory of transitions; None without training.
+        memory: the memory of transitions; None if nothing is trained.
         warm_start: source of a new run's initial weights.
 
     Raises:
@@ -100,7 +100,7 @@ class Trainer:
         Args:
             env: environment, vector environment or id.
             hooks: the user's hooks.
-            schedule: checked against the memory; None to do that later.
+            schedule: checked against the memory; None to check one later.
             endless: no limit is known, so nothing may depend on the run's progress.
         """
         self._refuse_early()
@@ -159,7 +159,7 @@ class Trainer:
                 self._bring_back(state, lanes)
                 yield self.session
             except BaseException:
-                self.run.current = None  # memory may be torn: the next session starts from disk
+                self.run.current = None  # the state in memory may be inconsistent: the next session starts from disk
                 raise
             finally:
                 self.session = self.source = self._evaluator.training_environment = None
@@ -170,7 +170,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def temporary_memory(self, memory: Memory) -> Iterator[None]:
-        """Train with this memory within the context; everything is rebuilt from the checkpoint before and after."""
+        """Train with this memory within the context; everything is rebuilt from the checkpoint on entry and exit."""
         self._rebuild()
         before, self.memory = self.memory, memory
         try:
@@ -185,7 +185,7 @@ class Trainer:
         self._parts = self.run.current = None
 
     def use_schedule(self, asked: UpdateSchedule) -> None:
-        """Set the update schedule; values not given come from the run's record, or wait for a batch.
+        """Set the update schedule. Values not given are recorded ones, or the first update waits for a batch.
 
         Raises:
             ValueError: a given first update comes before the memory can fill a batch.
@@ -212,7 +212,7 @@ class Trainer:
         return self.parts().state
 
     def _refuse_early(self) -> None:
-        """Raise what can be raised before anything is opened or written."""
+        """Raise the errors that can be found before anything is opened or written."""
         self.needed_memory()
         self._lock.refuse_second()
 
@@ -241,7 +241,7 @@ class Trainer:
                     " Agent to start over"
                 )
             run.current = None
-            if state.stored:  # by a session that could not begin
+            if state.stored:  # stored by a session that failed to begin
                 memory.clear()
                 state.stored.clear()
             state.statistics = first_statistics(lanes.env or lanes.like, self._parts.taken)
@@ -262,7 +262,9 @@ class Trainer:
             run.take_spaces(lanes.observation_space, lanes.action_space)
         except ValueError:
             if (policy := run.policies.newest()) is not None:
-                lanes.refuse_others(policy.statistics)  # a missing wrapper is more informative than other spaces
+                lanes.refuse_others(
+                    policy.statistics
+                )  # naming a missing wrapper helps more than reporting other spaces
             raise
         if lanes.like is None:
             run.refuse_other_count(lanes.number)

@@ -34,7 +34,7 @@ class TrainingParts:
     """Hooks of the TRAIN spec."""
     inexact_ops: tuple[str, ...]
     taken: Taken | None
-    """Weights taken by a warm start; None for a resumed run, or one with its own initial weights."""
+    """Weights taken over by a warm start; None for a resumed run, or a run with its own initial weights."""
     transition: Mapping[str, SpecTree]
     """Specs of one lane's transition."""
     initial: Mapping[str, Any]
@@ -57,7 +57,7 @@ def build_parts(
         model: traced or compiled here for the batches of the memory.
         memory: not built.
         lanes: sources of experience.
-        schedule: checked against the memory; None to do that later.
+        schedule: checked against the memory; None to check one later.
         warm_start: source of a new run's initial weights.
 
     Raises:
@@ -88,7 +88,7 @@ def build_parts(
 
 
 def _apply_warm_start(warm_start: WarmStart, model: Model, executor: Executor) -> Taken:
-    """Set the initial weights to those of the warm start, where it has them."""
+    """Set the initial weights that the warm start provides."""
     taken = take(warm_start, model.program.variables(), model.program.predict_variables())
     executor.set_weights({**executor.get_weights(), **taken.weights})
     return taken

@@ -12,12 +12,13 @@ from ..core.protocols import Memory
 from .limits import Default, UpdateSchedule
 
 PATIENCE: Final = 1_000_000
-"""Timesteps within which a memory must become ready to sample, unless its size is larger; a rollout's largest size."""
+"""Timesteps within which a memory must be able to fill a batch, unless its size is larger; also the maximum size of a
+rollout, per environment."""
 logger = logging.getLogger("axonrl")
 
 
 def choose_schedule(asked: UpdateSchedule, recorded: Mapping[str, int], memory: Memory, run: str) -> UpdateSchedule:
-    """Choose the schedule of a session. Values not given come from the run's record, or wait for a batch.
+    """Choose the schedule of a session. Values not given are recorded ones, or the first update waits for a batch.
 
     Args:
         asked: the caller's arguments.
@@ -45,7 +46,7 @@ def choose_schedule(asked: UpdateSchedule, recorded: Mapping[str, int], memory: 
 
 
 def why_no_update(schedule: UpdateSchedule, memory: Memory, timestep: int, end: int) -> str | None:
-    """Explain why there will be no update between two timesteps; None if there will be, or if that is unknown."""
+    """Explain why there will be no update between two timesteps; None if there will be one, or it is unknown."""
     if not memory.is_rollout:
         if schedule.due(end) > 0:
             return None
@@ -59,7 +60,7 @@ def why_no_update(schedule: UpdateSchedule, memory: Memory, timestep: int, end: 
 
 
 def why_few_updates(schedule: UpdateSchedule, model: str | None, lanes: int) -> str | None:
-    """Warning for far fewer updates than in the paper of a built-in algorithm; None if there are enough.
+    """A warning if there are far fewer updates than in a built-in algorithm's paper; None if there are enough.
 
     Args:
         schedule: when updates are due.
@@ -92,7 +93,7 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
     high = first
     while not memory.can_sample(high):
         if high > PATIENCE:
-            return schedule  # a memory that never fills a batch: due updates are skipped, with a warning
+            return schedule  # the memory never fills a batch: due updates are skipped, with a warning
         high *= 2
     low = high // 2  # too few timesteps
     while high - low > 1:

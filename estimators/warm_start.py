@@ -1,4 +1,4 @@
-"""Warm start: initial weights of a new run from another one."""
+"""Warm start: initial weights of a new run, taken from another one."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class WarmStart:
     Args:
         from_: a run folder; a policy file (``best.safetensors``, the ``weights.safetensors`` of an export); a model or
             weights saved by Keras (``model.keras``, ``model.weights.h5``, ``weights.h5``), whose layers are matched by
-            name, and by order if names are equal; or weights by name, as ``Agent.get_weights`` returns them.
-        variables: a regular expression for whole names of variables: ``"online/.*"``. A Keras file must have all of
-            them.
-        policy: for a run folder, ``"last"`` for its newest checkpoint, or the name of a kept policy (``"best"``), which
-            has only the acting variables.
+            name, and by order among equal names; or a mapping of names to weights, as ``Agent.get_weights`` returns.
+        variables: a regular expression for whole names of variables: ``"online/.*"``. A Keras file must contain all
+            selected variables.
+        policy: for a run folder: ``"last"`` for its newest checkpoint, or the name of a kept policy (``"best"``), which
+            has only the variables used to act.
 
     Raises:
         ArgumentError: an argument has another type, or ``variables`` is not a regular expression.
@@ -69,7 +69,7 @@ class WarmStart:
             raise ArgumentError(message, "WarmStart.policy", self.policy)
 
     def as_record(self, folder: Path | None = None) -> dict[str, Any]:
-        """Entry of ``run.json``; a relative path is below ``folder``, None for the current one."""
+        """Entry of ``run.json``; a relative path is resolved against ``folder``, or the current folder if None."""
         source = "weights" if isinstance(self.from_, Mapping) else str(((folder or Path()) / self.from_).absolute())
         return {"from": source, "variables": self.variables, "policy": self.policy}
 
@@ -96,7 +96,7 @@ def first_statistics(env: BatchedEnvironment | None, taken: Taken | None) -> Sta
     """Initial statistics of a new run's wrappers: those of its warm start, if there are any.
 
     Args:
-        env: the environments, or others like them; None if a caller owns the loop.
+        env: the environments, or similar ones; None if a caller owns the loop.
         taken: result of the warm start; None without one.
     """
     if env is None:
@@ -196,7 +196,7 @@ def _is_of_keras(start: WarmStart) -> bool:
 
 
 def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, Any]) -> Taken:
-    """Take weights from a Keras file, which must have all that ``variables`` selects, and no more if that is all."""
+    """Take weights from a Keras file, which must have all selected variables, and no others if all are selected."""
     path = Path(str(start.from_))
     if not path.is_file():
         raise _no_source(start, f"{path} does not exist")
