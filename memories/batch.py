@@ -14,7 +14,7 @@ from .memory import Memory
 from .ring import Ring
 
 _WHOLE_LANES: Final = {"state": "a recurrent model", "intrinsic_value": "a model with intrinsic rewards"}
-"""Recorded key to the model that records it: one whose columns must each be a single lane."""
+"""Recorded key to the model that records it and needs columns that are each a single lane."""
 
 
 class BatchMemory(Memory):
@@ -47,7 +47,7 @@ class BatchMemory(Memory):
         self._drops_surplus = self._packs = False
 
     def drop_surplus(self) -> None:
-        """From now on drop timesteps of full lanes, instead of refusing them, until the rollout is sampled.
+        """Drop timesteps of full lanes, instead of refusing them, until the rollout is sampled.
 
         For lanes that cannot wait for each other, as in a vector environment that resets one of its environments while
         the others act. Every lane still holds consecutive timesteps.
@@ -55,12 +55,12 @@ class BatchMemory(Memory):
         self._drops_surplus = True
 
     def pack(self) -> None:
-        """From now on a rollout is full when it has ``size`` timesteps, of whichever lanes.
+        """Make a rollout full when it has ``size`` timesteps, from any lanes.
 
-        For lanes that may be empty for long, such as those of agents that die. Where lanes have different numbers of
-        timesteps, the batch has one lane after the other in its columns, a column after the other; the last timestep of
-        each lane is then truncated, so that returns use the value of its next observation. Timesteps of the last lanes
-        beyond ``size`` are dropped. Call it before :meth:`build`.
+        For lanes that may be empty for long, such as those of agents that die. If lanes have different numbers of
+        timesteps, the batch holds one lane after the other, filling its columns in order; the last timestep of each
+        lane is then truncated, so that returns use the value of its next observation. Timesteps beyond ``size`` are
+        dropped, those of the last lanes first. Call it before :meth:`build`.
         """
         if self.num_envs and not self._packs:
             raise RuntimeError("this memory was built for lanes that fill together: every Agent needs its own memory")
@@ -88,7 +88,7 @@ class BatchMemory(Memory):
         super().extend(mask, **batch)
 
     def sample(self) -> dict[str, ArrayTree]:
-        """The rollout, in arrays of its own.
+        """The rollout, copied.
 
         Returns:
             the keys of the specs and ``discount``, [T, N, ...]; reward, terminated, truncated and discount are

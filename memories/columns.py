@@ -24,7 +24,7 @@ MADE = ("discount", "weight")
 """Keys of a batch that the memory itself adds."""
 _ARRAY = np.ndarray
 _EXACT = {"b": "b", "u": "bu", "i": "bi", "f": "biuf", "c": "biufc"}
-"""Kind of a stored dtype to the kinds that it holds whatever their values."""
+"""Kind of a stored dtype to the kinds that it holds exactly, whatever their values."""
 _SCALARS = {
     float: "f",
     int: "i",
@@ -76,7 +76,7 @@ Zeros: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any]], Array]"
 
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Array of zeros. The operating system provides its memory only where something is written."""
+    """Array of zeros. The operating system allocates its memory only where something is written."""
     return np.zeros(shape, dtype)
 
 
@@ -99,7 +99,7 @@ def merge_axes(tree: Any) -> Any:
 
 def take(tree: Any, index: Array) -> Any:
     """Copy the items at ``index`` (any shape, wrapped around at the end): arrays [*index.shape, ...]."""
-    if isinstance(tree, np.ndarray):  # not map_tree: this is where sampling spends its time
+    if isinstance(tree, np.ndarray):  # not map_tree: sampling spends its time here
         return tree.take(index, 0, None, "wrap")
     return {name: take(part, index) for name, part in tree.items()}
 
@@ -114,7 +114,7 @@ class Leaf(NamedTuple):
 
     @property
     def exact(self) -> str:
-        """Kinds of dtypes that the storage holds whatever their values."""
+        """Kinds of dtypes that the storage holds exactly, whatever their values."""
         return _EXACT.get(self.target.dtype.kind, "")
 
     def check(self, value: Any) -> None:
@@ -189,12 +189,12 @@ class Layout:
                 leaf.check(value)
 
     def put_columns(self, at: Any, values: Mapping[str, Any]) -> None:
-        """Store everything but the observations at a timestep, or at several (any index)."""
+        """Store everything except the observations at one or several timesteps (any index)."""
         for key, part, _, target in self._columns:
             target[at] = values[key] if part is None else values[key][part]
 
     def put_observation(self, at: Any, observation: Any) -> None:
-        """Store an observation in a row, or several (any index)."""
+        """Store observations in one or several rows (any index)."""
         for _, part, _, target in self._observation:
             target[at] = observation if part is None else observation[part]
 
@@ -227,7 +227,7 @@ def _keeps(given: Array, dtype: np.dtype[Any]) -> bool:
     """Whether another dtype holds these values exactly."""
     try:
         with np.errstate(invalid="ignore"):
-            return bool(np.all(given.astype(dtype) == given))  # one bool for text, in older versions of NumPy
+            return bool(np.all(given.astype(dtype) == given))  # older versions of NumPy return one bool for text
     except (TypeError, ValueError, OverflowError):  # text, say
         return False
 
@@ -271,7 +271,7 @@ def check_saved(name: str, saved: Any, target: Any, count: int) -> None:
 
 
 def restore(saved: Any, target: Any, at: Any) -> None:
-    """Put saved arrays at these places of ``target``."""
+    """Copy saved arrays to these places of ``target``."""
     if isinstance(target, Mapping):
         for part, array in target.items():
             restore(saved[part], array, at)

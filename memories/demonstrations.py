@@ -1,4 +1,4 @@
-"""DemonstrationMemory: an expert's transitions, kept permanently, beside the agent's own."""
+"""DemonstrationMemory: an expert's transitions, kept permanently, and the agent's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N_STEP_KEYS = ("n_step_reward", "n_step_discount", "n_step_next_observation")
 
 
 class _BothReturns(ReplayMemory):
-    """A ReplayMemory whose batches have 1-step transitions under the usual keys, and n-step ones under others."""
+    """A ReplayMemory whose batches have 1-step transitions under the usual keys, and n-step returns under others."""
 
     def _batch_of(self, first: Array) -> dict[str, ArrayTree]:
         batch = self._with_discount(self._ring.gather(first, first))
@@ -37,26 +37,26 @@ class _BothReturns(ReplayMemory):
 
 
 class DemonstrationMemory(_BothReturns):
-    """A ReplayMemory with an expert's transitions beside it, for DQfD (Hester et al. 2018, arXiv:1704.03732).
+    """A ReplayMemory combined with an expert's transitions, for DQfD (Hester et al. 2018, arXiv:1704.03732).
 
-    The share ``ratio`` of each batch, rounded, but at least one transition, is drawn from the demonstrations, which are
-    never forgotten. ``demonstration`` float32 [B] is 1 for these, which come last, and 0 for the agent's own. With
-    ``n_step`` = n > 1 a batch has the 1-step transitions under the usual keys, and the n-step returns of
-    :class:`ReplayMemory` as ``n_step_reward``, ``n_step_discount`` and ``n_step_next_observation``: DQfD's loss uses
+    A share ``ratio`` of each batch, rounded, but at least one transition, is drawn from the demonstrations, which are
+    never forgotten. They come last in the batch; ``demonstration`` float32 [B] is 1 for them, and 0 for the agent's own
+    transitions. With ``n_step`` = n > 1 a batch has the 1-step transitions under the usual keys, and the n-step returns
+    of :class:`ReplayMemory` as ``n_step_reward``, ``n_step_discount`` and ``n_step_next_observation``: DQfD's loss uses
     both.
 
-    Each part has a sampler of its own, of the same kind and with the same settings. In the paper one prioritized
-    sampler draws from both, and constants added to the priorities, 0.001 for own transitions and 1 for the expert's,
+    Each part has its own sampler, of the same kind and with the same settings. In the paper one prioritized sampler
+    draws from both, and constants added to the priorities, 0.001 for the agent's transitions and 1 for the expert's,
     set the shares; here ``ratio`` does.
 
     A saved state holds only a digest of the demonstrations: resume a run with the same ones.
 
     Args:
-        size: own transitions kept; a multiple of the number of environments.
-        batch_size: transitions in a batch, B, of both kinds.
+        size: number of the agent's own transitions to keep; a multiple of the number of environments.
+        batch_size: transitions in a batch, B, both kinds together.
         demonstrations: a file or a folder for :func:`axonrl.environments.read_episodes`, read when the memory gets its
             environment; or episodes; or None: all transitions are the agent's own.
-        ratio: the share of demonstrations in a batch, above 0 and below 1.
+        ratio: share of demonstrations in a batch, above 0 and below 1.
         discount: gamma, in 0 .. 1.
         n_step: timesteps of the second return.
         frame_stack: as for :class:`ReplayMemory`.
@@ -125,7 +125,7 @@ class DemonstrationMemory(_BothReturns):
         self._expert, self._episodes = expert, None  # they are stored
 
     def nbytes_for(self, specs: Mapping[str, SpecTree], num_envs: int) -> int:
-        """Bytes after :meth:`build`, the demonstrations included if they were read; see :meth:`Memory.nbytes_for`."""
+        """Bytes after :meth:`build`, including the demonstrations if they were read; see :meth:`Memory.nbytes_for`."""
         expert = self._unbuilt_expert() if self._expert is None else self._expert
         return super().nbytes_for(specs, num_envs) + (0 if expert is None else expert.nbytes_for(specs, 1))
 
@@ -156,7 +156,7 @@ class DemonstrationMemory(_BothReturns):
         if self._expert is None or not self.needs_td_error:
             super().update_priorities(td_error)
             return
-        td_error = checked_td_error(td_error, self.batch_size)  # both parts, before either sampler changes
+        td_error = checked_td_error(td_error, self.batch_size)  # checked for both parts before either sampler changes
         super().update_priorities(td_error[: self._draws])
         self._expert.update_priorities(td_error[self._draws :])
 
@@ -210,7 +210,7 @@ class _Expert(_BothReturns):
         try:
             fill(self, self._given)
             last = self._given[-1]
-            for _ in range(self._waiting):  # the newest are never drawn: padding makes all of the expert's drawable
+            for _ in range(self._waiting):  # the newest are never drawn: with padding, all of the expert's can be
                 fill(self, [map_tree(lambda values: values[-1:], last)])
         except KeyError as error:
             raise ArgumentError(f"demonstrations do not fit the run: {error.args[0]}", "demonstrations") from error
@@ -228,7 +228,7 @@ class _Expert(_BothReturns):
         return self.sampler.state_dict()
 
     def load_sampler_state(self, state: State) -> None:
-        """Take over what :meth:`sampler_state` returned."""
+        """Restore what :meth:`sampler_state` returned."""
         self._tell_sampler()  # the state already includes these changes
         self.sampler.load_state_dict(state)
 

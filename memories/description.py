@@ -13,12 +13,12 @@ from .sampler_kinds import KINDS
 
 
 def arguments_of(memory: Any) -> dict[str, Any] | None:
-    """``kind`` and the arguments of a memory, as JSON values; of a view of its parts, those of the ``whole``.
+    """``kind`` and the arguments of a memory, as JSON values; for a view of its parts, those of the ``whole``.
 
     The arguments are read from attributes of the same names.
 
     Returns:
-        None if the class cannot be imported by a name, or a file cannot hold one of the values.
+        None if the class cannot be imported by a name, or JSON cannot hold one of the values.
     """
     memory = getattr(memory, "whole", memory)
     kind = registry.name_of(type(memory))

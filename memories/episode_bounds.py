@@ -12,8 +12,8 @@ from .ring import Ring
 class Bounds:
     """The first and the last timestep of each episode in a ring, as far as they are stored.
 
-    An episode that has not ended counts as ending with the newest timestep of its lane. The bounds are derived from the
-    ring: updated on request, and never saved.
+    An unfinished episode counts as ending with the newest timestep of its lane. The bounds are derived from the ring
+    when needed, and never saved.
 
     Args:
         ring: the ring to follow.
@@ -35,7 +35,7 @@ class Bounds:
         return 3 * places * np.dtype(np.intp).itemsize
 
     def clear(self) -> None:
-        """Start over: nothing was seen."""
+        """Start over, as if nothing had been seen."""
         self._seen = self._lanes * 0  # the timestep after the newest that was seen, of each lane
         self._newest = self._lanes * 0 - 1  # the number of its newest episode
 

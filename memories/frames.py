@@ -58,9 +58,9 @@ class Stack(NamedTuple):
 class Frames:
     """Frames of successive stacks in N lanes: rows [num_rows, N, *frame].
 
-    A stack is k consecutive rows, the oldest frame first. If it begins with the last k - 1 frames of the stack before,
-    only its last frame is stored; if it equals that stack, nothing; else all k. So reading returns bit for bit what was
-    stored, whatever it was. Each lane has its own rows. The first stack follows one of zeros.
+    A stack is k consecutive rows, the oldest frame first. If it begins with the last k - 1 frames of the previous
+    stack, only its last frame is stored; if it equals that stack, nothing; otherwise all k. So reading always returns
+    the stored stacks bit for bit. Each lane has its own rows. The first stack follows a stack of zeros.
 
     Rows are numbered from 0 and wrapped around only where the array is indexed. The *place* of a stack is
     (number of its first row) * N + lane.
@@ -88,7 +88,7 @@ class Frames:
         return self._start + self.stack.size
 
     def arrange(self, observations: Any) -> Array:
-        """Observations [N, ...], or [...] of the only lane, as stacks [N, k, *frame] of the dtype stored."""
+        """Observations [N, ...], or [...] of the only lane, as stacks [N, k, *frame] of the stored dtype."""
         spec = self.stack.spec
         stacks = np.asarray(observations, spec.dtype).reshape(self._num_envs, *spec.shape)
         return np.ascontiguousarray(stacks if self.stack.axis == 0 else np.moveaxis(stacks, -1, 1))
@@ -174,7 +174,7 @@ class FrameRing(Ring):
         num_envs: int,
         zeros: Zeros = in_memory,
     ) -> None:
-        # One row for every timestep, and spare ones for stacks stored whole.
+        # One row per timestep, and spare rows for stacks stored whole.
         num_rows = timesteps + Ring.spare_rows(timesteps, num_envs * stack.frame.nbytes, 2 * stack.size)
         self._frames = Frames(stack, num_rows, num_envs, zeros)
         with_places = {**specs, **dict.fromkeys(OBSERVATIONS, _PLACE)}

@@ -29,18 +29,18 @@ class HindsightMemory(ReplayMemory):
     Observations are those of a goal environment, as in Gymnasium-Robotics: a Dict with ``achieved_goal`` and
     ``desired_goal``, arrays of one shape and dtype, and any other entries.
 
-    Each sampled transition gets another goal with probability ``k / (k + 1)``, which makes k relabelled ones for each
-    original one. The new goal was achieved in the transition's episode (section 4.5): then or later (``future``), at
-    the end (``final``), or at any timestep (``episode``). It replaces the goal in both observations. The rewards of all
-    ``n_step`` timesteps are computed anew by the environment's ``compute_reward(achieved_goal, desired_goal, info)``,
-    in one call with arrays [n, ...], and ``terminated`` by its ``compute_terminated``, with the same arguments; without
-    such a method ``terminated`` stays. An n-step return ends where the new goal terminates. An episode that terminated,
-    but not by the new goal, counts as truncated.
+    Each sampled transition gets a new goal with probability ``k / (k + 1)``, so that there are k relabelled transitions
+    for each original one. The new goal is one that was achieved in the transition's episode (section 4.5): at that
+    timestep or later (``future``), at the end (``final``), or at any timestep (``episode``). It replaces the goal in
+    both observations. The rewards of all ``n_step`` timesteps are recomputed by the environment's
+    ``compute_reward(achieved_goal, desired_goal, info)``, in one call with arrays [n, ...], and ``terminated`` by its
+    ``compute_terminated``, with the same arguments; without such a method ``terminated`` is unchanged. An n-step return
+    ends where the new goal terminates. An episode that terminated, but not by the new goal, counts as truncated.
 
-    ``info`` is an empty dictionary. Rewards that depend on more than goals are refused at the first batch, where those
-    computed for the original goals differ from the stored ones. A function that takes only one pair of goals is called
-    once per pair. Stored values do not change, and nothing is stored twice. An unfinished episode ends with the newest
-    timestep; forgotten timesteps do not count. A priority belongs to a transition, whatever its goal.
+    ``info`` is an empty dictionary. Rewards that depend on anything other than goals are refused at the first batch, as
+    those computed for the original goals then differ from the stored ones. A function that takes only one pair of goals
+    is called once per pair. Stored values do not change, and nothing is stored twice. An unfinished episode ends with
+    the newest timestep; forgotten timesteps do not count. A priority belongs to a transition, whatever its goal.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
@@ -167,14 +167,14 @@ class HindsightMemory(ReplayMemory):
         batch["reward"][rows] = reward
         batch["terminated"][rows], batch["truncated"][rows] = terminated[at_last], truncated[at_last]
         batch["discount"][rows] = self._powers[steps] * (1 - terminated[at_last])
-        if self.n_step > 1 and self._terminated is not None:  # the return may be of fewer timesteps
+        if self.n_step > 1 and self._terminated is not None:  # the return may span fewer timesteps
             for part, values in following.items():
                 values[rows] = self._ring.reached_goals(last, part)
         observation[DESIRED][rows] = following[DESIRED][rows] = goals
         return batch
 
     def _draw_goals(self, first: Array) -> tuple[Array, Array]:
-        """New goals [B, ...], and a mask [B] of the transitions that get theirs."""
+        """New goals [B, ...], and a mask [B] of the transitions that get one."""
         chosen = self.rng.random(len(first)) < self.k / (self.k + 1)
         timestep, begin, last = self._bounds.around(first)
         if self.strategy == "final":
@@ -222,7 +222,7 @@ class HindsightMemory(ReplayMemory):
 
 
 class _OfGoals:
-    """A function of goals with checked results, called with many goals at once where it can be."""
+    """A function of goals with checked results, called with many goals at once if possible."""
 
     def __init__(self, name: str, function: Function) -> None:
         self._name, self._function = name, function
@@ -251,11 +251,11 @@ class _OfGoals:
         return given.reshape(-1).astype(np.float32)
 
     def _try_many(self, achieved: Array, desired: Array) -> bool:
-        """Whether it returns a result for each of several pairs."""
+        """Whether the function returns a result for each of several pairs."""
         several, others = (np.concatenate([goals[:1], goals]) for goals in (achieved, desired))
         try:
             return np.asarray(self._function(several, others, {})).shape[:1] == (len(several),)
-        except Exception:  # an error that single pairs also cause is raised with them
+        except Exception:  # an error that single pairs cause too is raised there
             return False
 
 

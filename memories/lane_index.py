@@ -37,7 +37,7 @@ def changes(seen: Limits, now: Limits, capacity: int) -> tuple[Limits, Limits, L
     """Changes in circular buffers, where number n has the place n % ``capacity``.
 
     Returns:
-        two ranges of numbers whose places were filled when ``seen`` and are empty ``now``, and one range whose places
+        Two ranges of numbers whose places were filled when ``seen`` and are empty ``now``, and one range whose places
         hold something new. Each may be empty.
     """
     (begin, end), (seen_begin, seen_end) = now, seen
@@ -60,10 +60,10 @@ def index_layers(index: Array, counts: Array) -> tuple[Array, Array]:
     """
     lanes = np.argsort(counts, kind="stable")
     heights = counts[lanes]
-    remaining = np.arange(len(counts), 0, -1)  # lanes that are at least as long, by the order of ``lanes``
+    remaining = np.arange(len(counts), 0, -1)  # number of lanes that are at least as long, in the order of ``lanes``
     # Items in the layers below the end of each lane.
     below = np.cumsum(heights) + heights * (remaining - 1)
-    ended = np.searchsorted(below, index, side="right")  # lanes that are shorter than the item's layer
+    ended = np.searchsorted(below, index, side="right")  # number of lanes that end before the item's layer
     width = remaining[ended]
     beyond = index - np.concatenate([[0], below])[ended]
     layer = np.concatenate([[0], heights])[ended] + beyond // width

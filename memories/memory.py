@@ -27,7 +27,7 @@ _ONE = np.ones((), np.float32)  # an array takes half the time of a Python numbe
 
 
 class Memory(abc.ABC):
-    """A ring of the newest ``size`` transitions, in contiguous arrays of the spaces' dtypes.
+    """A ring of the newest ``size`` transitions, in contiguous arrays with the spaces' dtypes.
 
     A subclass inherits storage, counts and checkpoints, and defines a batch::
 
@@ -37,22 +37,21 @@ class Memory(abc.ABC):
             def sample(self):
                 return self.gather(np.arange(len(self) - self.batch_size, len(self)))
 
-    Each environment is a *lane*, a stream of experience with ``size`` / N places of its own. Lanes may be written at
+    Each environment is a *lane*, a stream of experience with its own ``size`` / N places. Lanes may be written at
     different rates (see the mask of :meth:`extend`), and nothing that spans several timesteps mixes them.
 
-    Every observation is stored once, and serves as the next observation of the transition before. The start of an
-    episode takes one place more, in all lanes that were always written together. If observations are so large, and
-    episodes so short, that an eighth more places than timesteps do not suffice, the oldest timesteps are dropped
-    before ``size`` is reached.
+    Every observation is stored once, and is also the next observation of the previous transition. The start of an
+    episode takes one more place, in all lanes that have always been written together. If large observations and short
+    episodes need more than an eighth of additional places, the oldest timesteps are dropped before ``size`` is reached.
 
     A transition whose episode did not end, but whose next observation does not follow, becomes truncated: how its
     episode continued is unknown. Observations are compared byte for byte; see :meth:`trust_identity`.
 
-    With ``frame_stack`` = k observations are stacks of the last k frames (of the wrapper ``frame_stack``, say), and
-    every *frame* is stored once, in about a k-th of the memory. A stack that does not continue the one before, such as
-    the first of an episode, is stored whole: batches are the same bit for bit, and frames stacked in another way only
-    need more memory. Where 64 MiB do not hold enough spare frames, the oldest timesteps are dropped before ``size`` is
-    reached if episodes are shorter than 8 k timesteps on average.
+    With ``frame_stack`` = k observations are stacks of the last k frames (for example from the wrapper
+    ``frame_stack``), and every *frame* is stored once, in about a k-th of the memory. A stack that does not continue
+    the previous one, such as the first of an episode, is stored whole: batches are the same bit for bit, and frames
+    stacked in another way only need more memory. If 64 MiB do not hold enough spare frames, and episodes are shorter
+    than 8 k timesteps on average, the oldest timesteps are dropped before ``size`` is reached.
 
     Args:
         size: transitions kept; a multiple of the number of environments.
@@ -96,7 +95,7 @@ class Memory(abc.ABC):
         self.num_envs = 0  # not built
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
-        """Allocate the arrays. Called once; the machine provides memory only as transitions are stored.
+        """Allocate the arrays. Called once; physical memory is used only as transitions are stored.
 
         Args:
             specs: key to spec of one environment's value, without a batch axis: ``observation``, ``action``,
@@ -173,7 +172,7 @@ class Memory(abc.ABC):
         """Store one timestep of several lanes.
 
         Args:
-            mask: bool [N]; lanes with False stay as they are. None: all are True.
+            mask: bool [N]; lanes with False do not change. None: all are True.
             **batch: for each key of the specs an array [N, ...]; row i is environment i.
 
         Raises:
@@ -194,7 +193,7 @@ class Memory(abc.ABC):
         self._ring.cut()
 
     def trust_identity(self) -> None:
-        """From now on assume that an ``observation`` which is the last ``next_observation`` object is unchanged.
+        """Assume in future that an ``observation`` that is the last ``next_observation`` object is unchanged.
 
         This saves the comparison within an episode. Only for a caller that never writes into an array after storing it,
         except when an episode has ended.
@@ -203,7 +202,7 @@ class Memory(abc.ABC):
         self._ring.trusts_identity = True
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Whether ``count`` stored timesteps would fill a batch; ``None`` counts those stored now."""
+        """Whether ``count`` stored timesteps would fill a batch; ``None`` for those stored now."""
         if count is None:
             self._require_built()
         return (len(self) if count is None else count) >= self.batch_size
@@ -213,7 +212,7 @@ class Memory(abc.ABC):
         """A batch: the keys of the specs, and ``discount`` (gamma; 0 on termination)."""
 
     def update_priorities(self, td_error: Array) -> None:  # noqa: B027 - not abstract: most memories have none
-        """Take the TD errors [B] of the batch sampled last. Here: do nothing."""
+        """Take the TD errors [B] of the batch sampled last. Does nothing here."""
 
     def gather(self, index: Array) -> dict[str, ArrayTree]:
         """The transitions with the given indices.
@@ -223,8 +222,8 @@ class Memory(abc.ABC):
                 the oldest of all lanes, then the second oldest, and so on; within each, shorter lanes first.
 
         Returns:
-            for every key of the specs, and ``discount``, an array [..., ...] of its own; reward, terminated,
-            truncated and discount are float32, everything else has the dtype of its spec.
+            for every key of the specs, and ``discount``, a new array [..., ...]; reward, terminated, truncated and
+            discount are float32, everything else has the dtype of its spec.
 
         Raises:
             IndexError: there is no such transition.
@@ -254,7 +253,7 @@ class Memory(abc.ABC):
         """All transitions of the only lane, for :meth:`fill` of another memory.
 
         Returns:
-            The keys of the specs, [T, ...], the oldest first; and JSON values of other state that draws depend on.
+            The keys of the specs, [T, ...], the oldest first; and as JSON values other state that draws depend on.
         """
         found = self.gather(np.arange(len(self)))
         del found["discount"]
@@ -279,7 +278,7 @@ class Memory(abc.ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays. The machine provides them only as transitions are stored."""
+        """Bytes of the arrays. Physical memory is used only as transitions are stored."""
         return self._ring.nbytes if self.num_envs else 0
 
     def state_dict(self) -> State:
@@ -291,7 +290,7 @@ class Memory(abc.ABC):
         return {**{name: getattr(self, name) for name in self._settings}, **self._ring.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore the memory that ``state`` was saved from; from then on both behave the same.
+        """Restore the memory that ``state`` was saved from; both then behave identically.
 
         Raises:
             ValueError: settings (size, discount, ...), keys, shapes or dtypes differ.
@@ -304,7 +303,7 @@ class Memory(abc.ABC):
         self._ring.load_state_dict(state)
 
     def _plan(self, specs: Mapping[str, SpecTree], num_envs: int) -> Ring:
-        """The ring that :meth:`build` would make, without memory."""
+        """The ring that :meth:`build` would make, without allocating it."""
         stored = columns.checked_specs(specs)
         self._check_num_envs(num_envs)
 
@@ -323,7 +322,7 @@ class Memory(abc.ABC):
         return Ring(specs, timesteps, num_envs, num_rows, zeros)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:
-        """Rows of observations in addition to one per timestep."""
+        """Number of rows of observations in addition to one per timestep."""
         return Ring.spare_rows(timesteps, row_bytes)
 
     def _with_discount(self, batch: dict[str, ArrayTree]) -> dict[str, ArrayTree]:

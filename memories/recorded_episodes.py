@@ -58,10 +58,10 @@ def length_of(name: str, episode: Any) -> int:
 
 
 def check_episodes(name: str, given: Any) -> list[Episode]:
-    """Check a caller's episodes like those of a file: all numbers finite; the last timestep ends its episode.
+    """Check a caller's episodes like those of a file: all numbers are finite; the last timestep ends its episode.
 
     Raises:
-        ArgumentError: these are no episodes, or they hold NaN or infinity; the message calls them ``name``.
+        ArgumentError: they are not episodes, or hold NaN or infinity; the message calls them ``name``.
     """
     if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
         message = f"{name} must be a file, a folder, or a list of episodes, got {shortened(given)}"

@@ -69,7 +69,7 @@ class ReplayMemory(Memory):
         self._follows = (
             type(self.sampler).added is not Sampler.added or type(self.sampler).removed is not Sampler.removed
         )
-        self._draws = self.batch_size  # fewer where something else adds to a batch
+        self._draws = self.batch_size  # fewer if a subclass adds other transitions to a batch
         self._powers = (self.discount ** np.arange(self.n_step + 1)).astype(np.float32)
 
     @property
@@ -107,14 +107,14 @@ class ReplayMemory(Memory):
         return super().nbytes + (self.sampler.nbytes_for(self._candidates.capacity) if self.num_envs else 0)
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Whether ``count`` stored timesteps would fill a batch; ``None`` counts those stored now."""
+        """Whether ``count`` stored timesteps would fill a batch; ``None`` for those stored now."""
         if count is None:
             self._require_built()
             return len(self._candidates) >= self._draws
         return count - (self.n_step - 1) * self.num_envs >= self._draws
 
     def sample(self) -> dict[str, ArrayTree]:
-        """A batch, in arrays of its own.
+        """A batch, copied.
 
         Returns:
             the keys of the specs and ``discount``, [B, ...], and ``weight`` [B] if the sampler has weights; reward,
@@ -130,9 +130,9 @@ class ReplayMemory(Memory):
         return self.draw(self._draws)
 
     def draw(self, count: int) -> dict[str, ArrayTree]:
-        """A batch of another size than ``batch_size``, as :meth:`sample` returns it.
+        """A batch like that of :meth:`sample`, of ``count`` transitions instead of ``batch_size``.
 
-        Samplers draw with replacement, so one transition that may be drawn (see :meth:`drawable`) is enough.
+        Samplers draw with replacement, so a single drawable transition (see :meth:`drawable`) is enough.
         """
         if self._follows:
             self._tell_sampler()
@@ -187,7 +187,7 @@ class ReplayMemory(Memory):
         return int(len(tickets) - np.count_nonzero(stored))
 
     def episode_ends(self) -> Iterator[tuple[int, Array]]:
-        """For each lane, the number of its oldest timestep and the end of each of its episodes, int64 [E].
+        """For each lane, the number of its oldest timestep and the ends of its episodes, int64 [E].
 
         An end is the number after an episode's last timestep. The last end follows the newest timestep, where an
         episode may continue.
@@ -263,7 +263,7 @@ class ReplayMemory(Memory):
         self.sampler.load_state_dict(state["sampler"])
 
     def __copy__(self) -> ReplayMemory:
-        """A copy that shares the arrays and draws batches without affecting this memory's sampler."""
+        """A copy that shares the arrays, whose draws do not affect this memory's sampler."""
         copied = object.__new__(type(self))
         if self.num_envs:
             self._tell_sampler()

@@ -1,4 +1,4 @@
-"""Redistribute the content of replay memories to memories with other lanes."""
+"""Redistribute the content of replay memories to memories with a different number of lanes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .replay import ReplayMemory
 from .samplers import Prioritized
 
 _ROWS: Final = 1000
-"""Timesteps read at a time: whole observations may take many times their stored bytes."""
+"""Timesteps read at a time: decoded observations may take many times their stored bytes."""
 
 
 class _Piece(NamedTuple):
@@ -30,12 +30,12 @@ class _Piece(NamedTuple):
 
 
 def restore(memory: Any, state: State, *, other_lanes: bool = False) -> None:
-    """Restore a memory from its state; a state of shards, or of other lanes, is redistributed.
+    """Restore a memory from its state; a state of shards, or of a different number of lanes, is redistributed.
 
     Args:
         memory: a built memory.
         state: the saved state.
-        other_lanes: whether the state has another number of lanes; a rollout memory starts empty then.
+        other_lanes: whether the state has a different number of lanes; a rollout memory then starts empty.
 
     Raises:
         ValueError: the state is another memory's.
@@ -75,10 +75,10 @@ def saved_parts(memory: ReplayMemory, state: State, specs: Mapping[str, SpecTree
 def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> None:
     """Copy the content of some memories, with priorities, into others, which are built and empty.
 
-    All lanes get equally many timesteps, so that they are full at the same time. Each episode, the oldest first, goes
-    to the lane with the most room, so that all lanes get old and new ones. An episode that does not fit continues in
-    another lane. If the targets have too little room, the oldest timesteps are left out. Nothing is continued later:
-    the last timestep of each piece becomes truncated, if not terminated.
+    All lanes get the same number of timesteps, so that they are full at the same time. Each episode, the oldest first,
+    goes to the lane with the most room, so that all lanes get old and new episodes. An episode that does not fit
+    continues in another lane. If the targets have too little room, the oldest timesteps are left out. No episode is
+    continued later: the last timestep of each piece becomes truncated, if not terminated.
 
     Args:
         sources: memories with the same specs.
@@ -107,7 +107,7 @@ def deal(sources: Sequence[ReplayMemory], targets: Sequence[ReplayMemory]) -> No
 
 
 def _share(room: Array, total: int) -> int:
-    """Smallest quota per lane with which ``total`` timesteps fit, where some lanes have ``room`` [lanes] for less."""
+    """Smallest quota per lane with which ``total`` timesteps fit, as some lanes have less ``room`` [lanes]."""
     share = 0
     while (missing := total - int(np.minimum(room, share).sum())) > 0:
         share += -(-missing // len(room))
@@ -128,7 +128,7 @@ def _fill(target: ReplayMemory, sources: Sequence[ReplayMemory], dealt: Sequence
     width, lengths = len(dealt), np.array([sum(piece.end - piece.begin for piece in pieces) for pieces in dealt])
     rows = [_rows(sources, pieces, max(_ROWS // width, 1)) for pieces in dealt]
     tickets, errors = [], []
-    apart = np.arange(width) == 0  # lanes out of lock step need no row for beginnings in others
+    apart = np.arange(width) == 0  # lanes out of lock step need no row for episodes that begin in other lanes
     for t in range(int(lengths.max())):
         here = t < lengths
         now = [next(lane) if there else None for lane, there in zip(rows, here.tolist(), strict=True)]

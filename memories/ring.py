@@ -31,10 +31,10 @@ class Ring(Saving):
     lane turns them into arrays [N].
 
     The next observation of a timestep is the row after that of its observation (``start``). A timestep that continues
-    the one before begins at its last row, and writes one row. Any other (another episode, or an observation that is
-    not the next observation of the timestep before) begins at a new row, in all lanes that are in lock step, and writes
-    two. Spare rows are for these; twice the timesteps always suffice. With fewer, the oldest timesteps are dropped when
-    the rows run out.
+    the previous one begins at that one's last row, and writes one row. Any other (a new episode, or an observation that
+    is not the previous next observation) begins at a new row, in all lanes that are in lock step, and writes two. Spare
+    rows are for these; twice as many rows as timesteps always suffice. With fewer, the oldest timesteps are dropped
+    when the rows run out.
 
     A place is an index into the flat columns [timesteps * N, ...]: timestep * N + lane. A sampler draws from all
     timesteps but the newest ``waiting`` of each lane: those are the items of the ring.
@@ -53,7 +53,7 @@ class Ring(Saving):
         self.capacity = timesteps * num_envs
         """Places: 0 .. ``capacity`` - 1."""
         self.waiting = 0
-        """Newest timesteps of each lane that are not drawn yet."""
+        """Number of newest timesteps of each lane that are not drawn yet."""
         self.trusts_identity = False
         """Whether an observation that is the last next observation's object counts as unchanged."""
         self._rows_may_run_out = num_rows < 2 * timesteps
@@ -77,9 +77,9 @@ class Ring(Saving):
     def spare_rows(timesteps: int, row_bytes: int, at_most: int = 2) -> int:
         """Spare rows: enough for the worst case if they take at most 64 MiB, else an eighth of the timesteps.
 
-        A timestep needs ``at_most`` rows at most.
+        A timestep needs at most ``at_most`` rows.
         """
-        needed = at_most - 1  # beside one for every timestep
+        needed = at_most - 1  # in addition to one per timestep
         return min(needed * timesteps, max(timesteps // 8, _SPARE_BYTES // max(row_bytes, 1), needed))
 
     def clear(self) -> None:
@@ -160,14 +160,14 @@ class Ring(Saving):
         return batch
 
     def numbers(self, places: Array) -> Array:
-        """Numbers n * N + lane of the timesteps at these places [...]; n counts the lane's timesteps without end."""
+        """Numbers n * N + lane of the timesteps at these places [...]; n counts all timesteps of the lane."""
         timestep, lane = np.divmod(places, self.num_envs)
         begin = self.begin if self.lockstep else self.begin[lane]
         number = begin + (timestep - begin) % self.timesteps
         return np.asarray(number * self.num_envs + lane, np.int64)
 
     def places_of(self, numbers: Array) -> Array:
-        """Places of timesteps by the numbers of :meth:`numbers` [...]."""
+        """Places of timesteps, given their :meth:`numbers` [...]."""
         return numbers % self.capacity
 
     def reached_goals(self, places: Array, part: str) -> Array:
@@ -191,7 +191,7 @@ class Ring(Saving):
         return places
 
     def holds(self, numbers: Array) -> Array:
-        """Mask bool [...] of the timesteps, by the numbers of :meth:`numbers` [...], that are items."""
+        """Mask bool [...]: which of these timesteps, given their :meth:`numbers` [...], are items."""
         n, lane = np.divmod(numbers, self.num_envs)
         begin, end = (self.begin, self.end) if self.lockstep else (self.begin[lane], self.end[lane])
         held: Array = (n >= begin) & (n < end - self.waiting)
@@ -274,7 +274,7 @@ class Ring(Saving):
             self.begin, self.end, self._row, self._begun = (np.full(self.num_envs, n) for n in numbers)
 
     def _continues(self, layout: Layout, observation: Any) -> bool:
-        """Whether this is the newest next observation in every lane. Lanes where it is not are cut."""
+        """Whether this is the newest next observation in every lane. Other lanes are cut."""
         if self.end == self.begin:
             return False
         if layout.holds(self._row, observation):

@@ -1,4 +1,4 @@
-"""Saving rings: circles of numbered items, the names under which items are saved, and a ring's content as a state."""
+"""Saving rings: circles of numbered items, the names under which items are saved, and the state of a ring."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import columns
 
 
 class Circle(NamedTuple):
-    """An array [capacity, ...] in which item n, of any size, stands at n % capacity."""
+    """An array [capacity, ...] that holds item n at index n % capacity, for any n."""
 
     array: Array
 
@@ -39,14 +39,14 @@ class Circle(NamedTuple):
 
 
 def _taken_out(items: Array) -> Array:
-    """A copy, after which the pages of the file need not stay in RAM."""
+    """A copy; afterwards the file's pages need not stay in RAM."""
     copied: Array = items.copy()
     _release(items)
     return copied
 
 
 def _release(array: Array) -> None:
-    """Let the operating system drop these pages of a file from RAM; their content stays. Linux only."""
+    """Let the operating system drop these pages of a file from RAM; the file keeps their content. Linux only."""
     file = _file_of(array)
     if file is None or sys.platform != "linux" or not array.size:
         return
@@ -97,7 +97,7 @@ Spans = Sequence[tuple[int, int]]
 
 
 class Names:
-    """Names under which the items of circles are saved. Make new ones whenever numbers come to mean other items."""
+    """Names under which the items of circles are saved. Make new ones whenever item numbers change meaning."""
 
     def __init__(self) -> None:
         self._own = uuid.uuid4().hex
@@ -112,7 +112,7 @@ class Names:
         return Stream(ArraySpec(array.shape[1:], array.dtype), pieces)
 
     def restore(self, circles: Sequence[Circle | Starts], spans: Spans, saved: Stream) -> None:
-        """Put saved items back, and go on under their name."""
+        """Restore saved items, and continue to use their name."""
         if saved.pieces and saved.pieces[0].series:
             self._own = saved.pieces[0].series.partition("/")[0]
         offset = 0

@@ -1,4 +1,4 @@
-"""Samplers by name, for the argument ``sampler`` of memories."""
+"""Samplers by name, for the memories' argument ``sampler``."""
 
 from __future__ import annotations
 

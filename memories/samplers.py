@@ -32,7 +32,7 @@ class Drawable(Protocol):
 
 
 class Sampler:
-    """Draws the places of a batch. A sampler belongs to one memory; methods that it does not override cost nothing.
+    """Draws the places of a batch. A sampler belongs to one memory; methods that are not overridden cost nothing.
 
     A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1.
     """
@@ -40,7 +40,7 @@ class Sampler:
     candidates: Drawable | None = None
 
     def build(self, candidates: Drawable) -> None:
-        """Set the transitions to draw from; there are none yet.
+        """Set the source of transitions, which is still empty.
 
         Raises:
             RuntimeError: another memory uses this sampler.
@@ -75,7 +75,7 @@ class Sampler:
         """Take TD errors [n] of the transitions at these places, whenever they were drawn."""
 
     def priorities(self, places: Array) -> Array:
-        """Priorities of the transitions at these places, float64 [n]; NaN where there are none."""
+        """Priorities of the transitions at these places, float64 [n]; NaN if there is none."""
         return np.full(len(places), np.nan)
 
     def follow(self, others: Sequence[Sampler]) -> None:
@@ -188,7 +188,7 @@ class Prioritized(Sampler):
         """Give the transitions drawn last new priorities. Forgotten ones are skipped; for duplicates the last counts.
 
         Raises:
-            RuntimeError: no batch was drawn, or the batch was updated and forgotten since.
+            RuntimeError: no batch was drawn, or the last batch was already updated and forgotten.
             ArgumentError: there is not one number for each transition.
             NonFiniteError: one is NaN or infinite.
         """
@@ -217,7 +217,7 @@ class Prioritized(Sampler):
         return np.where(values > 0, values ** (1 / self.alpha), np.nan)
 
     def follow(self, others: Sequence[Sampler]) -> None:
-        """Take over the largest maximum, and the position of ``beta``'s schedule that is furthest."""
+        """Take over the largest maximum, and the furthest position in ``beta``'s schedule."""
         for state in [other.state_dict() for other in others]:
             self._maximum = max(self._maximum, float(state["maximum"]))
             self._num_batches = max(self._num_batches, int(state["num_batches"]))

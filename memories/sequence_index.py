@@ -50,12 +50,12 @@ class Sequences:
     """The sequences in the lanes of a ring.
 
     In each episode sequences begin at timesteps 0, stride, 2 stride, ..., as long as they hold a timestep that the
-    sequence before does not. The newest sequence of a lane is *open* until it has ``length`` timesteps, or its episode
-    ended; then it may be drawn, until its oldest timestep (burn-in included) is forgotten. So a lane has at most one
+    previous sequence does not. The newest sequence of a lane is *open* until it has ``length`` timesteps or its episode
+    ends; then it may be drawn, until its oldest timestep (including burn-in) is forgotten. So a lane has at most one
     open sequence. Sequences of a lane are numbered from 0; ``places`` are (number modulo rows) * N + lane.
 
-    Recurrent state is stored once per sequence: before its first timestep of burn-in, or without any, before the first
-    that is trained on. The states of each lane's newest timesteps are kept until a sequence needs one.
+    Recurrent state is stored once per sequence: before its first timestep of burn-in, or if there is none, before the
+    first timestep trained on. The states of each lane's newest timesteps are kept until a sequence needs one.
 
     Args:
         ring: stores the timesteps.
@@ -78,7 +78,7 @@ class Sequences:
 
     @staticmethod
     def rows_for(timesteps: int, shape: Shape, row_bytes: int) -> int:
-        """Capacity of a lane in sequences: twice an endless episode's, and spare ones of at most 1 MiB."""
+        """Capacity of a lane in sequences: twice that of an endless episode, and at most 1 MiB of spare ones."""
         return min(timesteps, 2 * (timesteps // shape.stride) + 1 + _SPARE_BYTES // max(row_bytes, 1))
 
     @staticmethod
@@ -118,7 +118,7 @@ class Sequences:
                 raise ArgumentError(message, f"state[{name!r}]", state[name])
 
     def follow_one(self, state: Mapping[str, Any]) -> None:
-        """Follow one more timestep in the ring's only lane, which started from this recurrent state."""
+        """Register one more timestep in the ring's only lane; it started from this recurrent state."""
         ring = self._ring
         newest = int(ring.end) - 1
         for name, recent in self._recent.items():
@@ -129,7 +129,7 @@ class Sequences:
             self._advance(self._lanes, np.array([newest]))
 
     def follow(self, lanes: Array, state: Mapping[str, Array]) -> None:
-        """Follow one more timestep in these lanes [n], each started from this recurrent state [n, ...]."""
+        """Register one more timestep in these lanes [n]; they started from this recurrent state [n, ...]."""
         newest = (self._lanes * 0 + self._ring.end)[lanes] - 1
         for name, recent in self._recent.items():
             recent[newest % len(recent), lanes] = state[name]
@@ -155,11 +155,11 @@ class Sequences:
         return ended
 
     def _start(self, lanes: Array, newest: Array) -> None:
-        """Begin a sequence in these lanes, whose newest timesteps are the first that it adds."""
+        """Begin a sequence in these lanes, whose newest timesteps are the first ones that it adds."""
         position = newest - self._episode[lanes]
         shared = np.where(position > 0, self._shape.overlap, 0)
         burn_in = np.minimum(position - shared, self._shape.burn_in)
-        # Where episodes are so short that the rows run out, the oldest sequences are dropped.
+        # If episodes are so short that the rows run out, the oldest sequences are dropped.
         self._begin[lanes] = np.maximum(self._begin[lanes], self._end[lanes] + 1 - self._rows)
         row = self._end[lanes] % self._rows
         self._first[row, lanes] = newest - shared

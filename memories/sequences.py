@@ -25,14 +25,14 @@ _MADE = ("valid", "burn_in")
 class SequenceMemory(ReplayMemory):
     """The newest ``size`` timesteps, from which a sampler draws sequences: [T, B, ...] with T = burn_in + length.
 
-    In every episode sequences begin at timesteps 0, length - overlap, 2 (length - overlap), ..., as long as they hold
-    a timestep that the sequence before does not. They may be drawn once they are complete, and never exceed their
-    episode: missing timesteps are padded.
+    In every episode sequences begin at timesteps 0, length - overlap, 2 (length - overlap), ..., as long as they hold a
+    timestep that the previous sequence does not. They may be drawn once they are complete, and never extend beyond
+    their episode: missing timesteps are padded.
 
     The ``burn_in`` timesteps before a sequence come first in a batch: a model replays them from the stored recurrent
-    state to bring its state up to date, and does not train on them (Kapturowski et al. 2019, section 3). Before the
-    beginning of an episode they are also padded. So the first sequence of an episode begins with the episode's initial
-    state, and every timestep of an episode is trained on.
+    state to bring its state up to date, and does not train on them (Kapturowski et al. 2019, section 3). They are
+    padded before the beginning of an episode, too. So the first sequence of an episode begins with the episode's
+    initial state, and every timestep of an episode is trained on.
 
     A batch has the keys of the specs, ``discount``, perhaps ``weight`` [B], and also:
 
@@ -43,7 +43,8 @@ class SequenceMemory(ReplayMemory):
 
     Padding repeats the nearest timestep of the sequence, with reward, flags and discount 0. Its observation after the
     end is the episode's final one, so ``observation`` continued by the last ``next_observation`` is what was observed,
-    in order. Rewards are those of single timesteps; the model, which has the states in between, makes n-step targets.
+    in order. Rewards are those of single timesteps; the model, which has the states in between, computes n-step
+    targets.
 
     Args:
         size: timesteps kept; a multiple of the number of environments.
@@ -140,7 +141,7 @@ class SequenceMemory(ReplayMemory):
             self._candidates.follow(lanes, {name: np.asarray(value)[lanes] for name, value in state.items()})
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Whether ``count`` timesteps of unfinished episodes would fill a batch; ``None`` counts those stored now."""
+        """Whether ``count`` timesteps of unfinished episodes would fill a batch; ``None`` for those stored now."""
         if count is None:
             return super().can_sample()
         lanes = max(self.num_envs, 1)
@@ -179,7 +180,7 @@ class SequenceMemory(ReplayMemory):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays. The machine provides them only as transitions are stored."""
+        """Bytes of the arrays. Physical memory is used only as transitions are stored."""
         return super().nbytes + (self._candidates.nbytes if self.num_envs else 0)
 
     def state_dict(self) -> State:
@@ -207,7 +208,7 @@ class SequenceMemory(ReplayMemory):
         return super()._allocate(stored, timesteps, num_envs, zeros)
 
     def _refuse_too_small(self, num_envs: int) -> None:
-        """Refuse a ``size`` whose timesteps may not hold a batch, depending on where sequences begin."""
+        """Refuse a ``size`` that may not hold a batch, depending on where sequences begin."""
         span = self.burn_in + self.length
         rounds = -(-self.batch_size // num_envs)
         least = (span - 1 + rounds * self._shape.stride) * num_envs

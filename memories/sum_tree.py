@@ -14,8 +14,8 @@ _BELOW_ONE = math.nextafter(1, 0)
 class SumTree:
     """Two levels: blocks of numbers, and cumulative sums of the blocks. Any batch takes the same number of NumPy calls.
 
-    Sums are always computed anew from the numbers, never corrected by a difference: they do not drift, and depend on
-    the numbers alone. They are updated when needed.
+    Sums are always recomputed from the numbers, never corrected by a difference: they do not drift, and depend only on
+    the numbers. They are updated when needed.
 
     Args:
         capacity: places, 0 .. ``capacity`` - 1; all hold 0 at first.
@@ -48,7 +48,7 @@ class SumTree:
         self.put(np.arange(len(self.values)), 0.0)
 
     def __copy__(self) -> SumTree:
-        """A tree of the same numbers, with arrays of its own."""
+        """An independent tree with the same numbers."""
         copied = SumTree(self.capacity)
         copied.put(np.arange(len(self.values)), self.values)
         return copied
@@ -85,6 +85,6 @@ class SumTree:
 
 
 def _blocks(capacity: int) -> tuple[int, int]:
-    """Size and number of blocks; summing a batch's 32 blocks costs as much as summing all blocks' sums."""
+    """Size and number of blocks, such that summing a batch's 32 blocks costs as much as summing all blocks' sums."""
     width = 2 ** max(3, round(math.log2(capacity / 32) / 2))
     return width, -(-capacity // width)
