@@ -17,9 +17,9 @@ class CheckpointHook(Hook):
 
     Args:
         secs: seconds between checkpoints.
-        steps: write one at every multiple of this many updates.
-        episodes: write one at every multiple of this many finished episodes.
-        clock: seconds; injected by tests.
+        steps: write a checkpoint at every multiple of this number of updates.
+        episodes: write a checkpoint at every multiple of this number of finished episodes.
+        clock: returns seconds; for tests.
 
     Raises:
         ValueError: nothing is given, or a value is not positive.
@@ -46,7 +46,7 @@ class CheckpointHook(Hook):
         self._saved_at = self._clock()
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
-        """Save if due by updates; or by time, as there may be no timesteps."""
+        """Save if due by updates, or by time, as there may be no timesteps."""
         if (self._steps is not None and session.global_step % self._steps == 0) or self._time_is_up():
             self._save(session)
 

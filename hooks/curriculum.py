@@ -21,18 +21,18 @@ _log = logging.getLogger(__name__)
 
 
 class CurriculumHook(Hook):
-    """Makes the environment harder at a mean return or at timesteps, by ``env.unwrapped.set_difficulty(level)``.
+    """Makes the environment harder at a mean return or at given timesteps, by ``env.unwrapped.set_difficulty(level)``.
 
-    Each environment takes over a new level between its episodes. Checkpoints have the level of each running episode, so
-    a resumed run is exact. Evaluations during training use copies that are made as the environment was, at their own
-    difficulty.
+    Each environment changes to a new level between its episodes. Checkpoints record the level of each running episode,
+    so that a resumed run is exact. Evaluations during training use newly made copies of the environment, with their
+    initial difficulty.
 
     Args:
-        levels: at least two difficulties in order, whatever ``set_difficulty`` takes.
+        levels: at least two difficulties in order, of any type that ``set_difficulty`` takes.
         at_return: the next level begins when the mean return at the current one reaches this; a number, or one for each
             level but the last.
         at_timesteps: timesteps at which the levels after the first begin, increasing; instead of ``at_return``.
-        episodes: number of episodes in the mean; a level lasts at least as many.
+        episodes: number of episodes in the mean; a level lasts at least this many.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class CurriculumHook(Hook):
         self._of_lanes: list[int] = []  # index of the level of each environment's running or next episode
 
     def prepare(self, session: TrainingSession) -> None:
-        """Set the levels of the running episodes, before they are restored; of others the current one."""
+        """Set the levels of running episodes before they are restored; all other environments get the current level."""
         if self._current >= len(self._levels):
             message = f"the run has reached level {self._current + 1}, but CurriculumHook(levels) has {self._levels}"
             raise ArgumentError(message, "CurriculumHook(levels)", self._levels)

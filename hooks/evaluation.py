@@ -1,4 +1,4 @@
-"""Greedy evaluation during training, which keeps the best policy; optionally with EVAL on batches of the memory."""
+"""Evaluation during training, which keeps the best policy; optionally with EVAL on batches of the memory."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class EvaluationHook(Hook):
 
     It evaluates at the first (vector) step that reaches a multiple of ``every_timesteps``, or after each update whose
     number is a multiple of ``every_steps``, and once more at the end of a run that reached its limit. A run that was
-    asked to stop ends at once, unless it has no best policy yet. The best policy has the highest mean return; among
-    equals, the latest wins, as it has learned longest. It is saved as ``<model_dir>/<name>.safetensors``; its mean
-    return is part of every checkpoint.
+    asked to stop ends at once, unless it has no best policy yet. The best policy has the highest mean return; on a tie
+    the latest wins, as it has trained longest. It is saved as ``<model_dir>/<name>.safetensors``; its mean return is
+    part of every checkpoint.
 
     With ``eval_batches``, the model_fn's EVAL also runs on that many batches of the training memory. Its means are
     added to the results: ``eval_loss``, and ``eval/<name>`` for each of the ``eval_metric_ops``. Batches are drawn with
-    a separate generator, so that training is unaffected. If the memory cannot be sampled at that time (a BatchMemory
-    can when it is full, at multiples of its size), EVAL is skipped, with one warning.
+    a separate generator, so that training is unaffected. If the memory cannot be sampled at that time, EVAL is skipped,
+    with one warning; a BatchMemory can be sampled when it is full, at multiples of its size.
 
-    With ``explore`` the behaviour policy acts instead of the greedy one, and the best policy is the best of these: for
-    partially observed tasks, whose greedy policies may fail.
+    With ``explore`` the behaviour policy acts instead of the greedy one, and the best policy is chosen accordingly: for
+    partially observed tasks, where greedy policies may fail.
 
-    Its evaluations do not go through ``Agent.evaluate``: an Agent whose class overrides that is refused.
+    Evaluations do not go through ``Agent.evaluate``: an Agent whose class overrides that method is refused.
 
     Args:
         every_timesteps: timesteps between evaluations; None if ``every_steps`` is given.
@@ -44,7 +44,7 @@ class EvaluationHook(Hook):
         name: name of the best policy.
         stop_at: stop the run when an evaluation's mean return reaches this; None for never.
         eval_batches: batches for EVAL; None to skip EVAL.
-        explore: whether the behaviour policy acts, at its timestep, with draws of its own.
+        explore: whether the behaviour policy acts, at its current timestep, with separate random draws.
 
     Raises:
         ValueError: an argument is out of range.
@@ -111,17 +111,17 @@ class EvaluationHook(Hook):
         if self._every is not None:
             self._next = multiple_after(session.global_timestep, self._every)
         if self._keep_best and not (session.model_dir / f"{self._name}.safetensors").exists():
-            self._best = self._evaluated_at = None  # no policy was kept to compare with
+            self._best = self._evaluated_at = None  # no kept policy to compare with
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
-        """Evaluate if a multiple is reached."""
+        """Evaluate if a multiple of ``every_timesteps`` is reached."""
         if self._every is None or session.global_timestep < self._next:
             return
         self._next = multiple_after(session.global_timestep, self._every)
         self._evaluate_and_stop(session)
 
     def after_update(self, session: TrainingSession, facts: UpdateFacts) -> None:
-        """Evaluate if this is a multiple."""
+        """Evaluate if this is a multiple of ``every_steps``."""
         if self._every_steps is not None and session.global_step % self._every_steps == 0:
             self._evaluate_and_stop(session)
 

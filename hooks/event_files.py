@@ -20,11 +20,11 @@ from ..core.protocols import Array
 
 _FILES: Final = itertools.count()
 _BLOCK: Final = 1024
-"""Number of bytes of a checksum's pieces."""
+"""Bytes per piece of a checksum."""
 
 
 class EventFile:
-    """A new event file. TensorBoard's own writer loads TensorFlow if it is installed.
+    """A new event file. TensorBoard's own writer would load TensorFlow if it is installed.
 
     Args:
         directory: an existing folder.
@@ -34,7 +34,7 @@ class EventFile:
         from tensorboard.compat.proto.event_pb2 import Event
 
         now = time.time()
-        # TensorBoard reads files in order of names, so numbers are padded.
+        # TensorBoard reads files in the order of their names, so numbers are padded.
         name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_FILES):06d}"
         self._event = Event
         self._file = (directory / name).open("wb")

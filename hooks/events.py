@@ -14,9 +14,9 @@ from ..core.protocols import Array, ArrayTree, RunConfig
 class BeginFacts:
     """A run begins.
 
-    ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``). ``settings`` are for sorting
-    tables of runs: numbers, booleans and text named ``environment``, ``model_fn``, ``seed``, ``num_envs``,
-    ``memory.kind``, ``memory.size`` and so on, and ``params.<name>`` for each given param.
+    ``limits`` holds the totals at which it ends (``steps``, ``episodes``, ``timesteps``). ``settings`` are for tables
+    of runs: numbers, booleans and text named ``environment``, ``model_fn``, ``seed``, ``num_envs``, ``memory.kind``,
+    ``memory.size`` and so on, and ``params.<name>`` for each given param.
     """
 
     num_envs: int
@@ -51,7 +51,7 @@ class TimestepFacts(NamedTuple):
 
 
 class UpdateFacts(NamedTuple):
-    """One training step was run. ``metrics`` are the spec's, as floats."""
+    """One update was run. ``metrics`` are the spec's metrics, as floats."""
 
     loss: float
     metrics: Mapping[str, float]

@@ -78,7 +78,7 @@ class FinalValuesHook(Hook):
         self._keep(self._scalars.of_episode(facts))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Keep the named values; also from an evaluation in the ``end`` of a later hook."""
+        """Keep the named values, also from an evaluation in the ``end`` of a later hook."""
         self._keep(evaluation_values(facts))
         if self._ended:
             self._publish(session)

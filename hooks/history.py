@@ -30,16 +30,17 @@ _log = logging.getLogger("axonrl")
 class HistoryHook(Hook):
     """Records every episode and evaluation in the run folder, each exactly once, however often the run is resumed.
 
-    ``episodes.csv`` and ``evaluations.csv`` have one row for each, ``eval.csv`` one for each value of EVAL. A row is
-    written when its episode ends, before the checkpoint that counts it. Rows after the last checkpoint of a killed run
-    are removed on resume, and written again. Every training has this hook, before the user's.
+    ``episodes.csv`` and ``evaluations.csv`` have a row for each episode and evaluation, ``eval.csv`` a row for each
+    value of EVAL. A row is written when its episode ends, before the checkpoint that counts it. Rows after the last
+    checkpoint of a killed run are removed on resume, and written again. Every training has this hook, before the user's
+    own.
     """
 
     def __init__(self) -> None:
         self.global_timestep = 0
         """Timestep when the run last began or ended; 0 before the first start."""
         self.seconds = 0.0
-        """Duration of the last session, from its first timestep to its last."""
+        """Seconds of the last session, from its first timestep to its last."""
         self._file: TextIO | None = None
 
     def begin(self, session: Session, facts: BeginFacts) -> None:

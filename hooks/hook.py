@@ -53,10 +53,10 @@ def by_the_clock(method: _Method) -> _Method:
 class Hook:
     """Observes or controls a run; override any of the events.
 
-    Any object with some of these methods is a hook; this class only declares their types. A hook with state (a best
+    Any object with some of these methods is a hook; this class only declares the types. A hook with state (a best
     return, a window of returns) adds ``state_dict()`` and ``load_state_dict(state)``: the state is part of every
-    checkpoint and restored before ``begin``. A hook that is reused for another run is reset to its first state. A
-    public ``on_*``, ``before_*`` or ``after_*`` method of a subclass that is not an event raises as misspelt.
+    checkpoint and restored before ``begin``. A hook that is reused for another run is reset to its initial state. A
+    public method ``on_*``, ``before_*`` or ``after_*`` of a subclass that is not an event is refused as misspelt.
     """
 
     def prepare(self, session: TrainingSession) -> None:
@@ -91,7 +91,7 @@ class Hooks:
     """Checks hooks, and keeps the methods to call for each event.
 
     Each event but ``end`` is an attribute: the tuple of the methods of those hooks that override it, in the order of
-    the hooks. An event without hooks costs its caller one test::
+    the hooks. An event without hooks costs its caller only a test::
 
         if hooks.after_timestep:
             facts = TimestepFacts(...)
@@ -101,14 +101,14 @@ class Hooks:
     ``every_timestep`` holds the ``after_timestep`` methods that are not marked :func:`by_the_clock`.
 
     Args:
-        hooks: a hook; a function ``f(session, episode)`` or another object to call so, called after every episode;
-            several of these, in the order of calls; or ``Hooks``, which are not checked again.
+        hooks: a hook; a function or other callable ``f(session, episode)``, called after every episode; several of
+            these, in the order of calls; or ``Hooks``, which are not checked again.
         first: hooks before them.
         last: hooks after them.
 
     Raises:
         ArgumentError: ``hooks`` is none of these, or a function takes other arguments.
-        ValueError: one is not a hook: it has no event, a misspelt one, or one with arguments other than
+        ValueError: an object is not a hook: it has no event, a misspelt one, or one with arguments other than
             ``(session, facts)``.
     """
 
@@ -171,8 +171,8 @@ class Hooks:
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         """Restore the saved state of each hook; a hook without saved state starts fresh.
 
-        This includes hooks that were used for another run, or for timesteps of this run that were lost: their first
-        state is stored in the hook itself, and restored.
+        This includes hooks that were used for another run, or for timesteps of this run that were lost: the hook itself
+        keeps its initial state, which is then restored.
         """
         self._loaded = dict(state)
         for key, hook in self._hooks_by_key():
@@ -210,7 +210,7 @@ def _hooks_of(hooks: Any) -> tuple[Any, ...]:
 
 
 def _is_function(hook: Any) -> bool:
-    """Whether to call it after every episode: a function, a partial one, or an object that has a call and no event."""
+    """Whether to call it after every episode: a function, a partial, or a callable object without events."""
     events = (*HOOK_EVENTS, _PREPARE)
     return callable(hook) and not isinstance(hook, type) and not any(hasattr(hook, event) for event in events)
 

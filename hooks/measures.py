@@ -20,7 +20,7 @@ Clock: TypeAlias = "Callable[[], float]"
 WINDOW = 100
 """Number of recent episodes for mean, minimum and maximum."""
 TIMESTEPS_PER_UPDATE = 10
-"""Default of ``Agent.train``. Training values are also due by timesteps, if there are many per update."""
+"""Default of ``Agent.train``. If an update takes many timesteps, training values are also due by timesteps."""
 ROLLOUT: Final = ("return", "length", "return_mean", "return_min", "return_max", "length_mean", "exploration_rate")
 """Names of the group ``rollout`` of :class:`Scalars`."""
 
@@ -137,8 +137,8 @@ class Scalars:
     ====================================  ===================  =========================================================
 
     Args:
-        every_steps: updates between two values of ``train`` and ``time``; fewer if they take ten times as many
-            timesteps, as one update may use a whole rollout.
+        every_steps: updates between values of ``train`` and ``time``; fewer if ten times as many timesteps have passed,
+            as one update may use a whole rollout.
         clock: returns seconds; for tests.
     """
 
@@ -211,7 +211,7 @@ def training_values(facts: UpdateFacts) -> dict[str, float]:
 
 
 def evaluation_values(facts: EvaluationFacts) -> dict[str, float]:
-    """Results of an evaluation, named as in :class:`Scalars`, without the number of episodes, which is constant.
+    """Results of an evaluation, named as in :class:`Scalars`; without the number of episodes, a constant.
 
     ``episode_return_mean`` becomes ``eval/return_mean``, and EVAL's ``eval_loss`` becomes ``eval/loss``.
     """
@@ -230,5 +230,5 @@ def add_prefix(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_nan(values: Mapping[str, float]) -> dict[str, float]:
-    """Drop NaN, for values where it means unknown: no exploration, no time passed. Not for losses."""
+    """Drop NaN from values where it means unknown: no exploration, no time passed. Not for losses."""
     return {name: value for name, value in values.items() if not math.isnan(value)}

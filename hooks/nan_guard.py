@@ -12,7 +12,7 @@ from .hook import Hook
 class NaNGuard(Hook):
     """Raises if a loss or a metric of an update is NaN or infinite.
 
-    Existing checkpoints stay valid: after an error the session writes none.
+    Existing checkpoints stay valid: after an error the session writes no new ones.
     """
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:

@@ -31,7 +31,7 @@ class ProgressHook(StatusHook):
     """Shows the status and a progress bar on a terminal or in a notebook; otherwise prints a line every few seconds.
 
     The bar, with percent, time elapsed and time remaining, shows the progress to the nearest limit of ``train``;
-    without limits it pulses. It is drawn after updates and episodes, without a thread.
+    without limits it pulses. It is redrawn after updates and episodes, without a thread.
 
     Args:
         every_secs: seconds between updates of the display; plain lines come at most every 5 s.
@@ -136,7 +136,7 @@ class _Status:
 
 
 def _bar(clock: Clock) -> Progress:
-    """A bar as wide as the terminal, with percent, time elapsed and time remaining; drawn by its user."""
+    """A bar as wide as the terminal, with percent, time elapsed and time remaining; the caller draws it."""
     from rich.progress import (
         BarColumn,
         Progress,

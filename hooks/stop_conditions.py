@@ -120,8 +120,8 @@ class StopAtReturn(Hook):
 class StopAfterNoImprovement(Hook):
     """Stops after consecutive evaluations without a new best mean return.
 
-    Counts the evaluations of all EvaluationHooks, in any order of hooks. The best return and the count are part of
-    checkpoints: a resumed run stops at the same evaluation as an uninterrupted one.
+    Counts the evaluations of all EvaluationHooks, whatever the order of hooks. The best return and the count are part
+    of checkpoints: a resumed run stops at the same evaluation as an uninterrupted one.
 
     Args:
         evaluations: number of consecutive evaluations without improvement.

@@ -46,13 +46,13 @@ class SummaryHook(Hook):
     the HParams tab                 once: ``BeginFacts.settings``, for sorting and filtering runs
     ==============================  ========================================================================
 
-    A resumed session writes a new file. It makes TensorBoard drop events after the last checkpoint of a killed session,
-    as they are written again. Events before a checkpoint are on disk before the checkpoint.
+    A resumed session writes a new file, which makes TensorBoard drop the events after the last checkpoint of a killed
+    session, as they are written again. Events before a checkpoint are on disk before the checkpoint.
 
     Args:
-        every_steps: updates between two summaries of ``train`` and ``time``; fewer if they take ten times as many
-            timesteps.
-        weights_every_steps: updates between two summaries of weights; None for never.
+        every_steps: updates between summaries of ``train`` and ``time``; fewer if ten times as many timesteps have
+            passed.
+        weights_every_steps: updates between summaries of weights; None for never.
         weights_histograms: also write histograms of weights, with 30 bins over the range of finite values.
         clock: returns seconds; for tests.
     """
@@ -108,7 +108,7 @@ class SummaryHook(Hook):
         self._write(session, self._scalars.of_episode(facts))
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Write the results; also for an evaluation in the ``end`` of a later hook."""
+        """Write the results, also of an evaluation in the ``end`` of a later hook."""
         with self._opened(session):
             self._write(session, evaluation_values(facts))
 

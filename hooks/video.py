@@ -47,7 +47,7 @@ class VideoHook(Hook):
         self._next = multiple_after(session.global_timestep, self._every)
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
-        """Record if a multiple is reached."""
+        """Record if a multiple of ``every_timesteps`` is reached."""
         if session.global_timestep >= self._next:
             self._next = multiple_after(session.global_timestep, self._every)
             self._record(session)
