@@ -1,7 +1,6 @@
 """Actions for environments: checked, clipped, and cast to the dtype of the action space.
 
-Actions of Dict and Tuple spaces are flat dictionaries of arrays on the way in, and nested like the space on the way
-out.
+Actions of Dict and Tuple spaces are flat dictionaries of arrays as input, and nested like the space as output.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class ArrayActions:
 
         Args:
             actions: [N, ...] in the environment's units.
-            ignored: bool [N], rows whose action the environment ignores; it need not be legal.
+            ignored: bool [N], rows whose action the environment ignores, and which need not be legal.
         """
         self._check_kind(actions)
         if self._is_box:
@@ -90,7 +89,7 @@ class ArrayActions:
             is_outside = min(each) < self._low or max(each) > self._high
         else:
             is_outside = bool(((actions < self._low) | (actions > self._high)).any())
-        if is_outside:  # checked before the cast, which may wrap around
+        if is_outside:  # checked before the cast, which may overflow
             _check_legal(actions)
             raise ArgumentError(f"an action of {actions.tolist()} is not in {self._space}", "actions", actions)
         made: Array = actions.astype(self._dtype)

@@ -1,4 +1,4 @@
-"""The batched interface to an environment: which one fits, and what it needs to know."""
+"""Selection of the batched interface to an environment, and its arguments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def innermost(env: Any) -> set[int]:
 
 
 def _open_copies(env: AnyEnv | AnyVectorEnv, copies: Sequence[Wrapped]) -> BatchedEnvironment:
-    """Open copies made with wrappers by name; any normalisation covers all at once."""
+    """Open copies made with wrappers by name; normalisation, if any, covers all of them at once."""
     inside, normalizers = [one.env for one in copies], copies[0].normalizers
     details = details_of(inside[0], inside[0])
     inner = Single(inside[0], **details) if env is copies[0] else Copies(env, inside, **details)
@@ -79,7 +79,7 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
         )
         raise ArgumentError(message, "env", env)
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)  # Gymnasium's default
-    if type(env) is SyncVectorEnv:  # in any mode: its parts are stepped here, and none resets itself
+    if type(env) is SyncVectorEnv:  # in any mode: its environments are stepped here, and none resets itself
         if are_copies(env.envs):
             return _open_copies(env, env.envs)
         _warn_if_rewards_are_hidden(env)

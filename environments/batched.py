@@ -29,8 +29,8 @@ class Step(NamedTuple):
 
     ``observation`` [N, ...] is the final one where an episode ended; ``reward`` float64 [N]; ``terminated`` and
     ``truncated`` bool [N]. ``acted`` bool [N] is False for rows that were reset instead of stepped, or have no agent:
-    these are not transitions; None if all acted. ``normalized_reward`` [N] is for the memory, None without
-    normalisation; returns always sum ``reward``.
+    these are not transitions; None if all acted. ``normalized_reward`` [N] is stored in the memory, None without
+    normalisation; returns are always sums of ``reward``.
     """
 
     observation: ArrayTree
@@ -71,10 +71,10 @@ class BatchedEnvironment(abc.ABC):
     """Whether rows may be reset, or have no agent, while others step: such rows are not transitions."""
 
     waits: bool = False
-    """Whether a lane may be without an agent for long, while others act."""
+    """Whether a lane may have no agent for long, while others act."""
 
     saves_state: bool = False
-    """Whether :meth:`state_dict` returns a state, which makes replaying episodes unnecessary."""
+    """Whether :meth:`state_dict` returns a state, so that episodes need not be replayed."""
 
     resets_itself: ClassVar[bool] = False
     """Whether the environments reset themselves: a reset by mask only confirms it, and may happen in the next step."""
@@ -155,18 +155,18 @@ class BatchedEnvironment(abc.ABC):
 
     @property
     def waiting(self) -> Array | None:
-        """Lanes without an agent in a world that goes on, bool [N]; None if there are none. No episode begins there."""
+        """Lanes without an agent in a running world, bool [N], where no episode begins; None if there are none."""
         return None
 
     def state_dict(self) -> State | None:
-        """State that determines the environments' future; None if they offer none, so that episodes are replayed."""
+        """State that determines the environments' future; None if they offer none: then episodes are replayed."""
         return None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned, instead of a first reset.
 
         Raises:
-            ValueError: these environments save no state, or the state is other environments'.
+            ValueError: these environments save no state, or the state belongs to other environments.
         """
         raise ValueError(f"{self.name} saves no state")
 
@@ -241,6 +241,6 @@ class BatchedEnvironment(abc.ABC):
 
 
 def why_not_held(reward: float) -> str:
-    """Explain, after its value, a reward that float32 does not hold; empty for NaN and infinity."""
+    """Explain why float32 does not hold a reward, after its value in a message; empty for NaN and infinity."""
     finite = isinstance(reward, int) or math.isfinite(reward)
     return f", beyond what float32 holds ({FLOAT32_MAX:.2g}): scale the rewards" if finite else ""

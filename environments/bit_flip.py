@@ -27,8 +27,8 @@ class BitFlip(gymnasium.Env[Any, Any]):
 
     Observations are a Dict of ``observation``, ``achieved_goal`` (the same) and ``desired_goal``, MultiBinary. Action i
     flips bit i. The reward is 0 where the goal is reached, which terminates the episode, else -1; after ``bits``
-    timesteps the episode is truncated (appendix A). First states and goals are drawn uniformly, but never equal. The
-    paper's episodes continue beyond the goal.
+    timesteps the episode is truncated (appendix A). Initial states and goals are drawn uniformly, but differ. In the
+    paper, episodes continue beyond the goal.
 
     Args:
         bits: number of bits, n.

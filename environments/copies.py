@@ -1,4 +1,4 @@
-"""Environments of this process: several, stepped one after the other, or one, without the arrays of a batch."""
+"""Environments in this process: several, stepped one after the other, or one, without the arrays of a batch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOW, _HIGH = -FLOAT32_MAX, FLOAT32_MAX
 
 
 class Copies(BatchedEnvironment):
-    """N environments of this process, stepped one after the other: the parts of a SyncVectorEnv.
+    """N environments in this process, stepped one after the other: those of a SyncVectorEnv.
 
-    Stepping them here rather than through the SyncVectorEnv shows which one failed, and copies only once.
+    Stepping them here rather than through the SyncVectorEnv shows which one failed, and copies results only once.
     """
 
     def __init__(self, env: AnyEnv | AnyVectorEnv, envs: Sequence[AnyEnv], **details: Any) -> None:

@@ -17,7 +17,7 @@ from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 from .several_agents import worlds_in
 
 _REGISTERED_BY: Final = ("gymnasium", "minatar", "ale_py")
-"""Packages whose environments :func:`~.ids.make` knows by their ids alone."""
+"""Packages whose environments :func:`~.ids.make` finds by id alone."""
 _HIDDEN: Final = ("render_mode", *VECTOR_ARGUMENTS)
 """Arguments that do not change the environment."""
 
@@ -26,15 +26,15 @@ def arguments_of(env: Any) -> dict[str, Any] | None:
     """``id``, ``kwargs`` and ``wrappers`` for :func:`~.ids.make`, and ``vectorization`` if it is not ``"sync"``.
 
     The number of copies is included only for worlds with several agents, as ``num_envs``. The id of an environment that
-    was not made from one is its class, ``"module:Class"``. An environment with ``unrecorded`` cannot be made again, but
-    differs from others by it: arguments of the class, each with the value of the attribute of that name or None, and
-    wrappers that were not given by name.
+    was not made from an id is its class, ``"module:Class"``. An environment with an entry ``unrecorded`` cannot be made
+    again; the entry distinguishes it from others: arguments of the class, each with the value of the attribute of that
+    name or None, and wrappers that were not given by name.
 
     Args:
         env: an id, an environment or a vector environment.
 
     Returns:
-        None if copies differ, or for another kind of vector environment.
+        None if copies differ, or for any other kind of vector environment.
     """
     if isinstance(env, str):
         return {"id": env, "kwargs": {}, "wrappers": []}
@@ -114,7 +114,7 @@ def _kwargs(spec: EnvSpec) -> dict[str, Any]:
 
 
 def _id(spec: EnvSpec) -> str:
-    """The id; for a user's own environment with the module that registers it, which Gymnasium then imports."""
+    """The id; for a user's own environment preceded by the module that registers it, which Gymnasium then imports."""
     entry = spec.entry_point
     module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
     known = not module or module == "__main__" or module.partition(".")[0] in _REGISTERED_BY

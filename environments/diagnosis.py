@@ -29,7 +29,7 @@ COPIES: Final = 8
 _SECONDS: Final = 0.3
 """Duration of one measurement of speed."""
 _SLOW: Final = 2e-4
-"""Seconds of a step from which processes of their own may pay for copies."""
+"""Minimum seconds of a step for which running copies in their own processes may pay."""
 
 
 class Finding(NamedTuple):
@@ -49,7 +49,7 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing found keeps an agent from training; warnings do not."""
+        """Whether an agent can train in the environment; warnings do not prevent that."""
         return all(finding.verdict != ERROR for finding in self.findings)
 
     def __str__(self) -> str:
@@ -76,18 +76,18 @@ def check(env: AnyEnv | str, *, episodes: int = 5, timesteps: int = 1_000, seed:
 
     The points: Gymnasium's own checker; spaces that algorithms take; observations, rewards and flags of whole episodes;
     whether a seed determines an episode, and nothing survives a reset, on which exact resume depends; whether episodes
-    end; what a step costs, and what several copies would pay.
+    end; the cost of a step, and the speed of several copies.
 
     Args:
-        env: an id as for :func:`make`, ``module:Class`` too, or an environment, which is reset and stepped; or a
+        env: an id as for :func:`make`, including ``module:Class``, or an environment, which is reset and stepped; or a
             PettingZoo ``ParallelEnv``, or the name of the function that makes one, ``module:parallel_env``, whose
-            agents act at random together.
+            agents all act at random.
         episodes: number of random episodes.
-        timesteps: longest episode that is played.
-        seed: of episodes and actions.
+        timesteps: maximum length of an episode.
+        seed: seed of episodes and actions.
 
     Raises:
-        ArgumentError: the id is invalid, or ``env`` is no ``gymnasium.Env``.
+        ArgumentError: the id is invalid, or ``env`` is not a ``gymnasium.Env``.
     """
     made = isinstance(env, str)
     world = joint(env)
@@ -154,7 +154,7 @@ def _episode(env: AnyEnv, seed: int, timesteps: int) -> Iterator[_Row]:
 
 
 def _values(env: AnyEnv, episodes: int, timesteps: int, seed: int, played: list[list[_Row]]) -> Finding:
-    """Observations, rewards and flags of random episodes, which are added to ``played``."""
+    """Check observations, rewards and flags of random episodes, which are added to ``played``."""
     point, mild = "values", ""
     for episode in range(episodes):
         rows: list[_Row] = []
@@ -202,7 +202,7 @@ def _unfit(value: Any, space: AnySpace, what: str) -> str | None:
 
 
 def _why_outside(value: Any, space: AnySpace) -> str:
-    """Why an observation is not in its space, though training takes it."""
+    """Why an observation is not in its space, although training accepts it."""
     if isinstance(space, spaces.Box):
         array = np.asarray(value)
         if not np.can_cast(array.dtype, space.dtype):
@@ -250,7 +250,7 @@ def _difference(first: Sequence[_Row], again: Sequence[_Row]) -> str | None:
 
 
 def _ends(env: AnyEnv, played: Sequence[Sequence[_Row]], timesteps: int) -> Finding:
-    """Whether random episodes end, and by what."""
+    """Whether random episodes end, and how."""
     lengths = [len(rows) - 1 for rows in played]
     terminated = sum(bool(rows[-1].terminated) for rows in played)
     truncated = sum(bool(rows[-1].truncated) for rows in played)
@@ -266,7 +266,7 @@ def _ends(env: AnyEnv, played: Sequence[Sequence[_Row]], timesteps: int) -> Find
 
 
 def _speed(env: AnyEnv, fresh: Callable[[], AnyEnv], seed: int) -> Finding:
-    """The cost of a step and of a reset, and what several copies would pay."""
+    """The cost of a step and of a reset, and the speed of several copies."""
     step, reset = _durations(env, seed)
     text = f"a step takes {_time(step)}, a reset {_time(reset)}"
     try:
@@ -314,6 +314,6 @@ def _time(seconds: float) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """One line of an error: its kind, unless the message is one of ours, and its message."""
+    """An error in one line: its type, unless it is one of axonrl's, and its message."""
     line = " ".join(str(error).split())
     return line if isinstance(error, ArgumentError) else f"{type(error).__name__}: {line}"

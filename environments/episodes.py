@@ -28,8 +28,8 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
     """Read the episodes in an npz file or in one of Minari's local datasets, one after the other.
 
     An npz file has the transitions of all episodes in order, as arrays [T, ...]: ``observation``, ``action``,
-    ``reward``, ``terminated``, ``truncated`` and ``next_observation``. The parts of Dict and Tuple spaces are arrays of
-    their own, called ``observation/position`` or ``action/0``. An episode ends where it was terminated or truncated.
+    ``reward``, ``terminated``, ``truncated`` and ``next_observation``. The parts of Dict and Tuple spaces are separate
+    arrays, named like ``observation/position`` or ``action/0``. An episode ends where it was terminated or truncated.
     Other arrays are ignored. A Minari dataset is its folder, or the file ``main_data.hdf5`` in it, and needs
     ``axonrl[minari]``; its ``data_format`` must be ``hdf5``.
 
@@ -39,8 +39,8 @@ def read_episodes(path: str | Path, observation_space: AnySpace, action_space: A
         action_space: the action space of that environment.
 
     Returns:
-        for each episode the six arrays [T, ...], in the dtypes of :mod:`~.spaces`, flat dictionaries for Dict and Tuple
-        spaces; ``reward`` float32, ``terminated`` and ``truncated`` bool. A last timestep that ended neither way is
+        For each episode the six arrays [T, ...], in the dtypes of :mod:`~.spaces`, flat dictionaries for Dict and Tuple
+        spaces; ``reward`` float32, ``terminated`` and ``truncated`` bool. A last timestep that is neither becomes
         truncated.
 
     Raises:
@@ -175,7 +175,7 @@ class _Checks:
         return array
 
     def _numbers(self, what: str, given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An array of this shape and dtype; floats may be rounded, anything else must keep its value."""
+        """An array of this shape and dtype; floats may be rounded, other values must be kept exactly."""
         try:
             array = np.asarray(given)
         except ValueError as error:  # rows of different lengths

@@ -48,7 +48,7 @@ _EXTRAS = {
 """Module of an environment to the extra of axonrl that installs its dependencies."""
 SYNC, NATIVE, ENVPOOL, PETTINGZOO = "sync", "native", "envpool", "pettingzoo"
 VECTORIZATIONS = (SYNC, NATIVE, ENVPOOL, PETTINGZOO)
-"""Ways to step several copies: one after the other; as arrays; by threads; worlds with the agents as lanes."""
+"""Ways to step several copies: one after the other; as arrays; in threads; worlds, with their agents as lanes."""
 VECTOR_ARGUMENTS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
 """Keyword arguments of ``gymnasium.make_vec`` that a spec records among the environment's own."""
 
@@ -81,23 +81,24 @@ def make(
         num_envs: number of copies, at most 65,536; None makes a single environment.
         vectorization: how copies are stepped: ``"sync"``, one after the other, for every id; ``"native"``, as arrays,
             for Gymnasium's classic control (``environments.native.IDS``), with the same results bit for bit;
-            ``"envpool"``, by EnvPool's threads, for its ids: such a run is not exact; ``"pettingzoo"``, worlds with
-            several agents, see :func:`from_pettingzoo`, whose ``parallel_env`` is the id.
+            ``"envpool"``, in EnvPool's threads, for its ids: such a run does not resume exactly; ``"pettingzoo"``,
+            worlds with several agents, see :func:`from_pettingzoo`, whose ``parallel_env`` is the id.
         wrappers: names, or mappings ``{"kind": name, argument: value, ...}``, the innermost first; see
-            ``environments.wrappers``. Others are named ``package.module:Wrapper``. ``normalize_observation`` and
-            ``normalize_reward`` share their statistics among all copies.
+            ``environments.wrappers``. Other wrappers are named ``package.module:Wrapper``. ``normalize_observation``
+            and ``normalize_reward`` share their statistics among all copies.
         **kwargs: passed to ``gymnasium.make``, or ``envpool.make``: ``max_episode_steps`` and the environment's own
             arguments; for EnvPool also ``num_threads``.
 
     Returns:
         A ``gymnasium.Env``; with ``num_envs``, even if it is 1, a ``SyncVectorEnv`` with autoreset disabled, or another
-        vector environment. Gymnasium's checker is omitted unless ``disable_env_checker=False`` is given: a batched
+        vector environment. Gymnasium's checker is left out unless ``disable_env_checker=False`` is given: a batched
         environment checks more.
 
     Raises:
         ArgumentError: the id is unknown (suggests the nearest), a dependency is missing (says what to install), or an
             argument is invalid.
-        WrapperError: an ArgumentError: a wrapper or one of its arguments is invalid, or does not fit the environment.
+        WrapperError: a wrapper or one of its arguments is invalid, or does not fit the environment; also an
+            ArgumentError.
     """
     if not isinstance(env_id, str):
         raise ArgumentError(f"env_id must be an id, such as 'CartPole-v1', got {env_id!r}", "env_id", env_id)
@@ -124,7 +125,7 @@ def open_environment(env: AnyEnv | AnyVectorEnv | str) -> BatchedEnvironment:
     """Open the batched interface to any environment.
 
     Args:
-        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. The result's ``close`` closes only an
+        env: a ``gymnasium.Env``, a ``gymnasium.vector.VectorEnv`` or an id. The result's ``close`` only closes an
             environment made from an id.
 
     Raises:
@@ -145,7 +146,7 @@ def similar(env: AnyEnv | AnyVectorEnv | str) -> AnyEnv:
         env: an id, an environment made from one, or a Sync- or AsyncVectorEnv.
 
     Raises:
-        ArgumentError: it cannot be made again, or would lack the statistics of a wrapper.
+        ArgumentError: ``env`` cannot be made again, or the new one would lack a wrapper's statistics.
     """
     if isinstance(env, str):
         return _make_one(env, {})

@@ -35,9 +35,9 @@ class EnvironmentView:
         self._env, self._folder = env, folder or Path()
 
     def method(self, name: str) -> Callable[..., Any] | None:
-        """A method of the outermost wrapper that has it, of a vector environment, or of one of its parts.
+        """A method of the outermost wrapper that has it, of a vector environment, or of one of its environments.
 
-        If the parts are in other processes or stepped as arrays, a similar environment is made for it.
+        If these are in other processes or stepped as arrays, a similar environment is made for it.
 
         Returns:
             None if there is no such method, or no environment to ask.

@@ -56,7 +56,7 @@ def _episode(group: Any, observation_space: AnySpace, action_space: AnySpace) ->
     found = {key: _values(group[name]) for key, name in _NAMES.items()}
     found |= _arrays("action", group["actions"], action_space)
     for name, array in _arrays("observation", group["observations"], observation_space).items():
-        found[name] = array[:-1]  # there is one more observation than timesteps
+        found[name] = array[:-1]  # there is one more observation than there are timesteps
         found[f"next_{name}"] = array[1:]
     return found
 
@@ -91,7 +91,7 @@ def _image(encoded: Any) -> Array:
 
 
 def _check_spaces(path: Path, spaces: dict[str, AnySpace]) -> None:
-    """Refuse a dataset whose metadata name another format, or other spaces."""
+    """Refuse a dataset whose metadata describe another format or other spaces."""
     if not path.is_file():
         return
     try:
@@ -107,7 +107,7 @@ def _check_spaces(path: Path, spaces: dict[str, AnySpace]) -> None:
 
 
 def _is(space: AnySpace, kept: Any) -> bool:
-    """Whether a space written by Minari is this one. Bounds of Boxes may differ: they are often too narrow."""
+    """Whether a space written by Minari equals this one. Bounds of Boxes may differ, as they are often too narrow."""
     if not isinstance(kept, dict) or kept.get("type") != type(space).__name__:
         return False
     inner: Any = kept.get("subspaces")
@@ -132,5 +132,5 @@ def _is(space: AnySpace, kept: Any) -> bool:
 
 
 def file_error(path: Path, problem: str) -> ArgumentError:
-    """An error about a file of episodes; ``problem`` follows the path in the sentence."""
+    """An error about a file of episodes; ``problem`` continues the sentence after the path."""
     return ArgumentError(f"{path}: {problem}" if problem[:2] != "is" else f"{path} {problem}", "path", str(path))

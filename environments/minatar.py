@@ -1,7 +1,7 @@
-"""MinAtar's games, with episodes that depend on their seed alone.
+"""MinAtar's games, with episodes that depend only on their seeds.
 
 MinAtar (Young and Tian, 2019, https://arxiv.org/abs/1903.03176) repeats the last action with probability 0.1 and does
-not clear it on reset: the first action of an episode may come from the episode before.
+not clear it on reset: the first action of an episode may come from the previous episode.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_bare(env: AnyEnv) -> bool:
 
 
 class FromSeed(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """MinAtar game whose ``reset`` clears the last action, so that episodes depend on their seeds alone."""
+    """MinAtar game whose ``reset`` clears the last action, so that episodes depend only on their seeds."""
 
     def __init__(self, env: AnyEnv) -> None:
         RecordConstructorArgs.__init__(self)

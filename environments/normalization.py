@@ -1,4 +1,4 @@
-"""Wrappers that normalise the copies of an environment by statistics that all share (see :mod:`.normalizers`).
+"""Wrappers that normalise all copies of an environment with shared statistics (see :mod:`.normalizers`).
 
 Gymnasium's wrappers do not suffice: for single environments they keep statistics per copy, and for vector environments
 they support neither ``AutoresetMode.DISABLED`` nor a reset mask.
@@ -31,7 +31,7 @@ class Wrapped(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: one copy, inside the other wrappers.
         normalizers: shared by all copies.
-        row: the copy's index; None to only read the statistics: observations are normalised, rewards unchanged.
+        row: the copy's index; None to only read the statistics: observations are normalised, and rewards unchanged.
         given: all wrappers as given, each ``{"kind": name, argument: value, ...}``.
     """
 
@@ -81,7 +81,7 @@ else:  # generic since Gymnasium 1.4
 
 
 class WrappedVector(_VectorWrapper):
-    """Wrapper of a vector environment made with wrappers by name, all of which are normalisation.
+    """Wrapper of a vector environment made with wrappers by name that all normalise.
 
     The batched interface looks through it, as through :class:`Wrapped`.
 
@@ -155,14 +155,14 @@ def are_copies(envs: Sequence[AnyEnv]) -> TypeGuard[Sequence[Wrapped]]:
 class NormalizedEnvironment(BatchedEnvironment):
     """Normalises all copies at once.
 
-    Every observation enters the statistics once: after a reset the rows that were reset, after a step all rows,
-    including final observations, but not those without an agent. Rows that are not reset keep their normalised values.
+    Every observation is added to the statistics once: after a reset the rows that were reset; after a step all rows,
+    including final observations, except those without an agent. Rows that are not reset keep their normalised values.
 
     Args:
         env: the opened environment.
         inner: its copies without normalisation.
         normalizers: shared by the copies.
-        learns: whether the statistics are updated; otherwise rewards are unchanged.
+        learns: whether the statistics are updated; if not, rewards are unchanged.
     """
 
     def __init__(

@@ -41,13 +41,13 @@ class Moments:
 class NormalizeObservation:
     """Observations minus their running mean, over their running standard deviation, clipped; float32.
 
-    Numbers that have not varied by more than rounding are 0.
+    Numbers that have not varied by more than rounding errors become 0.
 
-    In a Dict or a Tuple, Boxes of floats and of integers are normalised, each number on its own; bytes (images), bits,
-    masks and categories stay unchanged. So do the two goals of a goal environment: hindsight computes rewards from them
-    as the environment returned them, and combines goals of different times.
+    In a Dict or a Tuple, Boxes of floats and of integers are normalised, each number separately; bytes (images), bits,
+    masks and categories are unchanged. So are the two goals of a goal environment: hindsight computes rewards from
+    goals as the environment returned them, and combines goals of different timesteps.
 
-    Has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
+    It has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
 
     Args:
         space: one environment's observation space, with something to normalise.
@@ -122,13 +122,13 @@ def _with_boxes(space: AnySpace, boxes: Mapping[str, AnySpace], prefix: str = ""
 class NormalizeReward:
     """Rewards over the running standard deviation of the discounted sum of past rewards, clipped.
 
-    The sum starts at 0 in every episode, as in VecNormalize; it is not a return-to-go. Rewards are 0 while it has not
-    varied by more than rounding, as at the first timestep. While frozen (evaluation) they are unchanged. Hooks and
-    returns always see the environment's rewards.
+    The sum starts at 0 in every episode, as in VecNormalize; it is not a return-to-go. Rewards become 0 while the sum
+    has not varied by more than rounding errors, as at the first timestep. While the statistics are frozen (evaluation)
+    rewards are unchanged. Hooks and returns always see the environment's rewards.
 
     Args:
         num_envs: N.
-        discount: discount of the sum, 0 .. 1.
+        discount: discount factor of the sum, 0 .. 1.
         clip: largest absolute value of the result, above 0.
     """
 
@@ -163,5 +163,5 @@ class Normalizers(NamedTuple):
     reward: NormalizeReward | None = None
 
     def __deepcopy__(self, memo: Any) -> Normalizers:
-        """Itself: environments made from a copied spec share the statistics."""
+        """Return itself: environments made from a copied spec share the statistics."""
         return self

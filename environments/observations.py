@@ -71,7 +71,7 @@ class ArrayObservations:
         return array
 
     def _convert(self, value: Any, shape: tuple[int, ...]) -> Array:
-        """``value`` in the stored dtype; only floats may lose precision."""
+        """``value`` in the stored dtype; only floats may be rounded."""
         try:
             given = np.asarray(value)
         except ValueError as error:  # rows of different lengths

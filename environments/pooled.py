@@ -1,7 +1,7 @@
-"""EnvPool's environments, stepped by C++ threads, as Gymnasium vector environments.
+"""EnvPool's environments, stepped in C++ threads, as Gymnasium vector environments.
 
 EnvPool (Weng et al., 2022, https://arxiv.org/abs/2206.10558) resets environments itself, on the step after an episode's
-end, from its own random generators, which are seeded once: a run with it cannot be resumed exactly.
+end, with its own random generators, which are seeded once: such a run cannot be resumed exactly.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _SEEDS: Final = 2**31 - 1
 _TAKEN: Final = ("num_envs", "batch_size", "seed", "env_seed", "env_type", "gym_reset_return_info")
 """Arguments that :class:`Pool` sets itself."""
 _OWN: Final = ("num_threads", "thread_affinity_offset", "max_num_players", "base_path")
-"""Arguments of the pool that no Gymnasium environment has."""
+"""Arguments of a pool that no Gymnasium environment has."""
 
 
 class Pool:
-    """Environments of one EnvPool id, made anew for every set of seeds: a pool is seeded only at construction.
+    """Environments of one EnvPool id, made again for every set of seeds: a pool is seeded only at construction.
 
     Args:
         env_id: EnvPool's id: ``HalfCheetah-v5``, ``Pong-v5``.
@@ -161,13 +161,13 @@ class PooledVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class PooledEnv(gymnasium.Env[Any, Any]):
-    """One of EnvPool's environments, for evaluations: reset by the caller, with episodes that depend on the seed."""
+    """One of EnvPool's environments, for evaluations: the caller resets it, and episodes depend on the seed."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = Pool(pool.env_id, 1, {**pool.arguments, "num_threads": 1}, channels_last=pool.channels_last)
         spec = self.pool.gymnasiums_spec()
         self.spec = EnvSpec(pool.env_id) if spec is None else spec
-        # It renders nothing itself: for images Gymnasium's environment is made, if there is one.
+        # It renders nothing itself: for images the corresponding Gymnasium environment is made, if there is one.
         self.metadata = {"render_modes": [] if spec is None else ["human", "rgb_array"]}
         self.observation_space, self.action_space = self.pool.observation_space, self.pool.action_space
 

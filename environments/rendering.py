@@ -1,4 +1,4 @@
-"""Environments that render: in a window, or as videos by Gymnasium's recorder."""
+"""Environments that render: in a window, or as videos with Gymnasium's recorder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RENDER_MODE, _WINDOW = "rgb_array", "human"
 
 
 def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
-    """An environment that can be recorded as a video; it has rendered one image.
+    """An environment that can be recorded as a video, tested by rendering one image.
 
     Args:
         env: the environment, or an id; None makes one like ``source``.
@@ -50,7 +50,7 @@ def rendering(env: Any, source: Any, closing: contextlib.ExitStack) -> AnyEnv:
 
 
 def open_window(source: Any, closing: contextlib.ExitStack) -> AnyEnv | AnyVectorEnv:
-    """A new single environment like ``source``, or a single world, in a window, with its first image shown.
+    """Open a new single environment like ``source``, or a single world, in a window, and show its first image.
 
     Raises:
         ValueError: it cannot render, or cannot be made.
@@ -109,7 +109,7 @@ def recorded(env: AnyEnv, *paths: Path) -> Iterator[Recording]:
             for episode, path in enumerate(paths):
                 (made / f"{recorder.name_prefix}-episode-{episode}.mp4").replace(path)
         finally:
-            recorder.recorded_frames = []  # after a failed episode it would warn of them
+            recorder.recorded_frames = []  # after a failed episode it would warn about them
 
 
 def preview(frames: Sequence[Array], frames_per_sec: float) -> bytes:
@@ -162,7 +162,7 @@ def _made_rendering(source: Any, mode: str = _RENDER_MODE) -> AnyEnv:
 
 
 def _check_rendering(env: Any) -> None:
-    """Render one image, so that problems show now."""
+    """Render one image, so that problems show early."""
     if not isinstance(env, gymnasium.Env):
         raise ValueError(f"a video needs one environment, a gymnasium.Env or an id, got {env!r}")
     if env.render_mode != _RENDER_MODE:

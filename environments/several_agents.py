@@ -1,4 +1,4 @@
-"""Environments with several agents, by PettingZoo's interface."""
+"""Environments with several agents, with PettingZoo's interface."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def from_pettingzoo(
     wrappers: Sequence[Given] = (),
     **kwargs: Any,
 ) -> WorldsVectorEnv | WrappedVector:
-    """Make a vector environment of PettingZoo's parallel environments, whose agents share one policy.
+    """Make a vector environment from PettingZoo's parallel environments, whose agents share one policy.
 
     Example::
 
         env = from_pettingzoo("sisl/pursuit-v5", num_envs=4, max_cycles=200)
         agent.train(env, max_timesteps=1_000_000)  # which counts agents' actions
 
-    Each agent of each world is a lane. A lane without an agent, because it has died or is not there yet, has no
-    transitions: it enters no loss, no statistic and no counter. All lanes of a world are reset together.
+    Each agent of each world is a lane. A lane whose agent has died or has not appeared yet has no transitions: it
+    contributes to no loss, statistic or counter. All lanes of a world are reset together.
 
     Args:
         parallel_env: a function that makes a ``pettingzoo.ParallelEnv``, its name ``"package.module:function"``, or an
@@ -81,7 +81,7 @@ def worlds_in(env: Any) -> WorldsVectorEnv | None:
 
 
 def worlds_like(env: Any, number: int, **kwargs: Any) -> WorldsVectorEnv | WrappedVector:
-    """Make this many new worlds like those of ``env``, with statistics of their own if it normalises.
+    """Make this many new worlds like those of ``env``, with separate statistics if it normalises.
 
     Args:
         env: made by :func:`from_pettingzoo`.
@@ -107,7 +107,7 @@ def worlds_like(env: Any, number: int, **kwargs: Any) -> WorldsVectorEnv | Wrapp
 class JointEnv(gymnasium.Env[Any, Any]):
     """A world as one environment, for checks: observations and actions of all agents, and the sum of their rewards.
 
-    An agent that is not there keeps its last observation.
+    An absent agent keeps its last observation.
 
     Args:
         env: made by :func:`from_pettingzoo`, with one world.
@@ -125,7 +125,7 @@ class JointEnv(gymnasium.Env[Any, Any]):
         return self._by_agent(self.vector.reset(seed=seed)[0]), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Let all agents that are there act."""
+        """Let all present agents act."""
         space, each = self.vector.single_action_space, [action[name] for name in self._names]
         made: Any = create_empty_array(space, len(each))
         observations, rewards, terminated, _, _ = self.vector.step(concatenate(space, each, made))
@@ -142,14 +142,14 @@ class JointEnv(gymnasium.Env[Any, Any]):
 
 
 def joint(env: Any) -> Callable[[], JointEnv] | None:
-    """A function that makes the joint environment of a parallel one, its name, or worlds; None for others."""
+    """A function that makes the joint environment of a parallel environment, its name, or worlds; None for others."""
     if (worlds := worlds_in(env)) is not None:
         return lambda: JointEnv(WorldsVectorEnv(worlds.functions[:1], worlds.limit))
     if isinstance(env, str):
         try:
             made = _function_of(env)[1]
         except ArgumentError:
-            return None  # an id, or a mistake in one
+            return None  # an id, perhaps a misspelt one
         if isinstance(made, type) and issubclass(made, gymnasium.Env):
             return None
     elif not has_agents(env):
@@ -194,7 +194,7 @@ def _registered_ids() -> Container[str]:
     """Ids of parallel environments that PettingZoo can make."""
     try:
         found: Container[str] = importlib.import_module("pettingzoo").parallel_registry
-    except (ImportError, AttributeError):  # there is none before 1.27
+    except (ImportError, AttributeError):  # versions before 1.27 have none
         return ()
     return found
 

@@ -29,7 +29,7 @@ _ACTIONS = "float Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple 
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """One array of an observation or of an action: its flat name (empty for a plain space), its space and its spec."""
+    """An array of an observation or an action: its flat name (empty for a plain space), its space and its spec."""
 
     name: str
     space: AnySpace
@@ -45,7 +45,7 @@ def both_of(config: RunConfig) -> tuple[AnySpace, AnySpace]:
 
 
 def observation_spec(space: AnySpace) -> SpecTree:
-    """The arrays of one observation.
+    """Specs of the arrays of one observation.
 
     Returns:
         Dict and Tuple spaces become one flat dictionary; keys of nested spaces are joined with ``/``, the items of a
@@ -61,7 +61,7 @@ def observation_spec(space: AnySpace) -> SpecTree:
 
 
 def action_spec(space: AnySpace) -> SpecTree:
-    """The arrays of one action: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
+    """Specs of the arrays of one action: Discrete int32 (), Box float32, MultiDiscrete int32, MultiBinary int8.
 
     Returns:
         Dict and Tuple spaces become one flat dictionary, as for :func:`observation_spec`.
@@ -205,7 +205,7 @@ def _box_from_json(data: Mapping[str, Any]) -> Box[Any]:
 
 
 def _pack(array: NDArray[Any]) -> Any:
-    """Nested lists, or one number if all are equal, as for the bounds of images."""
+    """Nested lists, or one number if all elements are equal, like the bounds of images."""
     if array.size and (array == array.flat[0]).all():
         return _pack_infinity(array.flat[0].item())
     return _pack_infinity(array.tolist())

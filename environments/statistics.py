@@ -1,4 +1,4 @@
-"""Running statistics of wrappers, Gymnasium's and axonrl's: saved, restored, frozen, and summed over processes.
+"""Running statistics of wrappers, Gymnasium's and axonrl's: saved, restored, frozen, and merged over processes.
 
 Replaying the current episodes does not restore them.
 """
@@ -27,7 +27,7 @@ _KINDS = (
     wrappers.vector.NormalizeReward,
 )
 _SETTINGS = ("epsilon", "clip", "discount", "gamma")
-"""Settings that go with statistics; Gymnasium calls the discount of rewards gamma."""
+"""Settings saved with the statistics; Gymnasium calls the discount factor of rewards gamma."""
 STATISTICS: Final = ("obs_rms", "return_rms")
 """Attributes that wrappers learn: moments of observations, and of discounted returns."""
 _MOMENTS = ("mean", "var", "count")
@@ -37,7 +37,7 @@ _REWARDS: Final = "NormalizeReward"
 _NAMES: Final = {"NormalizeObservation": "normalize_observation", _REWARDS: "normalize_reward"}
 """Kinds of axonrl's wrappers to their names in lists of wrappers. Gymnasium's kinds have the same names."""
 _SUMS = ("discounted_reward", "accumulated_reward", "_prev_dones")
-"""Attributes of reward wrappers about the current episodes."""
+"""Attributes of reward wrappers that belong to the current episodes."""
 _BLIND = (
     gymnasium.ActionWrapper,
     gymnasium.RewardWrapper,
@@ -57,7 +57,7 @@ _BLIND = (
 
 
 def statistics_of(env: Any) -> State:
-    """Running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv; by position.
+    """Running statistics of the wrappers of ``env``, and of the environments in a SyncVectorEnv, by position.
 
     Statistics shared by copies made with wrappers by name appear once. ``is_last`` marks the NormalizeObservation whose
     output is the observation of ``env``.
@@ -69,7 +69,7 @@ def statistics_of(env: Any) -> State:
 
 
 def take_moments(env: Any, statistics: State) -> None:
-    """Set the moments of the wrappers of ``env``; their state of the current episodes stays."""
+    """Set the moments of the wrappers of ``env``; their state of the current episodes is unchanged."""
     for wrapper, state in zip(_learning(env), statistics.values(), strict=True):
         _put_moments(wrapper, state)
 
@@ -78,8 +78,8 @@ def take_moments(env: Any, statistics: State) -> None:
 def frozen(env: Any, statistics: State, *, evaluating: bool = False) -> Iterator[None]:
     """Give ``env`` these ``statistics`` and freeze them in this context.
 
-    Observations are normalised inside as they were when the statistics were saved. Afterwards ``env`` continues to
-    learn from them; an environment that only reads another's statistics gets back the other's.
+    Observations are normalised as they were when the statistics were saved. Afterwards ``env`` continues to learn from
+    them; an environment that only reads another's statistics gets those back.
 
     Args:
         env: the environment.
@@ -105,8 +105,8 @@ def refuse_others(env: Any, statistics: State, *, evaluating: bool = False) -> N
     """Refuse an environment whose normalisation differs from the run's; arguments as for :func:`frozen`.
 
     Raises:
-        ArgumentError: ``env`` lacks a wrapper of the run's environment, has one too many, or one with other settings;
-            names the wrapper.
+        ArgumentError: ``env`` lacks a wrapper of the run's environment, has an additional one, or one with other
+            settings; names the wrapper.
     """
     _fitting(env, _learning(env), statistics, evaluating)
 
@@ -135,7 +135,7 @@ def names_of(statistics: State) -> list[str]:
 
 
 def taken_over(env: Any, statistics: State) -> State | None:
-    """Statistics of ``env`` with the moments of another environment's.
+    """The statistics of ``env`` with the moments of another environment.
 
     Returns:
         None if the other environment had other wrappers, or observations of other shapes.
@@ -155,7 +155,7 @@ def taken_over(env: Any, statistics: State) -> State | None:
 
 
 def _learning(env: Any) -> list[Any]:
-    """The wrappers, or their shared normalisers, that learn; each once."""
+    """The wrappers that learn, or their shared normalisers, each once."""
     found: list[Any] = []
     for wrapper in wrappers_of(env):
         if isinstance(wrapper, BY_NAME):
@@ -241,7 +241,7 @@ def _advice(names: Counter[str]) -> str:
 def _load(learning: Sequence[Any], states: Sequence[Any], updating: Sequence[bool]) -> None:
     for wrapper, state, updates in zip(learning, states, updating, strict=True):
         for name, value in state.items():
-            if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else others' sums
+            if name in _SUMS and np.shape(value) == np.shape(getattr(wrapper, name)):  # else the sums of other lanes
                 setattr(wrapper, name, copy.copy(value))
         _put_moments(wrapper, state)
         wrapper.update_running_mean = updates
@@ -265,7 +265,7 @@ def learnt(before: State, after: State) -> State:
 
 
 def merge(total: State, part: State) -> State:
-    """A state with the rows of :func:`learnt` added."""
+    """The state after adding the rows of :func:`learnt`."""
     return {key: {**state, **_of_each(_with, state, part[key])} for key, state in total.items()}
 
 

@@ -24,8 +24,8 @@ from .pooled import PooledVectorEnv
 class Vector(BatchedEnvironment):
     """``AutoresetMode.DISABLED``: environments are reset by mask, each with its seed.
 
-    Its state is saved if the outermost object has the methods ``state_dict`` and ``load_state_dict``: a wrapper without
-    them may have state of its own.
+    Its state is saved if the outermost object has the methods ``state_dict`` and ``load_state_dict``, as a wrapper
+    without them may have its own state.
     """
 
     env: AnyVectorEnv
@@ -35,7 +35,7 @@ class Vector(BatchedEnvironment):
         self.saves_state = all(callable(getattr(type(env), name, None)) for name in ("state_dict", "load_state_dict"))
 
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
-        # The first reset uses the mask, too: without one the environments would receive other options.
+        # The first reset also uses a mask: without one the environments would receive other options.
         masked = [int(seed) if asked else None for seed, asked in zip(seeds, chosen, strict=True)]
         return self._call_reset(masked, {"reset_mask": chosen.copy()})
 
@@ -127,13 +127,13 @@ class NativeVector(Vector):
 
 
 class SelfResettingVector(Vector):
-    """A vector environment that resets its environments itself: seeds are used only when all are reset."""
+    """A vector environment that resets its environments itself: seeds are used only if all are reset."""
 
     resets_itself = True
 
     def __init__(self, env: AnyVectorEnv, **details: Any) -> None:
         super().__init__(env, **details)
-        self.saves_state = False  # such a run is not exact in any case
+        self.saves_state = False  # such a run does not resume exactly anyway
         self._ended: Array = np.zeros(self.num_envs, np.bool_)
 
     @abc.abstractmethod
@@ -143,7 +143,7 @@ class SelfResettingVector(Vector):
     def _reset(self, chosen: Array, seeds: Sequence[int], *, everything: bool) -> ArrayTree:
         if everything:
             self._ended = np.zeros(self.num_envs, np.bool_)
-            # Other vector environments share a generator, and take one seed.
+            # Other vector environments share one generator, and take one seed.
             takes_list = isinstance(self.env.unwrapped, SyncVectorEnv | AsyncVectorEnv | PooledVectorEnv)
             return self._call_reset([int(seed) for seed in seeds] if takes_list else int(seeds[0]), None)
         running = np.flatnonzero(chosen & ~self._ended).tolist()

@@ -1,7 +1,7 @@
 """PettingZoo's parallel environments: agents of one kind are lanes of a vector environment, and share one policy.
 
 https://pettingzoo.farama.org/api/parallel describes the interface. A *world* is one parallel environment. Its agents
-begin together; one may end before the others, or come later.
+begin together; an agent may end before the others, or appear later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PADDING: Final = {"observation": "pad_observations_v0", "action": "pad_action_s
 
 
 class World:
-    """One parallel environment, its time limit, and the seed and actions that repeat its running episode.
+    """One parallel environment, its time limit, and the seed and actions that reproduce its running episode.
 
     Args:
         env: a ``pettingzoo.ParallelEnv``.
@@ -41,10 +41,10 @@ class World:
         self.limit = limit
         self.spaces: tuple[Space[Any], Space[Any]] = _one_kind(env, self.agents)
         self.present: Array = np.zeros(len(self.agents), np.bool_)
-        """Agents that act next, bool [A]; none if the episode is over."""
+        """Agents that act next, bool [A]; all False if the episode is over."""
         self.seed: int | None = None
         self.actions: list[Sequence[Any]] = []
-        """An action of each agent for every timestep of the episode, whether it was there or not."""
+        """An action of each agent for every timestep of the episode, whether the agent was present or not."""
 
     def reset(self, seed: int | None) -> Mapping[Any, Any]:
         """Start an episode; returns the observations by agent."""
@@ -99,14 +99,14 @@ class World:
 class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
     """One or several worlds with A agents each: lane ``w * A + a`` is agent a of world w.
 
-    A lane whose agent is not there keeps its last observation; its action is ignored, and ``infos["acted"]`` bool [N]
-    is False. A reset by mask starts an episode in the worlds that are over, from the seed of the first lane in the
-    mask; in others it does nothing.
+    A lane whose agent is absent keeps its last observation; its action is ignored, and ``infos["acted"]`` bool [N] is
+    False. A reset by mask starts an episode in the worlds that are over, with the seed of the first lane in the mask;
+    it does nothing in other worlds.
 
     Args:
         functions: make the worlds' parallel environments, each with the same agents.
         max_episode_steps: timesteps after which all agents of a world are truncated; None for the world's own limit.
-        given: what the environment is made from again: ``id`` and ``kwargs``; None if it cannot be.
+        given: ``id`` and ``kwargs``, from which the environment can be made again; None if it cannot.
 
     Raises:
         ArgumentError: an environment is not a ParallelEnv, or its agents have different spaces.
@@ -122,7 +122,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         self.functions, self.given, self.limit = tuple(functions), given, limit
         self.worlds = [World(_check_parallel_env(function()), limit) for function in functions]
         self.current = 0
-        """The world that was reset or stepped last."""
+        """Index of the world that was reset or stepped last."""
         first = self.worlds[0]
         if any((world.agents, world.spaces) != (first.agents, first.spaces) for world in self.worlds):
             message = f"each call of parallel_env must make the same agents and spaces, got {first.agents} and others"
@@ -148,7 +148,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def waiting(self) -> Array:
-        """Lanes without an agent in a world that goes on, bool [N]."""
+        """Lanes without an agent in a running world, bool [N]."""
         return np.concatenate([~world.present & world.present.any() for world in self.worlds])
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -170,7 +170,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         return self._copy_batch(), {}
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Let the agents act, in one world after the other; worlds that are over stay so until they are reset."""
+        """Let the agents act, in one world after the other; worlds that are over do nothing until they are reset."""
         acted, size = self.present, self.num_agents
         each = list(iterate(self.action_space, actions))
         rewards = np.zeros(self.num_envs)
@@ -209,7 +209,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         self.repeat(state)
 
     def repeat(self, state: Mapping[str, Any]) -> Any:
-        """Repeat the running episodes of a state; returns the observations that this leads to."""
+        """Repeat the running episodes of a state; returns the resulting observations."""
         for number, world in enumerate(self.worlds):
             self.current = number
             world.present = np.zeros(self.num_agents, np.bool_)
@@ -230,7 +230,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
         return concatenate(space, actions, made) if actions else np.zeros(0)
 
     def _fill(self, number: int, observations: Mapping[Any, Any], *, begins: bool = False) -> None:
-        """Put a world's observations into their rows; agents that are not there at its beginning have another's."""
+        """Put a world's observations into their rows; agents absent at the beginning get another agent's."""
         world = self.worlds[number]
         some = observations[world.agents[int(world.present.argmax())]] if begins else None
         for place, agent in enumerate(world.agents):
@@ -246,7 +246,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class Worlds(Vector):
-    """Worlds behind the batched interface: lanes whose agent is not there do not act."""
+    """Worlds behind the batched interface: lanes whose agent is absent do not act."""
 
     skips_rows = True
     waits = True
@@ -257,7 +257,7 @@ class Worlds(Vector):
 
     @property
     def waiting(self) -> Array | None:
-        """Lanes without an agent while their world goes on."""
+        """Lanes without an agent in a running world."""
         waiting = self._worlds.waiting
         return waiting if self._last is not None and waiting.any() else None
 
@@ -273,7 +273,7 @@ class Worlds(Vector):
         return self._call_step(actions, absent)[0]._replace(acted=~absent)
 
     def _failure_of(self, method: str, error: Exception, environment: int | None = None) -> BrokenEnvironmentError:
-        """The error of a world names its first lane."""
+        """The error of a world, which names its first lane."""
         return super()._failure_of(method, error, self._worlds.current * self._worlds.num_agents)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -290,7 +290,7 @@ class Worlds(Vector):
 
 
 def has_agents(env: Any) -> bool:
-    """Whether it is one of PettingZoo's environments, by its interface."""
+    """Whether ``env`` has the interface of PettingZoo's environments."""
     return hasattr(env, "possible_agents") and hasattr(env, "step") and not isinstance(env, type)
 
 
@@ -310,7 +310,7 @@ def _check_parallel_env(env: Any) -> Any:
 
 
 def _one_kind(env: Any, agents: Sequence[Any]) -> tuple[Space[Any], Space[Any]]:
-    """The spaces that all agents have."""
+    """The spaces that all agents share."""
     found = []
     for kind, padding in _PADDING.items():
         each = [getattr(env, f"{kind}_space")(agent) for agent in agents]

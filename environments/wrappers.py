@@ -1,4 +1,4 @@
-"""Wrappers that have names: Gymnasium's around each copy of an environment, normalisation around all copies."""
+"""Wrappers by name: Gymnasium's around each copy of an environment, normalisation around all copies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def normalize_reward(space: AnySpace, num_envs: int, *, discount: float = 0.99, 
 
 
 class TimeLimit(wrappers.TimeLimit[Any, Any]):
-    """Gymnasium's wrapper, but recreated from a spec in its place among the wrappers, to count the same steps."""
+    """Gymnasium's wrapper, recreated from a spec at its place among the wrappers, so that it counts the same steps."""
 
     spec = gymnasium.Wrapper.spec
 
@@ -50,7 +50,7 @@ def time_limit(env: AnyEnv, *, max_episode_steps: int) -> AnyEnv:
 
 
 def frame_stack(env: AnyEnv, *, stack_size: int) -> AnyEnv:
-    """Stack the last ``stack_size`` observations along a new first axis, oldest first; repeated after a reset."""
+    """Stack the last ``stack_size`` observations along a new first axis, oldest first; a reset repeats the first."""
     if not isinstance(env.observation_space, Box):
         raise _unsuitable("observation_space", "must be a Box", env.observation_space)
     return wrappers.FrameStackObservation(env, count("stack_size", stack_size))
@@ -177,7 +177,7 @@ def mask_from_info(env: AnyEnv, *, name: str = ACTION_MASK) -> AnyEnv:
 
 
 def select_observation(env: AnyEnv, *, indices: Sequence[int]) -> AnyEnv:
-    """Select the entries ``indices`` of a vector, in that order; the others are hidden."""
+    """Select the entries ``indices`` of a vector, in that order; the other entries are hidden."""
     space = env.observation_space
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise _unsuitable("observation_space", "must be a vector, a Box with one axis", space)

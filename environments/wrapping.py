@@ -1,4 +1,4 @@
-"""Lists of wrappers: by name, or by ``package.module:Wrapper`` for any other wrapper of an environment."""
+"""Lists of wrappers: by name, or ``package.module:Wrapper`` for any other wrapper."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WrapperError(ArgumentError):
     Args:
         message: the reason.
         index: index in the list of wrappers.
-        key: the invalid argument or ``"kind"``, if one is to blame.
+        key: the argument at fault, or ``"kind"``, if known.
         value: what was given.
     """
 
@@ -62,11 +62,11 @@ _ELSEWHERE: Final = {
     "VecTransposeImage": "channels_first",
     "ActionMasker": "mask_from_info",
 }
-"""Classes of Gymnasium and Stable-Baselines3 whose names are nearer to another wrapper than to the right one."""
+"""Classes of Gymnasium and Stable-Baselines3 whose names resemble another wrapper more than the right one."""
 
 
 class Imported(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """A wrapper by ``package.module:name``, in a form that Gymnasium can make again from the environment's spec.
+    """A wrapper by ``package.module:name``, in a form that Gymnasium can recreate from the environment's spec.
 
     Args:
         env: the environment.
@@ -82,13 +82,13 @@ class Imported(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         function = registry.find("wrapper", kind)
         try:
             made = function(env, **arguments)
-        except Exception as error:  # asserts of others' wrappers among them
+        except Exception as error:  # including assertions in other packages' wrappers
             message = f"{kind} does not fit {env}: {type(error).__name__}: {error}"
             raise ArgumentError(message, "kind", kind) from error
         if not isinstance(made, gymnasium.Env):
             raise ArgumentError(f"{kind} must return a gymnasium.Env, got {type(made).__name__}", "kind", kind)
         gymnasium.Wrapper.__init__(self, made)
-        if env.spec is not None:  # of the environment inside, with this wrapper in place of what it made
+        if env.spec is not None:  # the inner environment's spec, with this wrapper in place of what it made
             own = WrapperSpec(type(self).__name__, f"{__name__}:{type(self).__name__}", self._saved_kwargs)
             self._cached_spec = copy.deepcopy(env.spec)
             self._cached_spec.additional_wrappers += (own,)
@@ -137,7 +137,7 @@ class Wrapping:
     def refuse_around_each(
         self, what: str, but: Sequence[str] = (), otherwise: str = "use vectorization 'sync'"
     ) -> list[str]:
-        """Refuse wrappers around copies that cannot have any, except wrappers whose work the copies do themselves.
+        """Refuse wrappers around copies that cannot be wrapped, except those whose work the copies do themselves.
 
         Args:
             what: the copies, for the message.
@@ -210,7 +210,7 @@ def _arguments(name: Any, index: int) -> tuple[dict[str, inspect.Parameter], boo
 
 
 def _attempt(function: Callable[..., Any], given: tuple[Any, ...], arguments: Mapping[str, Any], index: int) -> Any:
-    """Call a wrapper's function; its errors become WrapperErrors, with the key of the argument to blame."""
+    """Call a wrapper's function; its errors become WrapperErrors, with the key of the argument at fault."""
     try:
         return function(*given, **arguments)
     except (TypeError, ValueError) as error:

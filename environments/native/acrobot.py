@@ -13,7 +13,7 @@ from .vector import NativeVectorEnv, pick
 
 
 class Acrobot(NativeVectorEnv):
-    """N Acrobots; Sutton (1996). A first state is rounded to float32; states are float64 from then on."""
+    """N Acrobots; Sutton (1996). The initial state is rounded to float32; later states are float64."""
 
     def __init__(self, one: gymnasium.Env[Any, Any], num_envs: int) -> None:
         super().__init__(one, num_envs)
@@ -85,7 +85,7 @@ class Acrobot(NativeVectorEnv):
 
 
 def _wrap(angles: Array) -> None:
-    """Wrap angles into -pi .. pi in place, by adding or subtracting whole turns one after the other."""
+    """Wrap angles into -pi .. pi in place, by adding or subtracting full turns one at a time."""
     turn = 2 * np.pi
     while (above := angles > np.pi).any():
         angles[above] -= turn

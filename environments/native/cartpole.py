@@ -23,7 +23,7 @@ class CartPole(NativeVectorEnv):
     def __init__(self, one: gymnasium.Env[Any, Any], num_envs: int) -> None:
         super().__init__(one, num_envs)
         env: Any = one.unwrapped
-        # Cart and pole: positions, velocities, accelerations. So the first four rows change by tau times the last four.
+        # Cart and pole: positions, velocities, accelerations. The first four rows change by tau times the last four.
         self._rows = np.zeros((6, num_envs))
         self._state, self._change = self._rows[:4], self._rows[2:]
         self._in_order = self._state.reshape(2, 2, num_envs).transpose(2, 1, 0)  # lane; cart, pole; position, velocity

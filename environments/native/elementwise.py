@@ -1,8 +1,8 @@
-"""Functions of float64 arrays, bit-identical to NumPy's results for one number at a time.
+"""Functions of float64 arrays, bit-identical to NumPy's results for single numbers.
 
-Sums, products and quotients are rounded the same way everywhere (IEEE 754). Powers are not: NumPy squares an array by
-a multiplication, and one number by the C library's ``pow``, which differs in the last bit in one of a thousand cases.
-Sines and cosines agree if NumPy's loop treats all elements alike, which :func:`same_as_scalar` tests.
+Sums, products and quotients are rounded the same way everywhere (IEEE 754). Powers are not: NumPy squares an array by a
+multiplication, and a single number by the C library's ``pow``, which differs in the last bit in one of a thousand
+cases. Sines and cosines agree if NumPy's loop treats all elements alike, which :func:`same_as_scalar` tests.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ InPlace: TypeAlias = "Callable[[Array, Array], Any]"
 """``function(x, out)``: writes the function of each element of ``x`` [size] into ``out`` [size]."""
 
 _PROBES: Final = 1024
-"""Minimum count of numbers for comparing loops over arrays with calls for one number."""
+"""Minimum count of numbers for comparing loops over arrays with calls for single numbers."""
 _LARGEST: Final = 50.0
-"""Largest absolute value of these numbers: angles of these environments are smaller."""
+"""Largest absolute value of these numbers: angles in these environments are smaller."""
 
 
 def same_as_scalar(function: np.ufunc, size: int) -> InPlace:

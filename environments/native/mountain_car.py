@@ -1,4 +1,4 @@
-"""MountainCar and MountainCarContinuous as arrays, with the equations and the precision of Gymnasium's."""
+"""MountainCar and MountainCarContinuous as arrays, with the equations and the precision of Gymnasium's environments."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class MountainCar(NativeVectorEnv):
 class MountainCarContinuous(NativeVectorEnv):
     """N MountainCarContinuous; Moore (1990).
 
-    Gymnasium's environment begins an episode with a float64 state and keeps it in float32 from then on. It clips an
-    action beyond its bounds to a Python number, which is not rounded to float32. Lanes with either are computed one by
-    one.
+    Gymnasium's environment begins an episode with a float64 state; later states are float32. It clips an action beyond
+    its bounds to a Python number, which is not rounded to float32. Lanes with such a state or action are computed one
+    by one.
     """
 
     arguments = ("goal_velocity",)

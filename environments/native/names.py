@@ -1,4 +1,4 @@
-"""Ids of the native environments, and their construction."""
+"""Ids of the native environments, and functions that check and make them."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ _NEVER: Final = np.iinfo(np.int64).max
 class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
     """N copies of one of Gymnasium's environments, stepped as arrays.
 
-    Observations, rewards and ends of episodes equal those of Gymnasium's own environment, bit for bit, for the same
-    seeds and actions. Autoreset is disabled: ``reset`` takes a mask and a seed for each lane. The state can be saved.
-    Returned arrays are new.
+    For the same seeds and actions, observations, rewards and ends of episodes equal those of Gymnasium's own
+    environment bit for bit. Autoreset is disabled: ``reset`` takes a mask and a seed for each lane. The state can be
+    saved. Returned arrays are new.
 
     Args:
-        one: Gymnasium's environment, from ``gymnasium.make``. It gives the constants, and draws the first states of all
-            lanes.
+        one: Gymnasium's environment, from ``gymnasium.make``. It provides the constants, and draws the initial states
+            of all lanes.
         num_envs: N.
     """
 
@@ -65,7 +65,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         """Start episodes.
 
         Args:
-            seed: a seed for each lane, or the first of N consecutive ones. With None the lane's random generator
+            seed: a seed for each lane, or the first of N consecutive ones. With None a lane's random generator
                 continues.
             options: ``reset_mask``, bool [N]: lanes to reset, default all; and the options of Gymnasium's environment.
 
@@ -104,7 +104,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
 
         Raises:
             ValueError: actions of another shape or dtype, or outside of a Discrete space; or an episode has ended and
-                its lane was not reset.
+                its lane has not been reset.
         """
         if (
             not isinstance(actions, np.ndarray)
@@ -191,7 +191,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
         return lanes
 
     def _begin(self, lane: int, seed: int | None, options: dict[str, Any] | None) -> Array:
-        """Begin an episode: Gymnasium's environment draws the first state, with the lane's generator."""
+        """Begin an episode: Gymnasium's environment draws the initial state, with the lane's generator."""
         one = self._one
         if seed is None:
             one.np_random = self._generators[lane] or np_random()[0]
