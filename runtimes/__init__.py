@@ -9,7 +9,7 @@ __all__ = ["Policy"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Policy":  # its former place
+    if name == "Policy":  # its former location
         from ..policies.policy import Policy
 
         return Policy

@@ -31,7 +31,7 @@ _FORMAT: Final = "6"
 Cache: TypeAlias = "Callable[[str, str, Callable[[], bytes]], bytes]"
 """``cache(name, key, make)`` returns cached content for this name and key, or calls ``make``."""
 Contents: TypeAlias = "dict[tuple[str, ...], bytes]"
-"""LiteRT programs by the parts that they run: one of actor and learner, or one of each."""
+"""LiteRT programs by the parts that they run: one for actor and learner together, or one for each."""
 
 
 def choose(
@@ -88,7 +88,7 @@ def choose_and_convert(
 
 
 def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
-    """Reason against LiteRT before a conversion; size does not count if LiteRT was requested."""
+    """Reason against LiteRT that is known before a conversion; size does not count if LiteRT was requested."""
     if traced.large is not None and not by_name:
         return Reason(reasons.LARGE, traced.large)
     unproven = op_allowlist.find_unproven(traced.function.graph)
@@ -98,7 +98,7 @@ def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:
 def _convert_parts(
     program: Program, train: Train | None, parts: Sequence[str], cache: Cache
 ) -> tuple[Contents, dict[str, Reason]]:
-    """Convert all parts to one LiteRT program, or each that converts alone; also returns reasons for the others."""
+    """Convert all parts to one LiteRT program, else each that converts alone; also returns reasons for the others."""
     contents: Contents = {}
     failed: dict[str, Reason] = {}
     try:
@@ -129,7 +129,7 @@ def _content(program: Program, train: Train | None, parts: Sequence[str], cache:
     def make() -> bytes:
         announce(f"Converting {program.name} to LiteRT ...")
         trial = Trial(program, train if LEARNER in parts else None, ACTOR in parts)
-        with ThreadPoolExecutor(1) as thread:  # beside the converter, which uses one processor
+        with ThreadPoolExecutor(1) as thread:  # in parallel to the converter, which uses one processor
             expected = thread.submit(trial.expected)
             content = convert(functions, listed)
             trial.compare(content, expected.result())

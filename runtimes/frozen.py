@@ -1,4 +1,4 @@
-"""LiteRT programs that only act: with constant weights if that is faster, otherwise with variables."""
+"""LiteRT programs that only act, with constant weights if that is faster, otherwise with variables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LENGTH: Final = 8
 def pays(predict: Predict) -> bool:
     """Do constant weights save more time than a new interpreter costs?
 
-    They do for large programs, above all convolutions, whose fast LiteRT kernels require constants.
+    They do for large programs, especially convolutions, whose fast LiteRT kernels require constants.
     """
     return predict.large is not None and op_allowlist.find_unproven(predict.function.graph) is None
 
@@ -49,7 +49,7 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
     Args:
         program: the traced ``model_fn``.
         cache: for converted programs.
-        noise: does it take the noise of training? If so, weights are variables.
+        noise: does the program take the noise used in training? If so, weights are variables.
 
     Returns:
         A frozen program if that is faster and possible; otherwise the content of a file whose weights are set by the
@@ -72,8 +72,8 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
 def freeze(program: Program, cache: Cache) -> FrozenProgram:
     """Convert PREDICT to a LiteRT program with arbitrary constant weights.
 
-    It is converted twice, with random weights. The first ones are located in the first file; overwritten with the
-    second ones, it must equal the second file, byte for byte.
+    PREDICT is converted twice, each time with other random weights. The first weights are located in the first file;
+    after they are overwritten with the second ones, it must equal the second file byte for byte.
 
     Args:
         program: the traced ``model_fn``.
@@ -112,7 +112,7 @@ def _freeze(program: Program) -> FrozenProgram:
 
 
 def _random_weights(variables: Mapping[str, tf.Variable], seed: int) -> dict[str, Array]:
-    """Random positive weights (one may be a variance), all different, as equal ones would share a place."""
+    """Random positive weights (a weight may be a variance), all different, as equal ones would share a place."""
     rng = np.random.default_rng(seed)
     return {name: rng.uniform(0.5, 1.5, v.shape).astype(v.dtype.as_numpy_dtype) for name, v in variables.items()}
 
@@ -120,7 +120,7 @@ def _random_weights(variables: Mapping[str, tf.Variable], seed: int) -> dict[str
 def with_weights(
     function: Any, variables: Mapping[str, tf.Variable], weights: Mapping[str, Array]
 ) -> Callable[..., list[tf.Tensor]]:
-    """Wrap a traced function to use other weights, for another trace; its variables are unchanged.
+    """Wrap a traced function so that a new trace uses other weights; its variables are unchanged.
 
     Args:
         function: the traced function.

@@ -33,7 +33,7 @@ def input_name(part: str) -> str:
 def input_specs(parts: Sequence[Part]) -> dict[str, ArraySpec]:
     """Specs of one row of each model input, by the name of the part, in order.
 
-    If the policy normalises, inputs are the observations inside that wrapper, as float32.
+    If the policy normalises, inputs are the observations before normalisation, as float32.
     """
     return {part.name: part.spec for part in sorted(parts, key=lambda part: part.name)}
 
@@ -44,12 +44,12 @@ def onnx_model(
     observation: tuple[Sequence[Part], Mapping[str, Normalization]],
     action_space: Mapping[str, Any],
 ) -> bytes:
-    """Convert PREDICT with these weights; normalisation comes before it, and actions in the environment's units after.
+    """Convert PREDICT with these weights, preceded by normalisation and followed by the conversion of actions.
 
     Args:
         program: the traced ``model_fn``; noise is zero.
         weights: PREDICT's variables.
-        observation: its arrays, and their preprocessing.
+        observation: the arrays of an observation, and their preprocessing.
         action_space: attributes of the action space.
 
     Returns:

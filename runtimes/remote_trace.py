@@ -19,7 +19,7 @@ class Retraced:
     Args:
         bound: the function with its params.
         observation: specs of one environment's observation.
-        seed: of the initial weights, which will be replaced.
+        seed: seed of the initial weights, which will be replaced.
     """
 
     bound: BoundModelFn

@@ -22,7 +22,7 @@ from .tracing import graphs
 from .tracing.program import Eval, Program, Train
 
 _FEW: Final = 8
-"""Up to this many observations, the short way is faster even for a convolutional network."""
+"""Up to this number of observations, the short way is faster even for a convolutional network."""
 _ON_THIS_THREAD: Final = "SINGLE_THREADED_EXECUTOR"
 _NOT_OPTIMIZED: Final = ConfigProto(
     graph_options=GraphOptions(rewrite_options=RewriterConfig(disable_meta_optimizer=True))
@@ -35,7 +35,7 @@ class TensorFlowExecutor:
     Args:
         program: the traced ``model_fn``.
         train: its TRAIN; None to act only.
-        optimized: does TensorFlow rewrite the graphs before they run? For two calls it would take longer than these.
+        optimized: does TensorFlow optimise the graphs before they run? For two calls that takes longer than the calls.
     """
 
     def __init__(self, program: Program, train: Train | None = None, *, optimized: bool = True) -> None:
@@ -56,7 +56,7 @@ class TensorFlowExecutor:
 
     @functools.cached_property
     def _read_predict(self) -> _Call:
-        """Read PREDICT's variables in one call: it may precede every act, if another executor acts."""
+        """Read PREDICT's variables in one call, as it may precede every action if another executor acts."""
         variables = [self._variables[name] for name in self._predict]
         read = tf.function(lambda: [variable.read_value() for variable in variables], autograph=False)
         return _Call(read.get_concrete_function(), small=True)
@@ -104,7 +104,7 @@ class TensorFlowExecutor:
 
 
 class TensorFlowEval:
-    """Runs EVAL in TensorFlow with given weights, as it is rare, whichever executor the run uses.
+    """Runs EVAL in TensorFlow with given weights, whichever executor the run uses, as EVAL is rare.
 
     Args:
         program: the traced ``model_fn``.
@@ -118,7 +118,7 @@ class TensorFlowEval:
         self._batch = BatchBoundary(evaluation.batch)
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the weights to evaluate: all of a run's, by name.
+        """Set the weights to evaluate: all weights of a run, by name.
 
         TensorFlow executors share the variables; a LiteRT executor contains its weights, while TensorFlow's variables
         stay as they were when it was made.
@@ -136,16 +136,16 @@ class TensorFlowEval:
 class _Call:
     """A concrete function from NumPy arrays to a flat list of outputs as arrays.
 
-    The time of a small function is mostly the overhead of its call. One op that runs the function on NumPy arrays takes
-    a tenth of the Python path around a concrete function, with identical results. It runs on the calling thread, which
-    is slower for functions that are large enough to run in parallel.
+    A small function's time is mostly call overhead. One op that runs the function on NumPy arrays takes a tenth of the
+    time of the Python path around a concrete function, with identical results. It runs on the calling thread, which is
+    slower for functions that are large enough to run in parallel.
 
     TensorFlow's default executor may still pass each op to another thread, which made a Nature CNN act up to 50 %
-    slower. The executor that does not cannot run loops.
+    slower. The executor that does not do that cannot run loops.
 
     Args:
         function: the concrete function.
-        small: take the short way, however many threads there are.
+        small: take the short way, regardless of the number of threads.
         optimized: as for :class:`TensorFlowExecutor`, on the short way.
     """
 
@@ -163,7 +163,7 @@ class _Call:
         use_tensorflow()
         try:
             return [tensor.numpy() for tensor in self._outputs(inputs)]
-        except tf.errors.OpError as error:  # traceback frames of the model's function are lost by now
+        except tf.errors.OpError as error:  # the traceback frames of the model's function are lost here
             place = graphs.place_of_failure(self._function.graph, error.message)
             if place is None:
                 raise
@@ -181,7 +181,7 @@ class _Call:
                 config_proto=self._config,
                 executor_type=self._executor,
             )
-        # As traced: without noise, a list of no draws, or no argument at all.
+        # As traced: without noise, an empty list of draws, or no argument at all.
         arguments = tf.nest.pack_sequence_as(self._arguments, [tf.constant(array) for array in leaves(inputs)])
         return tf.nest.flatten(self._function(*arguments))
 

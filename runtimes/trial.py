@@ -23,9 +23,9 @@ from .tracing.program import Program, Train
 Results: TypeAlias = "list[tuple[str, Array]]"
 """Names and values."""
 _TOLERANCE: Final = 1e-2
-"""Relative tolerance. Rounding differs by 1e-6; silent conversion errors are larger."""
+"""Relative tolerance. Rounding differences are about 1e-6; silent conversion errors are larger."""
 _BYTES: Final = (255, 0)
-"""Largest bytes in the trial inputs: for images first, then for indices of an embedding."""
+"""Largest byte in the trial inputs: first for images, then for indices of an embedding."""
 _UPDATES: Final = 2
 """The second update shows the effect of the first on the variables."""
 
@@ -43,7 +43,7 @@ class Trial:
         self._program, self._train, self._acts = program, train, acts
         self._tensorflow = TensorFlowExecutor(program, train, optimized=False)
         self._byte: int | None = None
-        """Byte that fills the inputs TensorFlow accepts; None if it accepts none."""
+        """The largest byte that TensorFlow accepts in the inputs; None if it accepts none."""
 
     def expected(self) -> Results:
         """Run TensorFlow. Its variables are restored afterwards."""

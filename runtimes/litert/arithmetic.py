@@ -1,6 +1,6 @@
 """Replacements for ops that LiteRT lacks or computes wrongly, made of ops it computes correctly.
 
-Each says what is wrong with LiteRT's op. Gradients take the arguments of TensorFlow's ops of the same name.
+Each says what is wrong with LiteRT's op. Gradients take the same arguments as TensorFlow's ops of these names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 def relu_grad(gradient: Tensor, feature: Tensor) -> Tensor:
     """The gradient of relu; ``feature`` is its input or its output."""
-    return gradient * tf.cast(feature > 0, tf.float32)  # LiteRT's where is slow, element by element
+    return gradient * tf.cast(feature > 0, tf.float32)  # LiteRT's where is slow, as it works element by element
 
 
 def relu6_grad(gradient: Tensor, feature: Tensor) -> Tensor:

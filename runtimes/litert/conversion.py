@@ -76,7 +76,7 @@ def convert(functions: Mapping[str, Function], variables: Sequence[tf.Variable])
 
 
 def _saved_model(functions: Mapping[str, Function], variables: Sequence[tf.Variable]) -> Any:
-    """Describe functions that share variables as a SavedModel, without the values, which no conversion needs.
+    """Describe functions that share variables as a SavedModel, without values, which the converter does not need.
 
     ``tf.saved_model.save`` would trace each signature twice, and write a checkpoint.
     """
@@ -146,7 +146,7 @@ def _convert_folder(folder: str, signatures: list[str]) -> bytes:
 
 
 def _has_largest(content: bytes) -> bool:
-    """Is the largest finite float32 among a file's constants? Infinity is converted to it."""
+    """Is the largest finite float32 among a file's constants? The converter replaces infinity by it."""
     model = schema.Model.GetRootAs(content)
     graphs_of_file = [model.Subgraphs(i) for i in range(model.SubgraphsLength())]
     tensors = [graph.Tensors(i) for graph in graphs_of_file for i in range(graph.TensorsLength())]
@@ -156,7 +156,7 @@ def _has_largest(content: bytes) -> bool:
 
 
 def _reason(message: str) -> str:
-    """Extract the ops named in a converter's long message, or its first line."""
+    """Extract the ops named in the converter's long message, or else its first line."""
     if _LISTS in message:
         return "LiteRT lacks tensor lists, which the gradient of a loop needs (unroll the loop)"
     ops = {name for listed in _FLEX.findall(message) for name in re.findall(r"\w+", listed)} or set(

@@ -1,4 +1,4 @@
-"""Digest of what traced functions compute, equal in all processes, independent of names."""
+"""Digest of what traced functions compute; equal in all processes and independent of names."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NAMES = ("container", "debug_name", "shared_name")
 def fingerprint(functions: Mapping[str, Any], variables: Sequence[Any], *more: str) -> str:
     """Digest functions: equal if they compute the same with variables in the same places, and different otherwise.
 
-    Names do not count: a second model in the same process has layers and functions with higher numbers.
+    Names are ignored, as a second model in the same process has layers and functions with higher numbers.
 
     Args:
         functions: concrete functions by name.
         variables: all variables in use.
-        more: further content of the digest.
+        more: further content to digest.
 
     Returns:
         64 hexadecimal digits.

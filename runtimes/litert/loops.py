@@ -1,9 +1,9 @@
-"""Variables in loops and branches of a LiteRT file: makes their handles inside rather than passing them in.
+"""Variables in loops and branches of a LiteRT file: creates their handles inside rather than passing them in.
 
 The converter passes the handle of every variable used in a loop from one iteration to the next, and that of every
-variable used in a branch to the branch. LiteRT assumes the size of a handle to be unknown: it plans the memory of the
-loop's body again in every iteration, which took as long as PPO's arithmetic, and that of a branch whenever it is taken.
-A handle is only a name, so the body can make its own.
+variable used in a branch to the branch. LiteRT assumes that the size of a handle is unknown: so it plans the memory of
+the loop's body again in every iteration, which took as long as PPO's arithmetic, and the memory of a branch whenever it
+is taken. A handle is only a name, so the body can create its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Operator: TypeAlias = Any
 _IDENTIFIER: Final = b"TFL3"
 _KINDS: Final = ("WHILE", "IF")
 _ALIGNMENT: Final = 16
-"""Alignment of constants in a file, in bytes: required by the schema, but unknown to Python's builder."""
+"""Alignment of constants in a file, in bytes: required by the schema, but not supported by Python's builder."""
 
 
 def with_own_handles(content: bytes) -> bytes:
@@ -45,12 +45,12 @@ def with_own_handles(content: bytes) -> bytes:
     uses = collections.Counter(index for one in outer for index in _inner_graphs(one))
     changed = False
     pending = [graph for index, graph in enumerate(model.subgraphs) if index not in uses]
-    while pending:  # from the outside in: a body passes the handles it makes to inner loops
+    while pending:  # from the outside in: a body passes the handles that it creates to inner loops
         graph = pending.pop()
         makers = {operator.outputs[0]: operator for operator in _operators(model, graph, "VAR_HANDLE")}
         for loop in _operators(model, graph, "WHILE"):
             if any(uses[index] > 1 for index in _inner_graphs(loop)):
-                continue  # a shared body may get handles of different variables from each loop
+                continue  # a shared body may get handles of different variables from different loops
             inner = [model.subgraphs[index] for index in _inner_graphs(loop)]
             changed |= _make_inside(graph, loop, inner, makers)
             pending += inner
@@ -92,7 +92,7 @@ def _make_in_branches(branching: Operator, inner: list[Graph], makers: Mapping[i
 
 
 def _make_own(part: Graph, makers: Mapping[int, Operator]) -> None:
-    """Make a graph create its inputs at these places itself, and drop them as inputs."""
+    """Make a graph create the inputs at these places itself, and drop them from its inputs."""
     used = {tensor for operator in part.operators for tensor in operator.inputs}
     made = {part.inputs[k]: maker for k, maker in makers.items() if part.inputs[k] in used}
     part.operators = [*(_copy(maker, tensor) for tensor, maker in made.items()), *part.operators]
@@ -127,7 +127,7 @@ def _has_any(content: bytes) -> bool:
 
 
 class _Builder(flatbuffers.Builder):  # type: ignore[misc] # it ships no types
-    """Aligns vectors of bytes, which are constants here."""
+    """Aligns vectors of bytes, which hold constants here."""
 
     def StartVector(self, elemSize: int, numElems: int, alignment: int) -> Any:  # noqa: N802, N803 - the base's names
         return super().StartVector(elemSize, numElems, _ALIGNMENT if elemSize == 1 else alignment)

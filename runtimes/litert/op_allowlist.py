@@ -1,8 +1,8 @@
 """Ops that LiteRT may run: a sweep over difficult numbers has shown that they agree with TensorFlow.
 
 Everything else runs in TensorFlow. ``tests/runtimes/test_listing.py`` runs the sweep, forward and gradients, and fails
-if this list has an op or a type that it does not prove. Ops of ``op_rewrites.REWRITES`` are listed in their rewritten
-form. To add an op, first add its row to the sweep.
+if this list has an op or a type for which the sweep does not prove agreement. Ops of ``op_rewrites.REWRITES`` are
+listed in their rewritten form. To add an op, first add its row to the sweep.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ LISTED: Final[Mapping[str, tuple[str, ...]]] = {
     "Xlogy": (_F,),
     "ZerosLike": (_F, _I),
 }
-"""Op to the types for which it is proven; "" if it has no type of its own."""
+"""Op to the types for which it is proven; "" for an op without a type."""
 
 DOMAINS: Final[Mapping[str, tuple[float, float]]] = {
     "Exp": (-float("inf"), 88.0),
@@ -192,7 +192,7 @@ DOMAINS: Final[Mapping[str, tuple[float, float]]] = {
     "Sigmoid": (-float("inf"), 1e20),
     "Softplus": (-float("inf"), 1e20),
 }
-"""Op to the finite numbers for which it is proven, if not all; NaN and infinities always are."""
+"""Op to the range of finite numbers for which it is proven, if not all; NaN and infinities are always included."""
 
 STRUCTURE: Final = frozenset(
     {
@@ -201,13 +201,13 @@ STRUCTURE: Final = frozenset(
         *("If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "While"),
     }
 )
-"""Ops that do not compute: proven for every type that the ops around them are."""
+"""Ops that do not compute: proven for every type for which the ops around them are."""
 
 _ONLY_REWRITTEN: Final = frozenset({"ResourceApplyAdam", "StridedSliceGrad"})
-"""Proven if ``op_rewrites`` supports the case: LiteRT has no kernel for the rest, or another one."""
+"""Proven if ``op_rewrites`` supports the case: for other cases LiteRT has no kernel, or a different one."""
 _ASSIGNS: Final = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
 _DIES_OF_TWINS: Final = frozenset({"Maximum", "Minimum", "RealDiv", "SquaredDifference", "Sub", *_ASSIGNS})
-"""Ops that crash the process with a variable as both operands; others of this kind are rewritten."""
+"""Ops that crash the process if both operands are the same variable; similar ops are rewritten."""
 
 
 def find_unproven(graph: Any) -> str | None:

@@ -32,7 +32,7 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Wh
 
 
 class Replacement(NamedTuple):
-    """Replaces a node by ``function`` of its inputs ``kept``, the first ``handles`` of them of variables."""
+    """Replaces a node by ``function`` of its inputs ``kept``; the first ``handles`` of them are of variables."""
 
     function: Callable[..., Tensor]
     kept: Sequence[str]
@@ -193,7 +193,8 @@ REWRITES: dict[str, Callable[[Node, Nodes], Replacement | None]] = {
     "Xlog1py": _pointwise(arithmetic.xlog1py),
     "Xlogy": _pointwise(arithmetic.xlogy),
 }
-"""All have one output or none. float64 is not rewritten, as LiteRT lacks more than gradients for it."""
+"""Replacements by op; all have one output or none. float64 is not rewritten, as LiteRT lacks not only gradients for
+it."""
 
 
 def replacement(node: Node, nodes: Nodes) -> Replacement | None:
@@ -211,7 +212,7 @@ def rewrite(library: Any) -> None:
         for node in function.node_def:
             found = replacement(node, nodes)
             if found is not None:
-                key = repr(found.function)  # a partial's names its arguments
+                key = repr(found.function)  # the key of a partial names its arguments
                 if key not in traced:
                     traced[key] = _trace(found, f"__axonrl_{node.op}_{len(traced)}")
                 _call(node, traced[key], found)
@@ -226,7 +227,7 @@ def rewrite(library: Any) -> None:
 def _trace(made: Replacement, name: str) -> Any:
     """Trace a replacement to a FunctionDef."""
     specs = [tf.TensorSpec(None, dtype) for dtype in _dtypes(made)]
-    # For a partial, TensorFlow would also inspect its own arguments.
+    # For a partial, TensorFlow would also inspect the arguments that it has bound.
     function = tf.function(lambda *inputs: made.function(*inputs), autograph=False)  # noqa: PLW0108
     definition = function.get_concrete_function(*specs).function_def
     definition.signature.name = name
@@ -251,7 +252,7 @@ def _dtypes(made: Replacement) -> list[tf.DType]:
 def _is_float32(node: Node) -> bool:
     if "T" in node.attr:
         return bool(node.attr["T"].type == tf.float32.as_datatype_enum)
-    return bool(node.op == "LeakyReluGrad")  # the only one with a default type, which saved graphs omit
+    return bool(node.op == "LeakyReluGrad")  # the only op with a default type, which saved graphs omit
 
 
 def _inputs(node: Node) -> list[str]:

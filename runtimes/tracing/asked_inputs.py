@@ -15,7 +15,7 @@ from . import graphs
 
 
 class AskedInputs:
-    """Supplies placeholders in a trace, and makes them arguments after it, so that nothing is traced twice.
+    """Supplies placeholders in a trace, and turns them into arguments afterwards, so that nothing is traced twice.
 
     Args:
         offered: numbers of the params, which may be inputs, by name.
@@ -56,7 +56,7 @@ class AskedInputs:
     def append_draws(self, function: Any) -> Any:
         """Append to a traced function's arguments a list of the draws, and a dictionary of the numbers if it reads any.
 
-        Numbers that it does not read stay out of its conversion and its fingerprint.
+        Numbers that it does not read are left out of its conversion and its fingerprint.
         """
         graph, read = function.graph, graphs.read_names(function.graph)
         numbers = {name: p for name, p in sorted(self._placeholders.items()) if p.op.name in read}

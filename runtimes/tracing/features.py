@@ -1,4 +1,4 @@
-"""Features and labels as a ``model_fn`` gets them, from what environments and memories hold."""
+"""Features and labels for a ``model_fn``, converted from the arrays of environments and memories."""
 
 from __future__ import annotations
 

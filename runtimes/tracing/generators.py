@@ -31,8 +31,8 @@ def make_generator_of_keras() -> None:
 def seeded(seed: int) -> Iterator[None]:
     """Within the trace, derive initial values from ``seed``; restores the caller's random generators.
 
-    Keras draws initialisers' seeds from Python's generator. TensorFlow's ops use the seed of the traced graph, which is
-    all that ``tf.random.set_seed`` sets here. Built-in models draw from NumPy (``core/initializers.py``).
+    Keras draws the seeds of initialisers from Python's generator. TensorFlow's ops use the seed of the traced graph,
+    which is all that ``tf.random.set_seed`` sets here. Built-in models draw from NumPy (``core/initializers.py``).
     """
     with _GENERATORS:
         python, legacy_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (saved for the caller)

@@ -1,4 +1,4 @@
-"""Analysis of a traced graph: reached ops, assignments of variables, cost."""
+"""Analysis of traced graphs: reached ops, assignments to variables, cost."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def read_inputs(graph: Any) -> set[int]:
 def forget_custom_gradients(graph: Any) -> None:
     """Drop the custom gradients of a graph that will not be differentiated any more.
 
-    TensorFlow keeps them, and so the graph, for the life of the process: two graphs for every traced Keras
-    optimizer. Those of inner functions stay, as other graphs may use them.
+    TensorFlow keeps them, and thereby the graph, for the life of the process: two graphs for every traced Keras
+    optimizer. Gradients of inner functions are kept, as other graphs may use them.
     """
     for op in graph.get_operations():
         name = op.node_def.attr["_gradient_op_type"].s.decode() if "_gradient_op_type" in op.node_def.attr else ""
@@ -140,7 +140,7 @@ def place_of_op(op: Any) -> str | None:
 
 
 def place_of_failure(graph: Any, message: str) -> str | None:
-    """Place of the op in which a graph failed, from TensorFlow's message; a branch stands for its ops."""
+    """Place of the op in which a graph failed, from TensorFlow's message; for ops in a branch, its place."""
     operations = {op.name: op for op in _operations(graph)}
     for name in reversed(re.findall(r"{{node ([^}]+)}}", message)):
         parts = name.split("/")
@@ -199,7 +199,7 @@ def walk(nodes: Iterable[Any], outputs: list[str], found: list[Any]) -> set[str]
 
 
 def computing(tensors: Iterable[tf.Tensor], whole: Any) -> Any:
-    """Part of a graph that computes these of its tensors; both are GraphDefs."""
+    """The part of a graph that computes these tensors; both are GraphDefs."""
     nodes = list[Any]()
     calls = walk(whole.node, [tensor.op.name for tensor in tensors], nodes) - {""}
     part = tf.compat.v1.GraphDef(node=nodes, library=whole.library if calls else None, versions=whole.versions)
@@ -211,16 +211,15 @@ def computing(tensors: Iterable[tf.Tensor], whole: Any) -> Any:
 def why_large(graph: Any, ops: Iterable[str], limit_mflop: float = 100.0, limit_adam: int = 250_000) -> str | None:
     """Say why the arithmetic dominates the cost of a run; None if the overhead of its call does.
 
-    By ops and shapes only: convolutions count as large, and so do matrix products of more than ``limit_mflop``
-    million operations together (axes of unknown size count as 1, loops as one iteration, as the duration of
-    single ops matters), and one op of Adam on a variable of more than ``limit_adam`` elements: LiteRT passes over
-    them twelve times.
+    Decided by ops and shapes only. Large are convolutions, matrix products of more than ``limit_mflop`` million
+    operations in total (axes of unknown size count as 1, loops as one iteration, as the duration of single ops
+    matters), and an Adam op on a variable of more than ``limit_adam`` elements, over which LiteRT passes twelve times.
 
     Args:
         graph: a function's graph.
         ops: the reached ops.
-        limit_mflop: limit for small programs.
-        limit_adam: likewise.
+        limit_mflop: limit for small programs, in million operations.
+        limit_adam: limit for small programs, in elements.
     """
     convolutions = sorted(op for op in ops if op.startswith(_CONVOLUTIONS))
     if convolutions:

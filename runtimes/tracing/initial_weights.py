@@ -1,9 +1,9 @@
 """Initial weights of a ``model_fn``'s variables as a function of the run's seed.
 
-There are two ways, bit-identical with tracing. :func:`initial_weights` calls the function once in each mode, creates
-its variables, and skips everything else. :func:`initial_program` turns these computations into a graph: Keras's
+There are two ways, both bit-identical with tracing. :func:`initial_weights` calls the function once in each mode,
+creates its variables, and skips everything else. :func:`initial_program` turns these computations into a graph: Keras's
 initialisers draw with stateless ops whose seeds are constants, drawn from Python's generator, so the constants become
-inputs. A further seed then costs milliseconds, without the function.
+inputs. Each further seed then costs milliseconds, without the function.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InitialProgram:
 
     Args:
         graph: a serialised GraphDef. Its input ``SEEDS``, uint32, has all draws of PREDICT, then all of TRAIN.
-        draws: of the two modes; each starts with a generator of the seed.
+        draws: the draws of the two modes, each from a new generator with the seed.
         outputs: name of each variable, and its tensor in the graph.
     """
 
@@ -151,7 +151,7 @@ def initial_program(
 
     Args:
         found: the values of one seed.
-        other: the values of another seed. Equal variables are taken to be the same for all seeds.
+        other: the values of another seed. Variables with equal values are assumed to be the same for all seeds.
         other_seed: the other seed; the program must reproduce its values, too.
         drawn: variables to leave out, as NumPy draws their values.
 

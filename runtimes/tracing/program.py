@@ -182,7 +182,7 @@ class Program:
         return program
 
     def _call(self, features: Tree, labels: Mapping[str, Tree] | None, mode: str) -> EstimatorSpec:
-        """Call the user's function, within a trace; the only place that does."""
+        """Call the user's function, within a trace. Nothing else calls it."""
         variables = self.store.reuse_in_eval() if mode == Modes.EVAL else self.store.reuse(mode)
         with variables, seeded(self._seed):
             spec = self._model_fn(features, labels, mode)
@@ -196,7 +196,7 @@ class Program:
         function, spec, requests = self._predict_function(features, None)
         state = None
         if "state" in function.structured_outputs:
-            # Recurrent: a second trace, as features have the state only once its declaration is known.
+            # Recurrent: a second trace, as features include the state only once it is declared.
             state = row_specs(self.name, "state", function.structured_outputs["state"])
             self.store = VariableStore(self.name)
             features = {"observation": features, "state": tensor_specs(state, batch_axes=(None,))}

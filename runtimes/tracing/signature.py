@@ -1,4 +1,4 @@
-"""Calls of a ``model_fn``, with the arguments it names."""
+"""Calls of a ``model_fn``, with the arguments that it names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPECTED = "model_fn(features, labels, mode[, params[, config[, model_dir]]])"
 
 
 class BoundModelFn:
-    """A ``model_fn`` bound to its ``params``, ``config`` and ``model_dir``, as far as it names them.
+    """A ``model_fn`` bound to those of ``params``, ``config`` and ``model_dir`` that it names.
 
     Args:
         model_fn: the user's function.
@@ -157,5 +157,5 @@ def describe(model_fn: Any) -> str:
     """``module.name`` of a function, for messages."""
     while isinstance(model_fn, functools.partial):
         model_fn = model_fn.func
-    named = model_fn if hasattr(model_fn, "__qualname__") else type(model_fn)  # an object with __call__
+    named = model_fn if hasattr(model_fn, "__qualname__") else type(model_fn)  # a callable object
     return f"{named.__module__}.{named.__qualname__}"

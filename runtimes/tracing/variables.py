@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable calls creators again
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # tf.Variable would call creators again
 
 from ...core.checks import physical_memory
 from ...core.initializers import Draw, Draws, current_draws
@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def identity(self) -> VariableIdentity:
-        """Identity that a later trace must match."""
+        """The identity that a later trace must match."""
         return VariableIdentity(self.name, self.variable.dtype, self.variable.shape)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Entry:
 
 
 class VariableStore:
-    """Creates variables in the first trace of a mode, and provides them to all others.
+    """Creates variables in the first trace of a mode, and provides them to all later traces.
 
     PREDICT is traced first; in each other mode, the first variables created must be PREDICT's, in the same order.
 
@@ -121,7 +121,7 @@ class VariableStore:
         self._initialise(mode, computed)
 
     def _size_check(self, mode: str) -> Callable[[Mapping[str, Any], Any], None]:
-        """A function that raises, before allocation, if one more variable would exceed the machine's memory."""
+        """A function that raises before allocation if a further variable would exceed the machine's memory."""
         available, nbytes = physical_memory(), sum(_nbytes(entry.variable) for entry in self._entries)
 
         def refuse_too_large(kwargs: Mapping[str, Any], value: Any) -> None:
@@ -256,7 +256,7 @@ class VariableStore:
         )
 
     def _refuse_loading(self, mode: str, function: Any) -> None:
-        """Raise if constants are assigned to weights, as from a file: each run would assign them again."""
+        """Raise if constants, as from a file, are assigned to weights: each call would assign them again."""
         entries = {id(entry.variable.handle): entry for entry in self._entries if entry.variable.shape.rank}
         for key, op in graphs.constants_assigned(function).items():
             if key in entries and entries[key].variable.trainable:
@@ -325,6 +325,6 @@ def _seeded_function(initial: Callable[[], Any]) -> Any:
 
 
 def _advice(variable_name: str) -> str:
-    if "seed_generator" in variable_name:  # Keras has one for all unseeded use of keras.random
+    if "seed_generator" in variable_name:  # Keras shares one among all unseeded uses of keras.random
         return "use axonrl.noise, or pass keras.random a SeedGenerator made inside model_fn"
     return f"build layers inside model_fn. {_PRETRAINED}"
