@@ -1,7 +1,7 @@
 """Policies run without TensorFlow: ``Policy`` acts; ``Learner`` also learns.
 
-``Policy`` loads exports of ``Agent.export``, ``Learner`` programs of ``Agent.compile``. The other modules are shared by
-these and the executors of ``runtimes/``. Imports are lazy, so that importing this package costs nothing.
+``Policy`` loads exports of ``Agent.export``, ``Learner`` programs of ``Agent.compile``. The other modules are shared
+with the executors of ``runtimes/``. Imports are lazy, so that importing this package costs nothing.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""A picklable actor for a process that acts in training. Loads no TensorFlow by itself."""
+"""A picklable actor for a process that acts in training. Does not load TensorFlow itself."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ActorProgram:
     Args:
         name: name of the ``model_fn``, for messages.
         predict: the acting mode, without hooks.
-        variables_of_predict: by name, in order.
-        content: the LiteRT file; a frozen program if it has the weights as constants; or, for models that LiteRT
-            cannot run, a function from weights to an executor.
+        variables_of_predict: PREDICT's variables by name, in order.
+        content: a LiteRT file; a frozen program, if the weights are constants; or, for models that LiteRT cannot run, a
+            function from weights to an executor.
         weights: initial values of the variables.
         version: ``global_step`` of these weights.
-        action_space: of one environment.
+        action_space: the action space of one environment.
     """
 
     name: str

@@ -17,10 +17,10 @@ _dtype_of = operator.attrgetter("dtype")
 class BatchBoundary:
     """Reads the arrays of a batch by key, and converts them if that is lossless.
 
-    A user's memory may return other dtypes and byte orders than announced, or lists instead of arrays.
+    A user's memory may return other dtypes and byte orders than declared, or lists instead of arrays.
 
     Args:
-        specs: of a traced batch: by key, and by name within a Dict.
+        specs: those of a traced batch, by key, and by name within a Dict.
         read: indices of the arrays that a program reads, in the order of :meth:`arrays`; None for all.
     """
 

@@ -51,7 +51,7 @@ class Behaviour:
         Args:
             observation: [N, ...], in the layout of ``environments.spaces``. Not changed, and not kept.
             timestep: ``global_timestep``, for schedules.
-            lanes: act for these lanes only: row k belongs to ``lanes[k]``; None for all.
+            lanes: act only in these lanes: row k belongs to ``lanes[k]``; None for all.
 
         Returns:
             Actions [N, ...] (a flat dictionary of arrays for a Dict or Tuple space), the values that the spec records
@@ -122,7 +122,7 @@ class Behaviour:
             self.exploration.load_state_dict(carried)
 
     def state_dict(self) -> dict[str, Any]:
-        """State of acting, besides weights and generator."""
+        """Everything that acting depends on, besides weights and generator."""
         exploration = self.exploration
         carried = exploration.state_dict() if hasattr(exploration, "state_dict") else {}
         return {"exploration": carried, "recurrent": self.recurrent or {}}

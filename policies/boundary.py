@@ -21,7 +21,7 @@ class ObservationsIn:
     Args:
         parts: the arrays of one observation.
         is_dict: are they the leaves of a Dict or Tuple space?
-        normalization: of the parts with these names.
+        normalization: normalisation by name of the part.
     """
 
     def __init__(self, parts: Sequence[Part], is_dict: bool, normalization: Mapping[str, Normalization]) -> None:
@@ -67,7 +67,7 @@ class ObservationsIn:
         return [array for array, _ in converted], converted[0][1]
 
     def features(self, observation: Any) -> tuple[ArrayTree, bool]:
-        """Convert to a model's features, [B, ...]; otherwise like a call."""
+        """Convert to a model's features [B, ...]; otherwise like calling this object."""
         arrays, single = self(observation)
         names = [part.name for part in self._parts]
         return dict(zip(names, arrays, strict=True)) if self._is_dict else arrays[0], single
@@ -142,7 +142,7 @@ class _ArrayOut:
                 return self._scalar(action)
         self._check(actions.dtype, actions.shape[1:])
         if not self._is_box and bool(((actions < self._low) | (actions > self._high)).any()):
-            # Checked before the cast, which may wrap around.
+            # Checked before the cast, which may overflow.
             _check_legal(actions)
             given = shortened((actions[0] if single else actions).tolist())
             raise ValueError(f"the model's action {given} is not in {self._low} .. {self._high}")
@@ -176,7 +176,7 @@ class _CompositeOut:
 
 
 def actions_out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec]) -> Callable[[Any, bool], Any]:
-    """Make a converter of actions [B, ...] for ``env.step``, called with the actions, and whether there is only one.
+    """Make a converter of actions [B, ...] for ``env.step``, called with the actions and whether there is only one.
 
     Args:
         space: attributes of the action space.
@@ -204,7 +204,7 @@ def _check_legal(actions: Array) -> None:
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
-    """Flatten nested mappings and tuples; leaves are named by their path of keys, joined by ``/``."""
+    """Flatten nested mappings and tuples; leaves are named by their keys, joined by ``/``."""
     if isinstance(value, Mapping):
         items = list(value.items())
     elif isinstance(value, tuple):

@@ -58,9 +58,9 @@ _SHA256: Final = "sha256"
 
 @dataclasses.dataclass(frozen=True)
 class CompiledProgram:
-    """A directory written by ``Agent.compile``, parsed; ``everything`` is the content of ``FILE``.
+    """The parsed directory written by ``Agent.compile``; ``everything`` is the content of ``FILE``.
 
-    The exploration of its modes has state: read the directory again for another run in the same process.
+    The exploration in its modes has state: read the directory again for another run in the same process.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class CompiledProgram:
 
     @property
     def seed(self) -> int:
-        """Seed of the run it was compiled for."""
+        """Seed of the run for which it was compiled."""
         return int(self.everything["seed"])
 
     @property
@@ -101,7 +101,7 @@ class CompiledProgram:
 
     @property
     def unrecorded(self) -> tuple[str, ...]:
-        """Names of the other params."""
+        """Names of the params that JSON cannot hold."""
         return tuple(self.everything["unrecorded"])
 
     @property
@@ -171,7 +171,7 @@ class CompiledProgram:
 
     @property
     def has_every_seed(self) -> bool:
-        """Do the initial weights of every seed follow from those of one, as NumPy draws them?"""
+        """Can the initial weights of every seed be computed from those of one, as NumPy draws them?"""
         drawn = self.everything.get("drawn")
         return drawn is not None and bool(drawn["every_seed"])
 
@@ -212,7 +212,7 @@ class CompiledProgram:
             OSError,
             SafetensorError,
             TypeError,
-        ) as error:  # the latter two for dtypes that NumPy lacks
+        ) as error:  # the last two for dtypes that NumPy lacks
             raise ValueError(f"{path} cannot be read: {error}. {_AGAIN}") from error
         expected = {name: (spec.shape, spec.dtype) for name, spec in self.every_variable.items()}
         if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
@@ -226,13 +226,13 @@ class CompiledProgram:
         return ordered
 
     def _base_seed(self) -> int:
-        """The seed whose file the weights of other seeds follow from."""
+        """The seed from whose file the weights of other seeds are computed."""
         there = self.seeds()
         return self.seed if self.seed in there else there[0]
 
     @functools.cached_property
     def _other_draw(self) -> str | None:
-        """A variable of the known seed that NumPy draws otherwise here; None if there is none."""
+        """A variable of the known seed that NumPy draws differently on this machine; None if there is none."""
         weights, draws = self.weights(self._base_seed()), self.draws(self._base_seed())
         return next((name for name, value in draws.items() if value.tobytes() != weights[name].tobytes()), None)
 
@@ -241,7 +241,7 @@ class CompiledProgram:
             raise ValueError(f"{self.path}: NumPy draws other initial weights here ({name}). Compile it again")
 
     def about_weights(self, seed: int, weights: Mapping[str, Array]) -> dict[str, str]:
-        """Metadata of a file of initial weights."""
+        """Metadata for a file of initial weights."""
         return {"program": self.everything["program"]["sha256"], "seed": str(seed), "sha256": _digest(weights)}
 
 

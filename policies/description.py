@@ -28,7 +28,7 @@ WEIGHTS: Final = "weights.safetensors"
 ONNX: Final = "policy.onnx"
 PARITY: Final = "parity.json"
 CARD: Final = "README.md"
-LOADED: Final = (FILE, PROGRAM, WEIGHTS)  # what a policy is loaded from
+LOADED: Final = (FILE, PROGRAM, WEIGHTS)  # the files from which a policy is loaded
 FILES: Final = (*LOADED, ONNX, PARITY, CARD)
 FORMAT: Final = "axonrl policy"
 FORMAT_VERSION: Final = 1
@@ -99,7 +99,7 @@ _FIELDS: Final = fields.fields(
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One array of an observation, inside the policy.
+    """An array of an observation, as the policy uses it.
 
     ``low`` and ``high`` are the minimum and maximum for spaces where other values are meaningless (Discrete and
     similar).
@@ -113,7 +113,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """Normalisation of observations with learnt statistics; axonrl's wrapper clips, Gymnasium's does not."""
+    """Normalisation of observations with learned statistics; axonrl's wrapper clips, Gymnasium's does not."""
 
     mean: Array
     var: Array
@@ -128,7 +128,7 @@ class Normalization:
         return np.asarray(divisor(self.mean, self.var, self.epsilon))
 
     def __call__(self, observation: Array) -> Array:
-        """Normalise with the same operations as in training, for identical bits; non-finite values stay so."""
+        """Normalise with the same operations as in training, for identical bits; non-finite values stay non-finite."""
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for non-finite values
             if self.clip is not None:
                 observation = np.asarray(observation, np.float32)  # as in axonrl's environments
@@ -140,7 +140,7 @@ class Normalization:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """Contents of ``policy.json`` needed to act; ``everything`` is all of it."""
+    """Contents of ``policy.json`` needed to act; ``everything`` is the whole file."""
 
     path: Path
     everything: Mapping[str, Any]
@@ -154,7 +154,7 @@ class Description:
     state: Mapping[str, ArraySpec] | None
     exploration: Mapping[str, Any] | None
     placements: tuple[Placement, ...] | None
-    """Placements of the weights in a program with constant weights; None if weights are variables."""
+    """Placements of the weights in a program with constant weights; None if the weights are variables."""
     weights: Mapping[str, ArraySpec]
 
 
@@ -343,7 +343,7 @@ def normalization_from(value: Mapping[str, Any] | None) -> dict[str, Normalizati
     if "parts" not in value:
         return {"": Normalization(mean, var, *settings)}
     found, start = {}, 0
-    for name, shape in sorted(value["parts"].items()):  # in the order of joining
+    for name, shape in sorted(value["parts"].items()):  # in the order in which the moments were joined
         end = start + math.prod(shape)
         found[name] = Normalization(mean[start:end].reshape(shape), var[start:end].reshape(shape), *settings)
         start = end

@@ -23,12 +23,12 @@ class TrainResult(NamedTuple):
 
 
 class Executor(Protocol):
-    """Runs PREDICT, and TRAIN if it was made with it."""
+    """Runs PREDICT, and also TRAIN if it was made with it."""
 
     def act(self, features: Features, draws: Sequence[Array] = ()) -> Acted:
         """Predictions [N, ...] for a batch of observations, and the next recurrent state, if the model has one.
 
-        ``draws`` is the noise PREDICT requests during training; without it, noise is zero.
+        ``draws`` is the noise that PREDICT requests in training; without it, noise is zero.
         """
 
     def train(
@@ -47,7 +47,7 @@ class Executor(Protocol):
 
 
 class ActorAndLearner:
-    """Combines two executors: the actor gets the learner's weights when its own are outdated.
+    """Combines two executors: the actor gets the learner's weights whenever its own are outdated.
 
     Args:
         actor: runs PREDICT.

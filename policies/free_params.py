@@ -1,6 +1,6 @@
 """Free params of a compiled program: numbers whose values do not change the program. Loads no TensorFlow.
 
-Some are inputs of TRAIN (``axonrl.inputs``), others just numbers of the behaviour policy. ``program.json`` lists both
+Some are inputs of TRAIN (``axonrl.inputs``), others only numbers in the behaviour policy. ``program.json`` lists both
 under ``free``, with their places in the description of the policy.
 """
 
@@ -15,12 +15,12 @@ NOTHING: Final[Mapping[str, Any]] = {"inputs": [], "exploration": {}}
 
 
 def candidates(params: Mapping[str, Any], inputs: Iterable[str], exploration: Mapping[str, Any]) -> list[str]:
-    """Candidates for free params: inputs of TRAIN, and numbers of the policy. Never 0, which may mean off.
+    """Candidates for free params: inputs of TRAIN, and numbers in the policy. Never 0, which may mean off.
 
     Args:
         params: the compiled params.
         inputs: names of params that are inputs.
-        exploration: the policy, described.
+        exploration: the description of the policy.
     """
     numbers = {value for _, value in _leaves(exploration) if isinstance(value, float)}
     there = {name for name, value in params.items() if isinstance(value, float) and value in numbers}
@@ -39,8 +39,8 @@ def places(
     """Find the free params in a policy.
 
     Args:
-        one: the policy of ``params``, described.
-        other: the policy of ``changed``, described.
+        one: the description of the policy with ``params``.
+        other: the description of the policy with ``changed``.
         params: some params.
         changed: the same params with other values, from :func:`change_values`.
 
@@ -91,7 +91,7 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
 
 
 def family(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Key shared by params that one program may serve: numbers are reduced to their signs.
+    """Key shared by params that may share a program: numbers are reduced to their signs.
 
     Params with equal keys need not share a program; :func:`with_params` decides.
     """
@@ -100,7 +100,7 @@ def family(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Equal, where 1 is not True: most params accept only one of them."""
+    """Whether two values are equal; here 1 is not True, as most params accept only one of them."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 

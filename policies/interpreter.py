@@ -24,7 +24,7 @@ class LiteProgram:
 
     Args:
         content: a LiteRT file made by ``conversion.convert``.
-        num_threads: for LiteRT; does not change results. More than one pays only for convolutions.
+        num_threads: number of LiteRT's threads; does not change results. More than one pays only for convolutions.
 
     Raises:
         ValueError: LiteRT cannot load it.
@@ -86,7 +86,7 @@ class Signature:
         """Run the function; read the outputs with :meth:`output`."""
         if len(arrays) != len(self._inputs):  # inputs that are not set keep old or undefined values
             raise ValueError(f"the program takes {len(self._inputs)} arrays, got {len(arrays)}")
-        # map runs no Python code of its own, which counts double right after a training step has filled the caches
+        # map runs no Python code itself, which is twice as slow right after a training step has filled the caches
         _drain(map(self._set, self._inputs, arrays, self._subgraphs))
         self._invoke(self._subgraph)
 
@@ -119,7 +119,7 @@ class ActSignature:
         signature: takes the arrays of the features, then noise; returns predictions, then the next recurrent state.
         predictions: their names.
         state: names of recurrent state arrays, or None.
-        zeros: noise when none is drawn, one array for each request.
+        zeros: the noise if none is drawn, an array for each request.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class ActSignature:
         return predictions, dict(zip(self._state, outputs[len(self._predictions) :], strict=True))
 
     def _resize(self, arrays: Sequence[Array], size: int) -> None:
-        """Change the number of rows; invalid shapes raise before LiteRT sees them, as it would keep them."""
+        """Change the number of rows; invalid shapes raise before they reach LiteRT, which would keep them."""
         given, expected = [array.shape for array in arrays], [shape for shape, _ in self._signature.inputs]
         if not size or given != [(size, *shape[1:]) if shape[:1] == (-1,) else shape for shape in expected]:
             raise ValueError(

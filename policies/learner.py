@@ -15,7 +15,7 @@ class Learner(LiteRTExecutor):
     """A compiled program that acts and learns, with its weights inside.
 
     It only computes: a :class:`~axonrl.estimators.stepper.Stepper` adds memory, exploration, generators and schedule,
-    and ``Agent(None, compiled=directory, memory=...)`` a complete run.
+    and ``Agent(None, compiled=directory, memory=...)`` is a complete run.
 
     Example::
 

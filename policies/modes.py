@@ -1,4 +1,4 @@
-"""Modes of a model, as needed to run them in any executor. Loads no TensorFlow."""
+"""Modes of a model, as any executor needs them. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.protocols import ArraySpec, Exploration, SpecTree
 from ..core.trace_inputs import Request
 
 COUNTERS: Final = {"global_step": np.int64, "global_timestep": np.int64, "progress": np.float32}
-"""Entries of ``labels`` beside the batch, in the order of a program's inputs, and their dtype."""
+"""Entries of ``labels`` in addition to the batch, in the order of a program's inputs, and their dtype."""
 
 
 class VariableSpec(NamedTuple):
@@ -43,8 +43,8 @@ class PredictMode:
         exploration: the behaviour policy; None for the greedy one.
         record: predictions, or extras of the exploration, to store with transitions.
         state: the recurrent state of one row; None if the model has none.
-        noise: for behaviour in training; zero everywhere else.
-        evaluation_hooks: the spec's.
+        noise: for acting in training; zero everywhere else.
+        evaluation_hooks: the spec's evaluation hooks.
         not_exact: stateful random ops in use.
     """
 
@@ -67,10 +67,10 @@ class TrainMode:
         noise: drawn for every update.
         reads: indices of the inputs that it reads, among the arrays of the batch, ``COUNTERS``, the noise and the
             numbers of the run's params.
-        params: numbers of the run's params that are inputs (:mod:`axonrl.inputs`): values by name, in order.
+        params: numbers among the run's params that are inputs (:mod:`axonrl.inputs`): values by name, in order.
         has_td_error: does the spec have TD errors?
         reads_progress: does it depend on the run's progress?
-        training_hooks: the spec's.
+        training_hooks: the spec's training hooks.
         not_exact: stateful random ops in use.
     """
 
@@ -86,7 +86,7 @@ class TrainMode:
 
 
 class ModelProgram(Protocol):
-    """A model as a program: traced, or compiled before."""
+    """A model as a program: traced, or compiled earlier."""
 
     @property
     def name(self) -> str:

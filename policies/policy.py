@@ -83,10 +83,10 @@ class Policy:
 
         Args:
             directory: the directory; or one on the Hugging Face Hub, ``"hf://user/name"`` or
-                ``"hf://user/name@revision"``. It is data only: nothing that it names is imported.
+                ``"hf://user/name@revision"``. A policy is only data: nothing that it names is imported.
             seed: for the random numbers of exploration; None draws one.
-            num_threads: for LiteRT; does not change results. Two make convolutions faster if two processors are free,
-                and everything else slower.
+            num_threads: number of LiteRT's threads; does not change results. Two make convolutions faster if two
+                processors are free, and everything else slower.
 
         Raises:
             ValueError: a file is missing, damaged, or of another format version; names it, and the problem.
@@ -110,8 +110,8 @@ class Policy:
 
         Args:
             observation: one observation as returned by the environment, or a batch of them [B, ...].
-            explore: use the behaviour policy, as it explored at the time of the export, rather than the greedy
-                action.
+            explore: use the behaviour policy, with its level of exploration at the time of the export, rather than the
+                greedy action.
             rng: generator for exploration; None for the policy's own.
 
         Returns:
@@ -138,7 +138,7 @@ class Policy:
             return self._actions(greedy, single)
 
     def predict(self, observations: Any) -> dict[str, Any]:
-        """The model's predictions for a batch of observations; a recurrent model treats them as first ones.
+        """The model's predictions for a batch of observations; a recurrent model treats each as an episode's first.
 
         Args:
             observations: a batch [B, ...], or one, which is a batch of one.
@@ -174,7 +174,7 @@ class Policy:
         """Begin episodes: reset the recurrent state, if there is one, and the exploration.
 
         Args:
-            mask: bool [B], which rows of the batch; None for all, also if the next batch has another size.
+            mask: bool [B], the rows of the batch to reset; None for all, also if the next batch has a different size.
 
         Raises:
             ValueError: the mask has a wrong shape or dtype.
@@ -210,7 +210,7 @@ class Policy:
         """Set the weights for acting; sets none if any does not fit.
 
         Args:
-            weights: all of them, by name, as returned by ``get_weights``, here or of the Agent.
+            weights: all weights by name, as returned by ``get_weights`` of a policy or of the Agent.
 
         Raises:
             ValueError: a name is missing or unknown, a shape or dtype is wrong, or there is NaN or infinity; names it.
@@ -256,7 +256,7 @@ class Policy:
     def _invoke(self, features: list[Array]) -> None:
         try:
             if len(features[0]) != self._size:
-                self._size = -1  # until it is done
+                self._size = -1  # invalid until the run is done
                 self._resize([np.array(array.shape, np.int32) for array in features])
                 self._size = len(features[0])
             self._run(features)

@@ -9,11 +9,11 @@ from typing import Any, Final
 from ..core.checks import did_you_mean
 
 MAKERS: Final = {"rlgraph": "axonrl.compat.rlgraph.processing.preprocessors:make"}
-"""Makers by the kind in ``policy.json``: a function from its other entries to one of observations."""
+"""Kind in ``policy.json`` to a function that makes the preprocessing from the other entries."""
 
 
 def make_preprocessing(described: Mapping[str, Any] | None) -> Callable[[Any], Any] | None:
-    """Make a function of one observation, or a batch, from ``policy.json``; None without preprocessing.
+    """Make the function of an observation or a batch described in ``policy.json``; None without preprocessing.
 
     Raises:
         ValueError: the kind is unknown.

@@ -1,4 +1,4 @@
-"""Reasons for the choice of executors: codes for programs, one sentence for people. Loads no TensorFlow."""
+"""Reasons for the choice of executors: codes for programs, a sentence for people. Loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def from_record(value: Mapping[str, Any]) -> Reason:
 
 
 def sentence(runtimes: Mapping[str, str], why: Mapping[str, Reason]) -> str:
-    """Say which executor runs what, and why.
+    """Say in one sentence which executor runs what, and why.
 
     Args:
         runtimes: ``"litert"`` or ``"tensorflow"`` for ``"actor"``, ``"learner"`` or both.

@@ -20,12 +20,12 @@ _MAX_SEED: Final = 2**63 - 1
 def add_seeds(directory: str | Path, seeds: Iterable[int]) -> None:
     """Write initial weights for additional seeds into a compiled program's directory; existing ones are kept.
 
-    They equal those of tracing, bit for bit. A process with TensorFlow runs the initialisers: some 4 s for the start,
-    then milliseconds per seed. A program of a built-in model has the weights of every seed: nothing is written then.
-    If the directory has no ``initial.pb``, because an initial value is not drawn by Keras's
-    initialisers, it imports and calls the ``model_fn``: up to a second per seed.
+    They equal those of tracing, bit for bit. A process with TensorFlow runs the initialisers: about 4 s to start, then
+    milliseconds per seed. A program of a built-in model has the weights of every seed, so nothing is written. If the
+    directory has no ``initial.pb``, because an initial value is not drawn by Keras's initialisers, the process imports
+    and calls the ``model_fn``: up to a second per seed.
 
-    Several processes may do so at once.
+    Several processes may add seeds at the same time.
 
     Args:
         directory: written by ``Agent.compile``.

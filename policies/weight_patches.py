@@ -1,4 +1,4 @@
-"""Programs with constant weights, which are changed by overwriting bytes of the LiteRT file.
+"""Programs with constant weights that are changed by overwriting bytes of the LiteRT file.
 
 LiteRT is fastest with constant weights, which no signature can set. Converting again takes a second or more;
 overwriting bytes and making a new interpreter takes milliseconds, with the same result as a conversion. The places
@@ -26,7 +26,7 @@ class Placement:
         name: name of the weight.
         offset: of its first byte.
         permutation: of its axes; LiteRT stores dense kernels as [out, in], convolutions as [out, height, width, in].
-        factor: multiplier, in the weight's dtype: a division of the inputs that was moved into the weight.
+        factor: multiplier, in the weight's dtype, from a division of the inputs that was moved into the weight.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True)
 class FrozenProgram:
-    """A LiteRT file with constant weights, and their places.
+    """A LiteRT file with constant weights, and their places in it.
 
     Args:
         content: the file.
-        placements: of the weights it depends on.
+        placements: places of the weights on which it depends.
     """
 
     content: bytes
@@ -64,7 +64,7 @@ class FrozenProgram:
 
 
 class FrozenActor:
-    """Acts with a frozen program; pays if there are many actions between changes of the weights.
+    """Acts with a frozen program; pays if many actions are taken between changes of the weights.
 
     Args:
         program: the frozen program, with the signature ``act``.
