@@ -1,6 +1,6 @@
 """Behaviour policies and schedules, in NumPy and plain Python only.
 
-``Constant`` is the policy; for a constant schedule pass a number (or ``schedules.Constant``).
+``Constant`` here is the policy; for a constant schedule pass a number (or ``schedules.Constant``).
 """
 
 from ..core import schedules

@@ -1,4 +1,4 @@
-"""Behaviour policy of composite actions: each part is drawn from a distribution of its own."""
+"""Behaviour policy for composite actions: each part is drawn from its own distribution."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Composite:
 
 
 def _predictions_of(draws: Any, name: str, predictions: Mapping[str, Any]) -> dict[str, Array]:
-    """Predictions for the policy of a part, under the names that it knows."""
+    """Predictions for the policy of a part, under the names that it expects."""
     try:
         return {needed: predictions[f"{needed}/{name}"] for needed in draws.needs}
     except KeyError as error:

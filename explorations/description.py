@@ -42,11 +42,11 @@ _KINDS: Mapping[str, type[Any]] = {
     "state_dependent": StateDependent,
 }
 _SPACE = "action_space"
-"""The argument that is not described: the code that makes a policy again has the space."""
+"""The argument that is not described: code that makes the policy again provides the space."""
 
 
 def is_ours(exploration: Exploration) -> bool:
-    """Whether it is one of axonrl's own. Subclasses are not: they may do anything."""
+    """Whether it is one of axonrl's own classes. Subclasses are not, as they may do anything."""
     return type(exploration) in _KINDS.values()
 
 
@@ -69,7 +69,7 @@ def arguments_of(exploration: Exploration) -> dict[str, Any]:
         if name == _SPACE:
             continue
         if not hasattr(exploration, name):
-            raise _refusal(made, f"it has no attribute {name!r} that tells its argument of that name")
+            raise _refusal(made, f"it has no attribute {name!r} with the argument of that name")
         try:
             described[name] = as_json(getattr(exploration, name), _schedule)
         except ArgumentError as error:
@@ -100,7 +100,7 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
 
 
 def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
-    """:func:`arguments_of` a policy that explores as this one does at ``timestep``; None if that is not known.
+    """:func:`arguments_of` a policy that explores as this one does at ``timestep``; None if that is unknown.
 
     None for policies that are not axonrl's own, for policies that follow the run, and for noise in a network's weights,
     which only training draws.
@@ -133,7 +133,7 @@ def from_description(described: Mapping[str, Any], action_space: Mapping[str, An
 
 
 def space_of(attributes: Mapping[str, Any]) -> SimpleNamespace:
-    """An object with the attributes of a space that policies read, nested spaces included."""
+    """An object with the attributes of a space that policies read, including nested spaces."""
     inside = attributes.get("spaces")
     made = attributes if inside is None else {**attributes, "spaces": {name: space_of(a) for name, a in inside.items()}}
     return SimpleNamespace(**made)

@@ -1,7 +1,7 @@
 """Behaviour policies: turn a model's predictions into actions. NumPy, on the host.
 
-Each follows the ``Exploration`` protocol of ``core/protocols.py`` for any number of environments N. None clips: the
-memory stores unclipped actions, and the environments' interface clips what reaches ``env.step``.
+Each follows the ``Exploration`` protocol of ``core/protocols.py`` for any number of environments N. They do not clip:
+the memory stores unclipped actions, and the environments' interface clips the actions for ``env.step``.
 
 Policies for Discrete or MultiDiscrete actions draw only legal ones if the model predicts ``action_mask``, bool [N, A].
 For a row without a legal action they return ``NO_LEGAL_ACTION``, which the environments' interface refuses.
@@ -41,7 +41,7 @@ class Greedy:
 class Scheduled:
     """A policy whose level follows ``global_timestep``, or the run's progress if its schedule is ``over="run"``.
 
-    There is no counter of decay: each action reads the schedule.
+    It keeps no decay counter: each action evaluates the schedule.
     """
 
     def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:
@@ -59,13 +59,13 @@ class Scheduled:
         return float(self._value(timestep))
 
     def _value(self, timestep: int) -> Any:
-        """The schedule's value: one for all environments, or one for each [N]."""
+        """The schedule's value: a number for all environments, or one for each [N]."""
         value = self._schedule(timestep if self.over is None else self._progress)
         return value if type(value) is float else checked_value(self._name, self._schedule, value)
 
 
 class EpsilonGreedy(Scheduled):
-    """A uniformly random action with probability epsilon, else the greedy one; independently per environment.
+    """A uniformly random action with probability epsilon, else the greedy one, independently in each environment.
 
     A random action may be the greedy one, whose probability is therefore ``1 - epsilon + epsilon / n``. With
     ``predictions["action_mask"]`` random actions are legal, and n is the number of legal ones. Either all choices of a
@@ -111,7 +111,7 @@ class EpsilonGreedy(Scheduled):
         return np.where(explores, rng.integers(self._low, self._high, greedy.shape, np.int32), greedy), NO_EXTRAS
 
     def _epsilon(self, timestep: int, rng: np.random.Generator) -> Any:
-        """One epsilon, or one per environment [N]."""
+        """An epsilon for all, or one per environment [N]."""
         return self._value(timestep)
 
     def each(self, predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
@@ -226,7 +226,7 @@ class Constant:
 
 
 class GaussianNoise(Scheduled):
-    """The greedy action plus independent Gaussian noise in each component. Not clipped.
+    """The greedy action plus independent Gaussian noise in each component, not clipped.
 
     Source: the behaviour policy of TD3 (Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477, algorithm 1).
 
@@ -270,7 +270,7 @@ def noise_unit(policy: str, space: Any, relative: bool) -> Array:
 
 
 def mask_of(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-    """``predictions["action_mask"]``, bool of this shape; ``ArgumentError`` otherwise, as numbers are not masks."""
+    """``predictions["action_mask"]``, bool of this shape; ``ArgumentError`` for other shapes, and for numbers."""
     mask = predictions[ACTION_MASK]
     if mask.dtype != np.bool_ or mask.shape != shape:
         name, found = f"predictions[{ACTION_MASK!r}]", f"{mask.dtype} {list(mask.shape)}"

@@ -1,4 +1,4 @@
-"""Checks of what an exploration returns: a user's own may return anything."""
+"""Checks of an exploration's results, as a user's own may return anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_returned(
         record: names of predictions and extras that are stored.
 
     Raises:
-        ArgumentError: the result does not follow the ``Exploration`` protocol; says what was wanted and given, and
+        ArgumentError: the result does not follow the ``Exploration`` protocol; says what was expected and given, and
             names the class.
     """
     if not isinstance(returned, tuple) or len(returned) != 2:

@@ -1,9 +1,9 @@
 """Stochastic policies: draw actions from a predicted distribution and return log-probabilities.
 
 Except for :class:`Boltzmann` the distribution is learned, so there is no schedule or level. ``EstimatorSpec.record``
-may store ``log_prob``, which on-policy algorithms compare with the updated policy's. The same distributions as
-tensors are in ``axonrl.models.blocks.distributions``. Calls raise an ArgumentError if a prediction is missing or has
-the wrong shape, and a NonFiniteError if it has NaN or infinity.
+can store ``log_prob``, which on-policy algorithms compare with that of the updated policy.
+``axonrl.models.blocks.distributions`` has the same distributions for tensors. Calls raise an ArgumentError if a
+prediction is missing or has the wrong shape, and a NonFiniteError if it has NaN or infinity.
 """
 
 from __future__ import annotations
@@ -259,8 +259,8 @@ class _Choices:
 def drawn_index(logits: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Draw an index [R] from each row's softmax by inverting its cumulative sum.
 
-    The sums stay unnormalised. For u below 1, u * total is below total in floating point too, so every draw finds an
-    index; the comparison is strict, so that index never has probability 0.
+    The sums are not normalised. For u below 1, u * total is below total in floating point too, so every draw finds an
+    index; the comparison is strict, so this index never has probability 0.
 
     Args:
         logits: float64 [R, A]; -inf for probability 0.
@@ -283,7 +283,7 @@ def _draw_index(logits: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
-    """A finite prediction as float64, where the difference of any two float32 numbers is finite."""
+    """A finite prediction as float64, in which the difference of any two float32 numbers is finite."""
     values = _required_prediction(policy, predictions, name, shape).astype(np.float64)
     if not all_finite(values):
         raise NonFiniteError(f"{policy}: {_not_finite(name, values)}")

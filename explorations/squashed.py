@@ -71,7 +71,7 @@ class SquashedGaussian:
 def squashed_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
     """Log-density of actions in -1 .. 1 under a squashed Gaussian, float [N].
 
-    Computed from the rounded action, which learning sees, and not from the draw: near the bounds float32 has few
+    It is computed from the rounded action, which learning sees, not from the draw: near the bounds float32 has few
     values.
 
     Args:

@@ -20,7 +20,7 @@ SMALL: Final = 1e-6
 
 
 class StateDependent:
-    """The mean plus noise that stays the same function of the state for many timesteps, so that actions are smooth.
+    """The mean plus noise that remains the same function of the state for many timesteps, so that actions are smooth.
 
     The noise in component d is ``sum_w scaled[w, d] * matrix[w, d]``: features of the state, each scaled by a learned
     standard deviation, times a matrix of standard normal numbers. Each environment has its own matrix, drawn at the
@@ -35,8 +35,8 @@ class StateDependent:
     Args:
         action_space: a Box of floats.
         resample_every: timesteps after which a matrix is redrawn within an episode; None: never.
-        squashed: mean plus noise is u, and the action ``low + (tanh(u) + 1) / 2 * (high - low)``, as for
-            :class:`SquashedGaussian`; needs finite bounds. Otherwise they are in the environment's units.
+        squashed: the action is ``low + (tanh(u) + 1) / 2 * (high - low)``, where u is mean plus noise, as for
+            :class:`SquashedGaussian`; needs finite bounds. Otherwise mean and noise are in the environment's units.
     """
 
     needs: ClassVar = ("mean", "scaled_features")
@@ -59,7 +59,7 @@ class StateDependent:
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions float32 [N, ...], and ``log_prob`` float32 [N], the sum over the components.
 
-        For squashed actions it is the density in -1 .. 1.
+        For squashed actions this is the density of the action in -1 .. 1.
 
         Raises:
             ArgumentError: a prediction is missing, or has the wrong shape.
@@ -77,7 +77,7 @@ class StateDependent:
         return self._act(*self._required_predictions(predictions), rng, lanes)
 
     def reset(self, mask: Array) -> None:
-        """Begin episodes where ``mask`` [N] is true: a matrix is drawn there when needed."""
+        """Begin episodes where ``mask`` [N] is true; a new matrix is drawn there when needed."""
         if len(mask) != len(self._ages):
             self._ages = np.zeros(len(mask), np.int64)
             self._matrices = np.zeros((len(mask), *self._matrices.shape[1:]), np.float32)

@@ -1,7 +1,7 @@
 """Policies with a state per environment: drifting noise, and individual levels of exploration.
 
-Each has one row of state for each environment. A call with another number of environments than the one before starts
-over in all of them.
+Each has one row of state for each environment. If the number of environments differs from that of the previous call,
+all of them start over.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from .policies import NO_EXTRAS, EpsilonGreedy, Scheduled, noise_unit
 
 
 class OrnsteinUhlenbeck(Scheduled):
-    """The greedy action plus noise x that is correlated in time: ``x += theta * (mu - x) + sigma * normal``.
+    """The greedy action plus noise x that is correlated over time: ``x += theta * (mu - x) + sigma * normal``.
 
-    Independent in each component and environment; x begins every episode at mu. Far from there its standard deviation
-    is ``sigma / sqrt(theta * (2 - theta))``. Not clipped.
+    The noise is independent in each component and environment; x begins every episode at mu, and in the long run has
+    the standard deviation ``sigma / sqrt(theta * (2 - theta))``. Actions are not clipped.
 
     Source: Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971, section 3 and the supplement, whose theta is the
-    default here; the process in steps of one timestep.
+    default here; the process is discretised in steps of one timestep.
 
     Args:
         sigma: standard deviation of a step in the environment's units, at least 0: a number, or a schedule on
             ``global_timestep`` or over the run.
         action_space: a Box of floats.
-        theta: the share of its distance to mu that x loses in each timestep, above 0 and at most 1; 1 is independent
-            noise, like :class:`GaussianNoise`.
+        theta: the share of its distance to mu by which x reverts in each timestep, above 0 and at most 1; with 1 the
+            noise is independent, as in :class:`GaussianNoise`.
         mu: the value to which x reverts, in the environment's units.
         relative: whether sigma and mu are in units of half the range of each component, ``(high - low) / 2``; needs a
             bounded Box.
@@ -86,19 +86,19 @@ class OrnsteinUhlenbeck(Scheduled):
 
 
 class RandomDecay(EpsilonGreedy):
-    """Epsilon-greedy, where each environment's epsilon decays to an end of its own, drawn at random.
+    """Epsilon-greedy, where each environment's epsilon decays to its own final value, drawn at random.
 
-    The action is random with the schedule's probability ``epsilon``, or else with the environment's own end: together
-    with ``end + (1 - end) * epsilon(t)``. With a schedule from 1 to 0 this is the exploration of asynchronous
-    Q-learning, a line from 1 to the end.
+    The action is random with the probability ``end + (1 - end) * epsilon(t)``, where ``end`` is the environment's final
+    value and ``epsilon`` the schedule. With a linear schedule from 1 to 0 this is the exploration of asynchronous
+    Q-learning, a line from 1 to ``end``.
 
-    Source: Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 5.1, whose ends and probabilities (0.4, 0.3 and
-    0.3) are the default.
+    Source: Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 5.1, whose final values and their probabilities
+    (0.4, 0.3 and 0.3) are the default.
 
     Args:
         epsilon: the part that decays, in 0 .. 1, as for :class:`EpsilonGreedy`: usually a schedule from 1 to 0.
         action_space: as for :class:`EpsilonGreedy`.
-        ends: probabilities. Each environment draws one of them uniformly, and keeps it.
+        ends: final values of epsilon, in 0 .. 1. Each environment draws one of them uniformly, and keeps it.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class RandomDecay(EpsilonGreedy):
         if not isinstance(ends, list | tuple) or not ends:
             raise ArgumentError(f"ends must be a list of probabilities, got {ends!r}", "ends", ends)
         self.ends = tuple(number("ends", end, at_least=0, at_most=1) for end in ends)
-        self._own: Array = np.zeros(0)  # the end of each environment [N]; NaN where it is not drawn yet
-        self._complete = True  # whether all ends are drawn
+        self._own: Array = np.zeros(0)  # the final value of each environment [N]; NaN where it is not drawn yet
+        self._complete = True  # whether all final values are drawn
         self._acting: Any = slice(None)  # the environments that a call is for
 
     def __call__(
@@ -135,7 +135,7 @@ class RandomDecay(EpsilonGreedy):
             self._acting = slice(None)
 
     def reset(self, mask: Array) -> None:
-        """Set the number of environments; an environment keeps its end in the next episode."""
+        """Set the number of environments; an environment keeps its final value in the next episode."""
         if len(mask) != len(self._own):
             self._own, self._complete = np.full(len(mask), np.nan), False
 
@@ -146,7 +146,7 @@ class RandomDecay(EpsilonGreedy):
         return float(np.mean(drawn + (1 - drawn) * epsilon)) if len(drawn) else epsilon
 
     def state_dict(self) -> State:
-        """The environments' ends."""
+        """The environments' final values."""
         return {"ends": self._own.copy()}
 
     def load_state_dict(self, state: State) -> None:
