@@ -1,8 +1,8 @@
 """Arrays as safetensors files, and states (nested mappings) as arrays and JSON.
 
-The safetensors library reads and checks files. Its ``save_file`` is not used, as it stores non-contiguous arrays in
-the wrong order without a warning, hides the operating system's error number, and leaves a randomly named file when
-killed. The format: 8 bytes with the length of the header (little-endian), the header in JSON, the arrays in order.
+The safetensors library reads and checks files. Its ``save_file`` is not used, as it stores non-contiguous arrays in the
+wrong order without a warning, hides the operating system's error number, and leaves a randomly named file when killed.
+The format is: 8 bytes with the length of the header (little-endian), the header in JSON, the arrays in order.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ DTYPES: Final = {
     "float32": "F32",
     "float64": "F64",
 }
-"""NumPy's name of a dtype to that of safetensors."""
+"""NumPy's name of a dtype to the name in safetensors."""
 _METADATA: Final = "__metadata__"
-"""The one name in a safetensors header that is not an array's."""
+"""The only name in a safetensors header that is not the name of an array."""
 
 # Marks in state.json: an object whose only key is one of these is not a mapping of the state. In the state's own keys,
 # a leading "$" is doubled.
@@ -54,7 +54,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, 
         metadata: texts for the file's header.
 
     Raises:
-        ValueError: a dtype that safetensors and NumPy do not share, or metadata that is not text; names it.
+        ValueError: a dtype that safetensors or NumPy lacks, or metadata that is not text; names it.
         CheckpointError: the file cannot be written.
     """
     write_atomically(path, encode_arrays(arrays, metadata))
@@ -81,7 +81,7 @@ def encode_arrays(
 ) -> Iterator[bytes | memoryview]:
     """Encode arrays in the safetensors format, piece by piece; contiguous arrays are not copied, others one at a time.
 
-    A chunked array is read by chunks.
+    A chunked array is read in chunks.
 
     Raises:
         ValueError: as for :func:`save_arrays`, before the first piece.
@@ -111,8 +111,8 @@ def split_state(state: State) -> tuple[dict[str, Array | Stream], dict[str, Any]
     """Split a state into arrays and a JSON value; :func:`join_state` is the inverse.
 
     An array is named by its path of keys, quoted as in a URL and joined by ``/``. NumPy scalars become arrays without
-    axes, and come back as scalars, as a Python float would change dtypes of later computations. Chunked arrays stay
-    chunked.
+    axes and are restored as scalars, as a Python float would change the dtypes of later computations. Chunked arrays
+    stay chunked.
 
     Raises:
         ValueError: a value cannot be stored exactly; names its place in the state.

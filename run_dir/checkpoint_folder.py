@@ -24,15 +24,16 @@ from .files import FileRecord, check_file, sync_folder, write_file
 
 _VERSION: Final = 1
 _INLINE_BYTES: Final = 1 << 20
-"""Chunked arrays up to this total are written as plain arrays, as parts would not pay."""
+"""Chunked arrays up to this total number of bytes are written as plain arrays, as parts would not pay."""
 MANIFEST: Final = "manifest.json"
 _ARRAYS: Final = "arrays.safetensors"
 _STATE: Final = "state.json"
 _STREAMS: Final = "$streams"
-"""Key of state.json, beside the state's own, for the description of chunked arrays."""
+"""Key of state.json, besides the state's own keys, for the description of chunked arrays."""
 FOR_GOOD: Final = "kept_for_good"
 KEPT_SINCE: Final = "kept_since"
-"""Keys of a manifest: kept permanently? Time of the last such checkpoint, or of the first of all."""
+"""Keys of a manifest: whether the checkpoint is kept permanently; the time of the last such checkpoint, or of the very
+first one."""
 _FIELDS: Final = fields.fields(
     {
         "format_version": fields.integer(),
@@ -47,7 +48,7 @@ _PART: Final = re.compile(r"part-\d{8,}\.safetensors", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """A state, split into what the files of a checkpoint hold."""
+    """A state, split into the contents of a checkpoint's files."""
 
     arrays: Mapping[str, Array | Stream]
     streams: Mapping[str, Stream]
@@ -70,7 +71,7 @@ class Content:
 
         Args:
             folder: ``checkpoint-<index>``; its parent exists.
-            shown: further entries of the manifest.
+            shown: additional entries of the manifest.
             before: parts that may be linked, oldest first.
 
         Returns:
@@ -105,7 +106,7 @@ class Content:
 
 
 def temporary_of(folder: Path) -> Path:
-    """Hidden name of a checkpoint that is being written or removed."""
+    """Hidden path of a checkpoint that is being written or removed."""
     return folder.with_name(f".{folder.name}-{os.getpid()}.tmp")
 
 

@@ -1,8 +1,8 @@
 """Parts: checkpoint files with the data of chunked arrays, shared with earlier checkpoints.
 
-A part is a safetensors file with stretches of series: the array ``<series>/<begin>`` holds the items ``begin``,
-``begin + 1``, ... of a series, whose items never change. So a checkpoint links the parts of the previous one (by hard
-links: a part disappears with the last checkpoint that needs it) and writes one part with new items.
+A part is a safetensors file with stretches of series: the array ``<series>/<begin>`` holds the items ``begin``, ``begin
++ 1``, ... of a series. Items never change, so a checkpoint links the parts of the previous one (by hard links: a part
+disappears with the last checkpoint that needs it) and writes one part with new items.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Part:
 
 
 class NeededItems:
-    """Items needed by chunked arrays: the range of items of each series, and where to read them.
+    """Items that chunked arrays need: the range of items of each series, and where to read them.
 
-    Several chunked arrays may share items; the items one needs of a series are consecutive.
+    Several chunked arrays may share items; those that one of them needs of a series are consecutive.
     """
 
     def __init__(self, streams: Iterable[Stream]) -> None:
@@ -131,8 +131,8 @@ def write_parts(folder: Path, index: int, streams: Mapping[str, Stream], before:
 def _parts_to_link(needed: NeededItems, parts: list[Part]) -> list[Part]:
     """Choose the oldest of these parts, such that there is room for a new one.
 
-    The others are rewritten: the newest part, and further ones while they are not larger than what follows. So a byte
-    is rewritten only when the new data has grown by as much, or sixteen saves later.
+    The others are rewritten: the newest part, and preceding parts as long as they are not larger than what follows. So
+    a byte is rewritten only when the new data has grown by as much, or sixteen saves later.
     """
     if len(parts) < MOST_PARTS:
         return parts

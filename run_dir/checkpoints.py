@@ -42,8 +42,9 @@ class CheckpointStore:
         model_dir: the run's directory; created by the first writer.
         keep_max: number of newest checkpoints to keep.
         lock_name: file to lock in ``model_dir``; concurrent writers need different ones.
-        keep_every_hours: keep a checkpoint permanently if it is written at least this many hours after the last such
-            one, or after the first of all; None for none. Permanent ones are kept in any case.
+        keep_every_hours: keep a checkpoint permanently if it is written at least this many hours after the last
+            permanent one, or after the very first checkpoint; None for none. Existing permanent checkpoints are always
+            kept.
         clock: returns seconds since the epoch; for tests.
 
     Raises:
@@ -136,7 +137,7 @@ class CheckpointStore:
             shown = ({} if about is None else {"about": dict(about)}) | self._kept_for()
             try:
                 make_folders(self._folder)
-                for leftover in self._folder.glob(".checkpoint-*.tmp"):  # from dead writers, as this one holds the lock
+                for leftover in self._folder.glob(".checkpoint-*.tmp"):  # of killed writers: this one holds the lock
                     shutil.rmtree(leftover, ignore_errors=True)
                 self._parts = content.write(folder, shown, self._parts)
             except OSError as error:
@@ -193,7 +194,7 @@ class CheckpointStore:
             try:
                 state, parts = read(folder, index, streams)
             except CheckpointError as error:
-                if os.path.lexists(folder):  # otherwise a writer has just removed it: look again for newer ones
+                if os.path.lexists(folder):  # if not, a writer has just removed it: look again for newer ones
                     damage[index] = str(error)
                 continue
             for other, what in damage.items():

@@ -94,7 +94,7 @@ def make_folders(path: Path) -> None:
 def why_unwritable(folder: Path) -> str:
     """Explain why a folder cannot be written to or created; empty if it can. Leaves nothing behind.
 
-    Tries it, as permissions do not tell for full or read-only disks, nor for root.
+    It tries to write, as permissions say nothing about full or read-only disks, or for root.
     """
     missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     there = missing[-1].parent if missing else folder
@@ -131,7 +131,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: from the operating system.
     """
-    temporary = path.with_name(f".{path.name}.tmp")  # a fixed name, so that leftovers of killed writers are overwritten
+    temporary = path.with_name(f".{path.name}.tmp")  # a fixed name, so that a killed writer's is overwritten
     try:
         yield temporary
         temporary.replace(path)
@@ -162,7 +162,7 @@ def write_atomically(path: Path, pieces: bytes | Iterable[bytes | memoryview]) -
 def write_json_atomically(path: Path, value: Any) -> None:
     """Write a JSON file with :func:`write_atomically`.
 
-    NaN and infinities are written like Python does, as ``NaN`` and ``Infinity``.
+    NaN and infinities are written as Python writes them, ``NaN`` and ``Infinity``.
 
     Raises:
         ValueError: ``value`` is not a JSON value; names the file.

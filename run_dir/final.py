@@ -41,7 +41,7 @@ class FinalEvaluation(NamedTuple):
     def is_of(self, policy: str, timesteps: int, updates: int) -> bool:
         """Does it evaluate the policy of this name, saved after this many timesteps and updates?"""
         evaluated = _evaluated_policy(self.folder)
-        if evaluated == "last":  # also for a checkpoint's number, or "best" if the last was best
+        if evaluated == "last":  # also for a checkpoint's number, or "best" if the last policy was best
             return (timesteps, updates) == (self.timesteps, self.updates)
         return policy == evaluated
 

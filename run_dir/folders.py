@@ -21,7 +21,7 @@ def target_of(directory: Any, what: str, names: Collection[str]) -> Path:
     Args:
         directory: the user's argument.
         what: kind of the contents, for messages: "an export".
-        names: files of such folders, first the one that all have; a folder with other files is refused.
+        names: file names of such folders, first the one that all have; a folder with other files is refused.
 
     Raises:
         ArgumentError: it is not a path, or holds something else.
@@ -89,24 +89,24 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _put_back(before: Path, target: Path) -> None:
-    """Restore the previous folder if the last step failed or was never made."""
+    """Restore the previous folder if the last step failed or was not reached."""
     if before.exists() and not target.exists():
         before.rename(target)
 
 
 @contextlib.contextmanager
 def only_writer(path: Path, *, wait: bool) -> Iterator[None]:
-    """Hold a lock file, which exists only meanwhile; excludes all processes of this machine.
+    """Hold a lock file, which exists only within the context; excludes all other processes on this machine.
 
     Args:
         path: the lock file.
-        wait: wait for its holder; otherwise raise ``Timeout``.
+        wait: wait for the current holder; otherwise raise ``Timeout``.
 
     Raises:
         OSError: the lock file cannot be written.
     """
     lock = FileLock(path, thread_local=False)
-    path.touch()  # shows why it cannot be written, which FileLock takes for a held lock
+    path.touch()  # raises if it cannot be written, which FileLock would take for a held lock
     lock.acquire(blocking=wait)
     try:
         yield

@@ -6,9 +6,8 @@ import secrets
 
 import numpy as np
 
-# The first word of a spawn key is the purpose of a stream; these numbers must never change, or old runs would not
-# resume.
-# 3 is for core.initializers.model_seed.
+# The first word of a spawn key is the purpose of a stream. These numbers must never change, or old runs would not
+# resume exactly. 3 is for core.initializers.model_seed.
 _EPISODES, _EVALUATION, _GENERATORS = 0, 1, 2
 GENERATORS = ("exploration", "memory", "noise")
 
@@ -26,8 +25,9 @@ def episode_seed(run_seed: int, environment: int, episode: int) -> int:
 def evaluation_seed(seed: int, stream: int, episode: int) -> int:
     """Seed of an evaluation's episode.
 
-    Stream 0 is ``evaluate``, stream 1 evaluation during training: a policy selected by some episodes is tested on
-    others. Stream 2 is EVAL on batches of the memory, with ``global_timestep`` as ``episode``. Stream 3 is ``record``.
+    Stream 0 is ``evaluate``, stream 1 evaluation during training: a policy selected on some episodes is tested on
+    others. Stream 2 is EVAL on batches of the memory, with ``global_timestep`` as ``episode``. Stream 3 is ``record``,
+    and stream 4 the exploration in evaluations, with their stream as ``episode``.
     """
     return _word(seed, _EVALUATION, stream, episode)
 

@@ -18,15 +18,15 @@ EPISODES: Final = "episodes.csv"
 EVALUATIONS: Final = "evaluations.csv"
 EVAL: Final = "eval.csv"
 REPEAT: Final = "repeat"
-"""Stands for the episodes of the training's own evaluation of a policy."""
+"""Value of ``episodes`` for those of the training's own evaluation of a policy."""
 GIVEN: Final = "given"
-"""Stands for an environment passed as an object."""
+"""Name of an environment passed as an object."""
 _RESULTS: Final = (
     *("episode_return_mean", "episode_return_std", "episode_return_min", "episode_return_max"),
     *("episode_length_mean", "episodes"),
 )
 _TAIL_BYTES: Final = 512
-"""Larger than any row of an episode."""
+"""Bytes; larger than any row of an episode."""
 
 
 class Episode(NamedTuple):
@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
     episode_return_max: float | None = None
     offline_steps: int = 0
     global_step: int | None = None
-    """Updates before it. Fields below say how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`."""
+    """Updates before it. The fields below say how to repeat it: see :class:`axonrl.hooks.events.EvaluationFacts`."""
     seed: int | None = None
     num_envs: int | None = None
     explore: int | None = None
@@ -188,5 +188,5 @@ def line_of(values: Iterable[object]) -> str:
 
 
 def _quote(text: str) -> str:
-    """A name as a cell: the ``csv`` module's writer takes longer than an episode's other bookkeeping."""
+    """A name as a CSV cell: the ``csv`` module's writer takes longer than an episode's other bookkeeping."""
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text

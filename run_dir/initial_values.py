@@ -15,11 +15,11 @@ import numpy as np
 from ..core.protocols import Array
 
 _SHOWN: Final = 3
-"""Number of variables to name; of further ones, only the count is given."""
+"""Maximum number of variables to name; further ones are only counted."""
 
 
 def digests(weights: Mapping[str, Array]) -> dict[str, Any]:
-    """Value of each variable with a single number; digest of the bytes of others."""
+    """The value of each variable with a single number; a digest of the bytes of each other one."""
     return {name: _digest(np.asarray(value)) for name, value in weights.items()}
 
 

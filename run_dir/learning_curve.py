@@ -62,7 +62,7 @@ def caption(folder: Path, name: str = "", seeds: str = "") -> Caption:
 
     Args:
         folder: the run folder; the first one of several runs.
-        name: name of several runs.
+        name: common name of several runs.
         seeds: their seeds, in words.
     """
     found = record.read(folder)
@@ -114,7 +114,7 @@ def picture(path: Path, above: Caption, labels: tuple[str, str] | None = None) -
     Args:
         path: path of the PNG; the SVG is beside it.
         above: title.
-        labels: other axes, horizontal and vertical.
+        labels: labels of other axes, horizontal and vertical.
 
     Raises:
         CheckpointError: a file cannot be written.
@@ -193,16 +193,16 @@ def _bar(row: Evaluation) -> tuple[float, float]:
     """Lengths of the error bar below and above the mean, within the returns that occurred."""
     mean, low, high = row.episode_return_mean, row.episode_return_min, row.episode_return_max
     reach = row.episode_return_std
-    return (  # a mean of equal returns may lie beyond them, by rounding
+    return (  # by rounding, a mean of equal returns may lie beyond them
         reach if low is None else max(0.0, min(reach, mean - low)),
         reach if high is None else max(0.0, min(reach, high - mean)),
     )
 
 
 def smoothing_window(timesteps: int) -> int:
-    """About a 25th of a run, as 1, 2 or 5 times a power of ten, so that runs of one length are smoothed alike.
+    """About a 25th of a run, as 1, 2 or 5 times a power of ten, so that runs of equal length are smoothed alike.
 
-    Robust to last episodes that ended a little earlier.
+    It does not depend on whether the last episodes ended a little earlier.
     """
     wanted = max(timesteps / 24, 1.0)
     power = 10 ** math.floor(math.log10(wanted))

@@ -19,9 +19,9 @@ CURVES: Final = "learning_curves.png"
 def learning_curves(folders: Sequence[Path], path: Path, above: Caption) -> None:
     """Plot the returns over timesteps of runs with different seeds, from their CSV files.
 
-    Thin lines are the smoothed runs; the thick one is their mean, with its 95 % interval, from where all have ended an
-    episode to where the first ends its last one. Evaluations at timesteps that all runs share are drawn as their mean
-    and its interval.
+    Thin lines are the smoothed runs; the thick line is their mean with its 95 % interval, from where every run has
+    finished an episode to where the first run finishes its last one. Evaluations at timesteps that all runs share are
+    drawn as their mean with its interval.
 
     Args:
         folders: the run folders, at least one.

@@ -19,7 +19,7 @@ from .statistics import interval
 EPISODES: Final = 100
 """Number of last training episodes to summarize."""
 HERE: Final = "path/of/this/folder"
-"""Stands in the card for the place of the export."""
+"""Placeholder in the card for the location of the export."""
 _NORMAL: Final = 1.959964
 """97.5 % quantile of the normal distribution, for intervals of means."""
 _TITLES: Final = {"litert": "the LiteRT policy", "onnx": "the ONNX model"}
@@ -119,7 +119,7 @@ def _metadata(title: str, algorithm: str, task: str | None, evaluations: Sequenc
 
 
 def _evaluations(run: Path, described: Mapping[str, Any]) -> list[_Evaluated]:
-    """The greedy evaluations of this policy: that at the end of the run, then those during training."""
+    """The greedy evaluations of this policy: the one at the end of the run, then those during training."""
     trained = described["trained"]
     at = trained["global_timestep"], trained["global_step"]
     rows = [row for row in evaluations_of_policies(run) if (row.global_timestep, row.global_step) == at]
@@ -139,7 +139,7 @@ def _returns(run: Path, described: Mapping[str, Any], evaluations: Sequence[_Eva
     if last:
         mean, low, high = interval(last)
         yield (
-            f"The last {len(last)} episodes of its training, which explore, returned {mean:,.6g} on average (95 %"
+            f"The last {len(last)} episodes of its training, with exploration, returned {mean:,.6g} on average (95 %"
             f" interval {low:,.6g} .. {high:,.6g}, bootstrapped over episodes)."
         )
 

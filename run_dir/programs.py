@@ -27,7 +27,7 @@ SIZE = "AXONRL_CACHE_MB"
 MAX_BYTES = 256 * 2**20
 """Maximum size of the shared folder; the least recently used programs are removed."""
 _LEFT: Final = 24 * 3600
-"""Age in seconds of a writer's temporary files that nobody writes any more."""
+"""Age in seconds after which a writer's temporary files count as abandoned."""
 logger = logging.getLogger("axonrl")
 
 
@@ -49,7 +49,7 @@ def program_folder() -> Path | None:
 
 
 def shared_content(name: str, key: str, make: Callable[[], bytes]) -> bytes:
-    """Content of this name and key from the shared folder; otherwise made by ``make``, and stored there."""
+    """Content of this name and key from the shared folder; if missing, made by ``make`` and stored there."""
     folder = shared_folder()
     if folder is None:
         return make()
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
     path: Path
 
     def summary(self) -> dict[str, Any]:
-        """Kind and path, and what it is, for people."""
+        """Kind and path, and a description for people."""
         try:
             found = json.loads((self.path / "program.json").read_bytes())
             what = f"{found['model_fn']}, {found['num_envs']} environments, params {json.dumps(found['params'] or {})}"
@@ -114,7 +114,7 @@ def remove(path: Path) -> None:
             path.unlink()
             return
         gone = path.with_name(f".{path.name}.{os.getpid()}.gone")
-        path.rename(gone)  # at once, so that nobody reads half of it
+        path.rename(gone)  # atomically, so that nobody reads half of it
         shutil.rmtree(gone, ignore_errors=True)
 
 
@@ -127,7 +127,7 @@ def max_bytes() -> int:
 def remove_oldest(kept: Path | None = None) -> None:
     """Remove the least recently used entries of the shared cache, beyond its maximum size; never ``kept``.
 
-    What killed processes left is removed after a day.
+    Files left by killed processes are removed after a day.
     """
     total, largest, folder = 0, max_bytes(), program_folder()
     for entry in entries():
@@ -169,5 +169,5 @@ def _write(path: Path, key: str, content: bytes) -> None:
     try:
         make_folders(path.parent)
         save_arrays(path, {"program": np.frombuffer(content, np.uint8)}, about)
-    except (CheckpointError, OSError) as error:  # only a cache
+    except (CheckpointError, OSError) as error:  # it is only a cache
         logger.info("the converted program cannot be cached in %s: %s", path.parent, error)

@@ -33,11 +33,11 @@ logger = logging.getLogger("axonrl")
 def files_of(folder: Path, temporary: Path) -> dict[str, Path]:
     """The files of a run to publish, by their paths in a repository: the newest checkpoint, record, history, pictures.
 
-    Not among them is what tells of the machine: commands and the log; the record is written anew without paths.
+    Commands and the log, which reveal details of the machine, are left out; the record is rewritten without paths.
 
     Args:
-        folder: of the run.
-        temporary: a folder for what is written anew.
+        folder: the run folder.
+        temporary: a folder for rewritten files.
 
     Raises:
         CheckpointError: the record or the checkpoints cannot be read.
@@ -59,16 +59,16 @@ def run_folder(
     """Download a run that is on the Hub, and make a run folder of it.
 
     Args:
-        address: of the repository; or a run folder, which is returned as it is.
+        address: the repository's address; or a run folder, which is returned unchanged.
         into: the folder to make; None for a temporary one.
-        passed: functions and classes that the caller has passed, or their names, which the run may name, too.
-        trust_code: whether the run may name others, which are imported when they are used.
+        passed: functions and classes that the caller has passed, or their names; the run may name these too.
+        trust_code: whether the run may name other ones, which are imported when they are used.
 
     Returns:
         The folder.
 
     Raises:
-        ArgumentError: there is no run at this address, it names code, or ``into`` holds something.
+        ArgumentError: there is no run at this address, it names code, or ``into`` is not empty.
         CheckpointError: its record is damaged, or the folder cannot be written.
         ConnectionError: see :func:`~axonrl.core.hub.download`.
     """
@@ -106,7 +106,7 @@ def run_folder(
 
 
 def _refuse_code(address: str, found: record.RunRecord, known: Collection[str | None]) -> None:
-    """Raise if a record names what would be imported, beside what the caller knows."""
+    """Raise if a record names code that would be imported and that the caller has not passed."""
     recorded = [found.model_fn, found.params, found.environment, found.memory]
     if names := sorted(set(_texts_with_colon(recorded)).difference(known)):
         message = (
@@ -117,7 +117,7 @@ def _refuse_code(address: str, found: record.RunRecord, known: Collection[str | 
 
 
 def _portable(found: record.RunRecord) -> record.RunRecord:
-    """The record without paths of its machine: the memory is in RAM, and a warm start has its source's name."""
+    """The record without paths of its machine: the memory is in RAM, and a warm start keeps only its source's name."""
     memory, start = found.memory, found.warm_start
     if memory is not None:
         memory = {name: value for name, value in memory.items() if name != "path"}
@@ -127,7 +127,7 @@ def _portable(found: record.RunRecord) -> record.RunRecord:
 
 
 def _texts_with_colon(value: Any) -> Iterator[str]:
-    """Texts of which the registry and Gymnasium import what is before the colon, whatever follows."""
+    """Texts with a colon, as the registry and Gymnasium import the module before it."""
     if isinstance(value, str):
         yield from (value,) if ":" in value else ()
     elif isinstance(value, dict):

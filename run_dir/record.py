@@ -68,7 +68,7 @@ logger = logging.getLogger("axonrl")
 class RunRecord:
     """The record written when a run begins.
 
-    ``params`` are those that JSON can hold; ``unrecorded`` names the others, which must be passed again.
+    ``params`` holds those that JSON can represent; ``unrecorded`` names the others, which must be passed again.
     """
 
     seed: int
@@ -94,7 +94,7 @@ class RunRecord:
     schedule: Mapping[str, int] | None = None
     """``first_update`` and ``update_frequency`` in use; None if they do not apply or are unknown."""
     limits: Mapping[str, int] | None = None
-    """Limits of the last session: ``steps``, ``episodes``, ``timesteps``. They are not reused."""
+    """Limits of the last session: ``steps``, ``episodes``, ``timesteps``. A resumed run does not reuse them."""
     initial: Mapping[str, Any] | None = None
     """Initial values of the program's variables: see :mod:`.initial_values`."""
     code: Mapping[str, Any] | None = None
@@ -154,7 +154,7 @@ def read(model_dir: Path) -> RunRecord | None:
 
 
 def recordable(params: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
-    """Split params into JSON values, and the names of the others. Tuples become lists."""
+    """Split params into those that JSON can hold and the names of the others. Tuples become lists."""
     if params is None:
         return None, ()
     kept = {name: value for name, value in params.items() if is_json(value)}

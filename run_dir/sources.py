@@ -72,7 +72,7 @@ class _Sources:
         self.files: set[Path] = set()
 
     def add(self, name: str, value: Any) -> None:
-        """Add the value of a name; for a user's function or class, also what that uses."""
+        """Add the value of a name; for a user's function or class, also everything that it uses."""
         if is_json(value):
             self.constants[name] = repr(value)
         elif isinstance(value, np.ndarray | np.generic):
@@ -113,7 +113,7 @@ class _Sources:
 
 
 def is_own(value: Any) -> bool:
-    """Is this module, function or class the user's, neither installed nor axonrl's?"""
+    """Is this module, function or class the user's own, neither installed nor axonrl's?"""
     name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None) or ""
     file = getattr(sys.modules.get(name), "__file__", None)
     if name.partition(".")[0] == _OURS or file is None:
@@ -122,7 +122,7 @@ def is_own(value: Any) -> bool:
 
 
 def is_installed(file: str) -> bool:
-    """Is this the file of Python's library or of an installed package?"""
+    """Does this file belong to Python's library or to an installed package?"""
     return file.startswith("<frozen ") or any(Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED)
 
 

@@ -32,7 +32,7 @@ _ENTRIES: Final = fields.list_of(
 )
 """Contents of ``STARTS``."""
 _PROCESS: Final = uuid.uuid4().hex
-"""Id of this process, so that it is recorded once per run."""
+"""Id of this process, so that each run records it only once."""
 
 
 def add_start(
@@ -101,14 +101,14 @@ def read_starts(folder: Path) -> list[dict[str, Any]]:
 
 
 def began_in(folder: Path) -> Path | None:
-    """The current folder when a run began, to which recorded relative paths belong.
+    """The current folder when a run began, against which recorded relative paths are resolved.
 
     Args:
         folder: the run folder.
 
     Returns:
-        None if they belong to the current folder: the run has not begun, that folder no longer exists, or the run
-        folder was moved or copied, probably with the files it names.
+        None if they are resolved against the current folder: the run has not begun, that folder no longer exists, or
+        the run folder was moved or copied, probably together with the files that it names.
 
     Raises:
         CheckpointError: the record is damaged.

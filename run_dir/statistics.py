@@ -17,7 +17,7 @@ RESAMPLES: Final = 10_000
 CONFIDENCE: Final = 0.95
 _BOUNDS: Final = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 ENOUGH: Final = 10
-"""Number of runs from which a bootstrap interval is about as wide as it should be."""
+"""Minimum number of runs for which a bootstrap interval is about as wide as it should be."""
 _SEED: Final = 0
 """Fixed, so that the same results always have the same interval."""
 _VALUES_AT_ONCE: Final = 1 << 22
@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 def are_few(runs: int) -> bool:
-    """Are there too few runs for :func:`interval`, which would be too narrow?"""
+    """Are there so few runs that :func:`interval` would be too narrow?"""
     return 0 < runs < ENOUGH
 
 

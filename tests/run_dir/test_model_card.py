@@ -34,7 +34,7 @@ def test_returns_are_those_of_this_policy(tmp_path: Path) -> None:
     add_start(tmp_path, 3, ["axonrl", "run", "my file.yml"])
     card = model_card(DESCRIBED, tmp_path)
     assert "in 16 episodes: 10 on average (95 % interval 9.02002 .. 10.98," in card  # 1.959964 * 2 / sqrt(16)
-    assert "The last 2 episodes of its training, which explore, returned 7 on average (95 % interval 7 .. 7," in card
+    assert "The last 2 episodes of its training, with exploration, returned 7 on average (95 % interval 7 .. 7," in card
     assert "\naxonrl run 'my file.yml'\n" in card
     assert "| timesteps | 2,000 |" in card
     assert "onnxruntime" not in card
