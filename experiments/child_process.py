@@ -1,4 +1,4 @@
-"""Python processes that axonrl starts beside its own, and lines of JSON between them."""
+"""Child processes in Python, which exchange lines of JSON with their parent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STOP: Final = "stop"
 """Stop the run; the text is the reason."""
 
 WAIT: Final = "wait"
-"""Tell the user, and the waiting process, that the end comes later than expected."""
+"""Tell the user, and the waiting process, that ending takes longer than expected."""
 
 
 class Message(NamedTuple):
@@ -35,9 +35,9 @@ Tell: TypeAlias = Callable[[Message], None]
 
 
 def start_process(main: Callable[..., object], arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a Python process that calls ``main(arguments)``, a function of a module; what it returns is the exit code.
+    """Start a Python process that calls ``main(arguments)``, a module's function, which returns the exit code.
 
-    Its standard input closes when this process ends, whatever ends it. Ctrl-C reaches this process alone.
+    Its standard input closes when this process ends, for whatever reason. Ctrl-C reaches only this process.
 
     Args:
         main: what it calls.
@@ -47,7 +47,7 @@ def start_process(main: Callable[..., object], arguments: Sequence[str], **optio
     Raises:
         OSError: it could not be started.
     """
-    # What can be imported here can be imported there: a model function or a tracker may be the user's own.
+    # The child has the same import path, as a model function or a tracker may be the user's own.
     name, module = main.__name__, main.__module__
     code = f"import sys; sys.path[:] = {sys.path}; from {module} import {name}; sys.exit({name}(sys.argv[1:]))"
     return subprocess.Popen(
@@ -60,7 +60,7 @@ def start_process(main: Callable[..., object], arguments: Sequence[str], **optio
 
 
 class Parent:
-    """The process that started this one and reads its standard output. All else that is printed goes to errors."""
+    """The process that started this one and reads its standard output. Anything else printed goes to standard error."""
 
     def __init__(self) -> None:
         self._file, self._lock = os.dup(1), threading.RLock()
@@ -68,7 +68,7 @@ class Parent:
         os.dup2(2, 1)
 
     def tell(self, **values: Any) -> None:
-        """Write a line of JSON; that the reader has ended is no error. From any thread."""
+        """Write a line of JSON, from any thread. It is not an error if the reader has ended."""
         data = json.dumps(values, default=str).encode() + b"\n"
         with self._lock, contextlib.suppress(OSError):
             while data:
@@ -76,26 +76,26 @@ class Parent:
 
 
 class WarningRelay(logging.Handler):
-    """Tells the warnings of the log: nobody reads the standard error of this process, or what a run printed."""
+    """Sends warnings of the log to the parent, as nobody reads this process's standard error or a run's output."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell the warning."""
+        """Send the warning."""
         self._tell(self.format(record))
 
 
 class Child:
-    """A process beside this one that is told lines of JSON, and tells some.
+    """A child process; both sides send lines of JSON.
 
     Args:
-        main: what it calls: see :func:`start_process`.
+        main: the function that it calls; see :func:`start_process`.
         arguments: text.
-        take: gets the values of each line from it, in another thread. What is no JSON, from a library for example, is a
-            warning in its own words.
-        **options: of ``subprocess.Popen``; by default nobody reads its standard error.
+        take: called with the values of each line, in another thread. A line that is not JSON, for example from a
+            library, becomes a warning with this text.
+        **options: arguments of ``subprocess.Popen``; by default standard error is discarded.
 
     Raises:
         OSError: it could not be started.
@@ -114,7 +114,7 @@ class Child:
         self._reader.start()
 
     def tell(self, **values: Any) -> None:
-        """Write a line; that it has ended is no error."""
+        """Send a line. It is not an error if the process has ended."""
         stdin = cast("IO[bytes]", self.process.stdin)
         with contextlib.suppress(OSError, ValueError):
             stdin.write(json.dumps(values).encode() + b"\n")
@@ -124,8 +124,8 @@ class Child:
         """Close its input, and wait for its end.
 
         Args:
-            seconds: how long; None: forever.
-            reading: how long, at most, to read on when it has ended: a child of it may hold its output open.
+            seconds: maximum time to wait; None for no limit.
+            reading: maximum time to continue reading after its end, as one of its children may hold its output open.
 
         Returns:
             The exit code.
@@ -143,11 +143,11 @@ class Child:
         with cast("IO[bytes]", self.process.stdout) as output:
             for line in output:
                 self._take(parse(line.decode(errors="replace").strip()))
-        self.process.wait()  # so that it does not stay a zombie where nobody waits for it
+        self.process.wait()  # so that it does not remain a zombie if nobody waits for it
 
 
 def parse(line: str) -> dict[str, Any]:
-    """The values of a line; of one that is no mapping in JSON, a warning."""
+    """The values of a line; a warning if the line is not a JSON mapping."""
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(value := json.loads(line), dict):
             return value
@@ -163,13 +163,13 @@ class StopOnRequest(Hook):
         self._session: Session | None = None
 
     def request_stop(self, reason: str) -> None:
-        """Stop, once it trains. From any thread."""
+        """Stop the run, once it trains; from any thread."""
         self.reason = reason
         if self._session is not None:
             self._session.request_stop(reason)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop the session from now on."""
+        """Stop this session on a request."""
         self._session = session
         if self.reason:
             session.request_stop(self.reason)

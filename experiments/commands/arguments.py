@@ -1,4 +1,4 @@
-"""Commands of ``axonrl`` and their arguments, as data; those that several share."""
+"""Commands of ``axonrl`` and their arguments, as data; and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS: Final = ("litert", "onnx")
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats help without a heading for commands, and breaks no line at a hyphen."""
+    """Formats help without a heading for commands, and without line breaks at hyphens."""
 
     def _format_action(self, action: argparse.Action) -> str:
         if isinstance(action, argparse._SubParsersAction):
@@ -30,7 +30,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests the nearest name for an unknown one. The parsers of commands are of this class, too."""
+    """Suggests the nearest name for an unknown one. The parsers of commands are also of this class."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
 
 
 Declared: TypeAlias = "Callable[[Any], object]"
-"""A declared argument, or several: adds itself to a parser or a group."""
+"""A declared argument or group of arguments: a function that adds it to a parser or a group."""
 
 
 def argument(*names: str, **options: Any) -> Declared:
@@ -50,12 +50,12 @@ def argument(*names: str, **options: Any) -> Declared:
 
 
 def group(title: str, *members: Declared) -> Declared:
-    """Declare arguments below a title."""
+    """Declare a titled group of arguments."""
     return lambda parser: _add_all(members, parser.add_argument_group(title))
 
 
 def exclusive(*members: Declared, required: bool = False) -> Declared:
-    """Declare arguments of which one may be given."""
+    """Declare arguments of which at most one may be given."""
     return lambda parser: _add_all(members, parser.add_mutually_exclusive_group(required=required))
 
 
@@ -65,10 +65,10 @@ def _add_all(members: Iterable[Declared], parser: Any) -> None:
 
 
 class Command(NamedTuple):
-    """A command of ``axonrl``, which a function of its name carries out: it returns the exit code.
+    """A command of ``axonrl``. The function of its name runs it and returns the exit code.
 
     Args:
-        name: the word.
+        name: its name on the command line.
         about: what it does, in one line that begins with a verb.
         takes: its arguments.
         examples: printed below its options.
@@ -80,7 +80,7 @@ class Command(NamedTuple):
     examples: str = ""
 
     def parser(self, commands: Any, module: str) -> argparse.ArgumentParser:
-        """Its parser, added to what ``add_subparsers`` returned; the module of its function is imported when called."""
+        """Add its parser to the result of ``add_subparsers``; the module of its function is imported on use."""
         parser: argparse.ArgumentParser = commands.add_parser(
             self.name,
             help=self.about,
@@ -119,7 +119,7 @@ def share(text: str) -> float:
 
 
 def finite(text: str) -> float:
-    """A number that is not infinite."""
+    """A finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -170,7 +170,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _replacing(option: str, dest: str, kind: Callable[[str], tuple[str, str]], metavar: str, about: str) -> Declared:
-    """Declare an option that gives pairs, each name once."""
+    """Declare an option that takes pairs, each name once."""
     return argument(option, metavar=metavar, dest=dest, action=_UniquePairs, default=[], type=kind, help=about)
 
 

@@ -15,7 +15,7 @@ from .completion import script
 
 
 def list(arguments: argparse.Namespace) -> int:
-    """Print all names, with one line about each."""
+    """Print all names, each with a line about it."""
     sections = _names()
     if arguments.json:
         print_json(sections)

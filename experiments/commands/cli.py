@@ -1,4 +1,4 @@
-"""The command ``axonrl``: its parser. Help and completion load nothing but parsers.
+"""The command ``axonrl``: its parser. Help and completion load only parsers.
 
 Exit codes: 0 done; 1 failed; 2 the command line, the experiment file or the run folder is invalid; 130 and 143 stopped
 by SIGINT and SIGTERM, after saving.
@@ -337,4 +337,4 @@ COMMANDS: Final = {
     ),
     **servers.COMMANDS,
 }
-"""Commands by the module whose functions carry them out."""
+"""Commands by the module whose functions run them."""

@@ -1,4 +1,4 @@
-"""Commands that put runs beside each other: ``axonrl ls``, ``compare`` and ``report``. Help loads nothing but this."""
+"""Commands that compare runs: ``axonrl ls``, ``compare`` and ``report``. Help loads only this module."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _read(folders: Sequence[Path]) -> list[tuple[RunDigest, Curve]]:
 
 
 def _print_table(common: Path | None, table: Table) -> None:
-    """Print a table, and above it the folder that its paths are within."""
+    """Print a table, and above it the folder that contains its paths."""
     if common is not None:
         print(f"Runs in {common}:")
     print_table(table)

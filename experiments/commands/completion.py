@@ -1,6 +1,6 @@
-"""Completion of the command line by bash, zsh and fish: argcomplete asks the parser when it is needed.
+"""Completion of the command line in bash, zsh and fish: argcomplete asks the parser when needed.
 
-So the shipped experiments and the params that a file declares are completed too, not only commands and options.
+So not only commands and options are completed, but also shipped experiments and the params that a file declares.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _params(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The keys of the schema, and those that the file on the command line sets."""
+    """The keys of the schema, and those set by the file on the command line."""
     from ...core.yaml_text import flat
     from ..config.files import read
     from ..config.includes import with_includes

@@ -11,12 +11,12 @@ from ..console import DONE, FAILED, print_json, print_rows
 
 
 def check_env(arguments: argparse.Namespace) -> int:
-    """Print a verdict for each point; FAILED if training would stop."""
+    """Print a verdict for each point; returns FAILED if training would fail."""
     make_importable(())
     try:
         found = check(arguments.id, episodes=arguments.episodes, seed=arguments.seed)
     finally:
-        sys.stdout.flush()  # what the environment itself printed comes first
+        sys.stdout.flush()  # the environment's own output comes first
     if arguments.json:
         print_json({"environment": found.name, "ok": found.ok, "findings": [one._asdict() for one in found.findings]})
     else:

@@ -32,12 +32,12 @@ _Runs = TypeVar("_Runs", bound=Runs)
 
 
 def folder_of(name: str, arguments: argparse.Namespace, file: str = records.EXPERIMENT) -> tuple[Path, bool]:
-    """Choose the folder, created if it is new and not given; and whether it is resumed.
+    """Choose the folder, and whether it is resumed. A new folder that was not given is created.
 
     Args:
         name: the name of the experiment.
         arguments: the command line.
-        file: by which such a folder is known.
+        file: the file that identifies such a folder.
 
     Raises:
         ExperimentError: a folder cannot be used, or cannot be resumed.
@@ -65,7 +65,7 @@ def only_writer(folder: Path, resume: bool, prepare: Callable[[], _Runs]) -> Ite
 
 
 def resume_command(folder: Path, arguments: argparse.Namespace) -> str:
-    """The command that continues what is in a folder."""
+    """The command that continues the runs in a folder."""
     words = list(arguments.command_line)
     if arguments.model_dir is None:
         words += ["--model-dir", str(folder)]
@@ -81,8 +81,8 @@ class Start:
         runs: the runs.
         document: the file.
         arguments: the command line.
-        resume: are they resumed?
-        draws: draw the learning curve of each run that finishes.
+        resume: whether they are resumed.
+        draws: whether to draw the learning curve of each run that finishes.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Start:
             draw: asks the companion for pictures.
 
         Returns:
-            An exit code; None where there are results to report.
+            An exit code; None if there are results to report.
         """
         runs = self.runs
         with StopOnSignal() as signals:
@@ -130,7 +130,7 @@ class Start:
         Args:
             jobs: the number that run at a time.
             metric: the compared metric.
-            rules: the rules of early stopping, in a search; None for runs that are to be the same as alone.
+            rules: the rules of early stopping, in a search; None for runs that must equal those started alone.
         """
         runs, files, command = self.runs, self.document.files, self.arguments.command_line
         folder = str(runs.folder.absolute())
@@ -140,7 +140,7 @@ class Start:
         return Pool(runs, task, jobs, watch, self.view, self.companion, variables)
 
     def exit_code(self) -> int:
-        """The exit code of a start that was not stopped; says how to continue what is left."""
+        """The exit code of a start that was not stopped; says how to continue unfinished runs."""
         runs = self.runs
         left = [] if runs.ended else [one for one, outcome in runs.outcomes.items() if outcome.status not in COUNT]
         if left:
@@ -151,7 +151,7 @@ class Start:
         return TERMINATED if left else DONE
 
     def _discard_unused(self) -> None:
-        """Remove a new folder in which nothing has run: the corrected experiment may start there."""
+        """Remove a new folder in which nothing has run, so that a corrected experiment can start there."""
         if self._is_new and not any(self.runs.run_folder(number).exists() for number in self.runs.outcomes):
             records.discard(self.runs.folder)
 
@@ -165,7 +165,7 @@ class Start:
                 say(f"  {line}")
 
     def _how_to_continue(self) -> str:
-        """The number that has finished, and the command that continues the others."""
+        """Say how many have finished, and which command continues the others."""
         done, total = len(self.runs.with_status(*COUNT)), len(self.runs.outcomes)
         command = resume_command(self.runs.folder, self.arguments)
         return f"{done} of {total} {self.runs.noun}s have finished. Continue with: {command}"

@@ -28,7 +28,7 @@ def push(arguments: argparse.Namespace) -> int:
     folder, repository = arguments.model_dir, arguments.repository
     if not hub.REPOSITORY.fullmatch(repository):
         raise ExperimentError("USER/NAME", f"must be an owner and a name, such as me/cartpole, got {repository!r}")
-    hub.package()  # what is missing shows first
+    hub.package()  # a missing package shows first
     if (folder / description.FILE).is_file() and not (folder / run_record.FILE).is_file():
         if arguments.policy or arguments.formats != FORMATS[:1]:
             raise ExperimentError("--policy, --formats", f"apply to run folders, but {folder} is an exported policy")
@@ -44,7 +44,7 @@ def push(arguments: argparse.Namespace) -> int:
 
 
 def _files_of_export(folder: Path, repository: str, *, run: bool = False) -> dict[str, Path | bytes]:
-    """The files of an export; its card says how to load it from the repository, and the run with it."""
+    """The files of an export; its card says how to load it, and the run beside it, from the repository."""
     address = f"{hub.SCHEME}{repository}"
     card = (folder / description.CARD).read_text(encoding="utf-8").replace(HERE, address)
     if run:

@@ -1,4 +1,4 @@
-"""``axonrl reproduce``: the seeds of an experiment, and their results in files that a repository keeps."""
+"""``axonrl reproduce``: run an experiment's seeds, and keep their results in files for a repository."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .experiment_file import load
 REPRODUCED: Final = RUNS / "reproduced"
 """The folder of the runs, in the current directory."""
 SEEDS: Final = list(range(100, 110))
-"""The default seeds, where a number of seeds begins: settings are chosen on others."""
+"""The default seeds; a number of seeds begins with the first of them. Settings are tuned on other seeds."""
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
-    """Run the seeds that have no result, evaluate them, write their results, and print those of all seeds."""
+    """Run and evaluate the seeds that have no result, write their results, and print those of all seeds."""
     experiment = load(arguments)[0]
     number, first = experiment.seeds, SEEDS[0]
     if isinstance(number, int) and number >= first:
@@ -56,14 +56,14 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
 
 def _without_result(results: Path, experiment: ExperimentFile, wanted: Sequence[int]) -> list[int]:
-    """The seeds without a result, or with one of other settings."""
+    """The seeds without a result, or with a result of other settings."""
     found = {seed: reproduction.read(results, experiment.name, seed) for seed in wanted}
     settings = reproduction.digest_of_settings(experiment)
     return [seed for seed, one in found.items() if one is None or one.settings != settings]
 
 
 def _run(arguments: argparse.Namespace, missing: Sequence[int]) -> int:
-    """``axonrl run`` with these seeds, in the folder of the experiment, where earlier runs are continued."""
+    """``axonrl run`` with these seeds, in the experiment's folder, where earlier runs are continued."""
     sets = [*(pair for pair in arguments.sets if pair[0] not in ("seeds", "seed")), ("seeds", str(list(missing)))]
     given = argparse.Namespace(**{**vars(arguments), "sets": sets, "resume": False, "auto_resume": True, "json": False})
     experiment, document = load(given)

@@ -1,4 +1,4 @@
-"""``axonrl run`` and ``check`` of a file with a matrix: trials side by side, and what they show."""
+"""``axonrl run`` and ``check`` of a file with a matrix: trials side by side, and their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(experiment: ExperimentFile, document: Document, arguments: argparse.Name
     space = _check_matrix(experiment, document, arguments)
     preflight.check_journals(experiment, document)
     if not disabled_by():
-        choices(experiment)  # finds mistakes before anything starts
+        choices(experiment)  # finds errors before anything starts
     folder, resume = multi_run.folder_of(experiment.name, arguments, records.SEARCH)
     prepared = functools.partial(prepare, folder, experiment, document, resume=resume)
     with multi_run.only_writer(folder, resume, prepared) as search:
@@ -70,7 +70,7 @@ def _check_matrix(experiment: ExperimentFile, document: Document, arguments: arg
 
 
 def _load(document: Document, arguments: argparse.Namespace, point: Point) -> tuple[ExperimentFile, Document]:
-    """Load the experiment of a point, and check its memory, which loads little."""
+    """Load the experiment of a point, and check its memory, which imports little."""
     params = {**dict(arguments.params), **as_text(point)}
     experiment, own = load(Path(document.file), params, dict(arguments.sets))
     if experiment.agent.memory is not None:
@@ -147,7 +147,7 @@ class _Searching:
         return DONE
 
     def _check_resource(self) -> None:
-        """Refuse a resource of hyperband that sets what a resumed run must keep; ``ExperimentError``."""
+        """Refuse a hyperband resource that changes a value that a resumed run must keep; ``ExperimentError``."""
         space = self._space
         if space.kind != HYPERBAND or not space.config.resume:
             return
@@ -160,7 +160,7 @@ class _Searching:
             raise self._start.document.error(("matrix", "resource", "name"), message)
 
     def _check_metric(self) -> None:
-        """Refuse to continue where no trial has a value of the metric; ``ExperimentError``."""
+        """Refuse to continue if no trial has a value of the metric; ``ExperimentError``."""
         search, given = self._search, dict(named_metrics(self._space.experiment.matrix or {}))
         finished = [one for one in search.outcomes.values() if one.status == FINISHED]
         at = next((at for at in given if at[1] == "metric"), None)

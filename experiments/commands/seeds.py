@@ -35,11 +35,11 @@ from .experiment_file import load
 from .terminal import carry_out
 
 NOT_COMPILABLE: Final = 3
-"""Exit code of the process that compiles: those that train are to load TensorFlow."""
+"""Exit code of the process that compiles; it means that the processes that train must load TensorFlow."""
 
 
 def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> bool:
-    """Are many seeds asked for, or are such runs to be resumed?"""
+    """Are many seeds requested, or is a folder of such runs resumed?"""
     if experiment.seeds is not None:
         return True
     if not (arguments.resume or arguments.auto_resume):
@@ -53,7 +53,7 @@ def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> boo
 def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
     """Train, evaluate and report, with many seeds."""
     if not disabled_by():
-        choices(experiment)  # finds mistakes before anything starts
+        choices(experiment)  # finds errors before anything starts
     folder, resume = multi_run.folder_of(experiment.name, arguments, records.SEEDS)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
         what = f"is one seed, and {folder} has the runs of many: add the seed to them with --seeds, or omit --seed"
@@ -101,7 +101,7 @@ def _seeds_text(seeds: Sequence[int]) -> str:
 
 
 def _compile(runs: Seeds, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
-    """Compile in another process, so that TensorFlow's memory is given back; returns its exit code."""
+    """Compile in another process, so that TensorFlow's memory is released; returns its exit code."""
     if runs.not_compiled:
         return DONE
     try:
@@ -142,7 +142,7 @@ def _without_weights(runs: Seeds, seeds: Sequence[int]) -> list[int]:
 
 
 def compile_main(arguments: Sequence[str]) -> int:
-    """Compile for :func:`_compile`, in a separate process. Prints why a model cannot be compiled."""
+    """Compile for :func:`_compile`, in a separate process; prints why a model cannot be compiled."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     values = json.loads(arguments[0])
     values |= {"command_line": [], "params": [tuple(one) for one in values["params"]]}
@@ -150,7 +150,7 @@ def compile_main(arguments: Sequence[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    """End with the parent, in a thread: another start may compile into the same folder."""
+    """End this process when its parent ends, as another start may compile into the same folder. Runs in a thread."""
     with contextlib.suppress(OSError):
         while os.read(0, 1024):
             pass

@@ -1,6 +1,6 @@
 """Commands about servers: ``axonrl submit``, ``status``, ``logs``, ``stop``, ``sync`` and ``push``.
 
-Help loads nothing but this; what they do is in polyaxon/runs.py, sync.py and push.py.
+Help loads only this module; the commands are implemented in polyaxon/runs.py, sync.py and push.py.
 """
 
 from __future__ import annotations
@@ -77,4 +77,4 @@ COMMANDS: Final = {
     ),
     ".push": (Command("push", "publish a run or an exported policy on the Hugging Face Hub", _PUSH_ARGUMENTS, _PUSH),),
 }
-"""Commands by the module whose functions carry them out."""
+"""Commands by the module whose functions run them."""

@@ -1,6 +1,7 @@
 """The parser of ``axonrl service``, the accounts and agents of an HTTP service.
 
-Help loads nothing but this; what the commands do is in serving/commands/, whose packages the extra ``serving`` brings.
+Help loads only this module; the commands are implemented in serving/commands/, whose packages come with the extra
+``serving``.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ SERVICE: Final[Mapping[str, tuple[str, Sequence[Declared]]]] = {
 
 
 def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
-    """Add ``axonrl service`` and ``serve`` to what ``add_subparsers`` returned; returns the parsers of all commands."""
+    """Add ``axonrl service`` and ``serve`` to the result of ``add_subparsers``; returns the parsers of all commands."""
     service = Command("service", "manage the accounts and agents of an HTTP service", (), _EXAMPLES)
     parser = service.parser(commands, _MODULE)
     about = "one of the commands below"
@@ -194,7 +195,7 @@ def add_commands(commands: Any) -> dict[str, argparse.ArgumentParser]:
 
 
 def service(arguments: argparse.Namespace) -> int:
-    """Manage accounts and agents; refused where the packages of a service are missing."""
+    """Manage accounts and agents; refused if the packages of the service are missing."""
     return _carried_out("service", arguments)
 
 

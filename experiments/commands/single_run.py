@@ -30,7 +30,7 @@ from .terminal import report_error
 
 
 def where_the_run_began(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Have a command work in the folder where its run began; the command's own paths stay valid."""
+    """Make a command work in the folder where its run began; the command's own paths stay valid."""
 
     @functools.wraps(command)
     def carried_out(arguments: argparse.Namespace) -> int:
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             return report_error(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
         finally:
             if arguments.model_dir is None:
-                with contextlib.suppress(OSError):  # nothing is in it if nothing was saved
+                with contextlib.suppress(OSError):  # it is empty if nothing was saved
                     folder.rmdir()
     if result.stopped:
         by = f" by {signals.title}" if signals.received is not None else f" ({result.stopped})"
@@ -202,7 +202,7 @@ def export(arguments: argparse.Namespace) -> int:
 
     folder: Path = arguments.model_dir
     records.read_experiment(folder)
-    run_record.read(folder)  # what is damaged shows first
+    run_record.read(folder)  # damage shows first
     target = arguments.output or folder / "exported"
     check_target(target)
     _, agent, policy = trained_agent.load_trained(folder, arguments.policy)

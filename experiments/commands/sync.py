@@ -1,4 +1,4 @@
-"""``axonrl sync``: upload runs that have ended, and whose servers were missing or down."""
+"""``axonrl sync``: upload ended runs whose servers were missing or down."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def sync(arguments: argparse.Namespace) -> int:
 
 
 def sync_all(folders: Sequence[Path], host: str | None = None, project: str | None = None) -> int:
-    """Sync runs, one after the other, and report on each. A failure does not stop the others.
+    """Sync runs one after the other, and report on each. A failure does not stop the others.
 
     Args:
-        folders: the run folders; the folder of many seeds, or of a search, stands for theirs.
-        host: the Polyaxon server's address; None for the one of the run's experiment or of the environment.
-        project: the project there; None as for the host.
+        folders: the run folders; a folder of many seeds or of a search means its run folders.
+        host: the Polyaxon server's address; None for that of the run's experiment or of the environment.
+        project: the project there; None for that of the run's experiment.
 
     Returns:
         The exit code: 2 if a folder cannot be synced, else 1 if a tracker is not up to date.
@@ -65,14 +65,14 @@ def _sync_and_tell(folder: Path, host: str | None, project: str | None) -> int:
     except OSError as error:
         code = FAILED
         say(f"error: {error.filename or folder}: {error.strerror or error}")
-    except Exception as error:  # whatever is wrong with one run, the others are synced
+    except Exception as error:  # whatever is wrong with this run, the others are synced
         code = FAILED
         say(f"error: {folder}: {message_of(error)}")
     return code
 
 
 def sync_run(folder: Path, host: str | None = None, project: str | None = None) -> list[tuple[str, str]]:
-    """Bring the trackers of a run up to date with its journal; that of a Python program's run is made from its history.
+    """Bring a run's trackers up to date with its journal; a Python program's run gets a journal made from its history.
 
     Args:
         folder: the run folder.
@@ -80,7 +80,7 @@ def sync_run(folder: Path, host: str | None = None, project: str | None = None) 
         project: as for :func:`sync_all`; checked.
 
     Returns:
-        The name of each tracker and what went wrong with it, if anything.
+        The name of each tracker, and what went wrong with it, if anything.
 
     Raises:
         ExperimentError: the folder has no tracked run, the run is being tracked now, or there is no tracker.

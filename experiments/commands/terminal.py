@@ -1,4 +1,4 @@
-"""Commands at a terminal: the log, warnings and errors as lines of its width, and an exit code."""
+"""Commands at a terminal: log, warnings and errors wrapped to its width, and an exit code."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
     """Run a command.
 
     Args:
-        command: what to run.
+        command: the command's function.
         arguments: its arguments.
 
     Returns:
         The exit code.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without the sign ± must not fail a finished training
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks the sign ± must not fail a finished training
     with messages():
         try:
             return command(arguments)
         except KeyboardInterrupt:
             say("Stopped by Ctrl-C.")
             return INTERRUPTED
-        except BrokenPipeError:  # the reader of our output, head for example, has ended
+        except BrokenPipeError:  # the reader of the output, such as head, has ended
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
@@ -50,7 +50,7 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
         finally:
             try:
                 sys.stderr.flush()
-            except OSError:  # Python would try again at its end, and return 120
+            except OSError:  # Python would try again on exit, and return 120
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -67,7 +67,7 @@ def report_error(error: Exception, arguments: argparse.Namespace, remark: str = 
 
 @contextlib.contextmanager
 def messages() -> Iterator[None]:
-    """Print the log of axonrl and Python's warnings to standard error while this is open."""
+    """Print axonrl's log and Python's warnings to standard error within the context."""
     logger, handler = logging.getLogger("axonrl"), _ErrorStream()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     level, format_warning = logger.level, warnings.formatwarning
@@ -87,13 +87,13 @@ class _ErrorStream(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
-        if sys.stderr is not None and sys.stderr.isatty():  # a terminal would break it within a word
+        if sys.stderr is not None and sys.stderr.isatty():  # the terminal would break lines within words
             text = wrap_line(text, shutil.get_terminal_size().columns)
         tell(text)
 
 
 def wrap_line(text: str, columns: int) -> str:
-    """Wrap a line of the log that is wider than the terminal, between its parts if possible."""
+    """Wrap a log line that is wider than the terminal, between its parts if possible."""
     width = max(columns - len(_INDENT), 20)
     lines = [
         line

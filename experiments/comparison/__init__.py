@@ -1,1 +1,1 @@
-"""Comparing runs by what is in their folders: tables for the terminal, and a report as a web page."""
+"""Comparison of runs from their folders: tables for the terminal, and a report as a web page."""

@@ -1,4 +1,4 @@
-"""The pictures of a report: each as a PNG, and as vector graphics in the page, for wide screens and for phones."""
+"""The charts of a report: as PNG files, and as vector graphics in the page, for wide screens and for phones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .style import CHARTS, METHODS, NAMES, OTHERS
 
 WIDE, NARROW, PICTURE = "wide", "narrow", "picture"
 _WIDTHS: Final = {WIDE: 9.6, NARROW: 4.4, PICTURE: 8.0}
-"""Inches; a point is a pixel or more of the page, so texts keep their size."""
+"""Inches; a point is at least a pixel of the page, so that text keeps its size."""
 _FONT_SIZES: Final = {WIDE: 9, NARROW: 10.5, PICTURE: 9}
 _UNUSED: Final = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
 _MAX_LABEL: Final = 44
@@ -33,7 +33,7 @@ class Chart(NamedTuple):
 
 
 Draw = Callable[[Any, str], None]
-"""Draws into axes, in one of the three sizes."""
+"""Draws a chart into axes, in one of the three sizes."""
 
 
 def draw_chart(picture: str, title: str, draw: Draw, *, height: float, narrow: float | None = None) -> Chart:
@@ -41,10 +41,10 @@ def draw_chart(picture: str, title: str, draw: Draw, *, height: float, narrow: f
 
     Args:
         picture: the name of the PNG.
-        title: what stands above.
-        draw: draws it.
+        title: the title above the chart.
+        draw: draws the chart.
         height: inches.
-        narrow: inches on phones; None: these show the wide one, which can be scrolled.
+        narrow: inches on phones; None if phones show the wide chart, which scrolls.
     """
     heights = {WIDE: height} if narrow is None else {WIDE: height, NARROW: narrow}
     svgs = []
@@ -115,7 +115,7 @@ def curves(study: Study) -> Draw:
 def finals(study: Study) -> Draw:
     """The interquartile mean of each group's final returns, with its interval, and the runs as points.
 
-    A phone has no room for labels beside the axis: there each stands above its group.
+    A phone has no room for labels beside the axis: there each label is above its group.
     """
     known = [result for result in study.coloured_results if result.final is not None]
     labels = told_apart([result.group.label for result in known], _MAX_LABEL)
@@ -139,7 +139,7 @@ def finals(study: Study) -> Draw:
 
 
 def finals_heights(study: Study) -> tuple[float, float]:
-    """Inches for :func:`finals`, on a wide screen and on a phone."""
+    """Heights in inches for :func:`finals`, on a wide screen and on a phone."""
     return 0.9 + 0.32 * len(study.coloured_results), 0.9 + 0.45 * len(study.coloured_results)
 
 
@@ -158,7 +158,7 @@ def in_thousands(value: float) -> str:
 
 
 def ranks(results: Sequence[GroupResult], number: int) -> list[int]:
-    """The fraction that each result is in, from 0 for the lowest; results may be in any order."""
+    """The quantile group of each result, from 0 for the lowest; results may be in any order."""
     values = np.array([-np.inf if result.final is None else result.final.value for result in results])
     place = np.empty(len(values), int)
     place[np.argsort(values, kind="stable")] = np.arange(len(values))

@@ -12,14 +12,14 @@ from .run_digest import EMPTY, FINISHED, Curve, RunDigest
 from .run_folders import common_folder, short_path
 
 ABSENT: Final = "-"
-"""Stands for a setting that a run lacks."""
+"""Placeholder for a setting that a run lacks."""
 ENOUGH: Final = 0.95
-"""The share of its group's timesteps that a run must have to count, unless it finished."""
+"""The share of the timesteps of its group's longest run that a run needs to count, unless it finished."""
 _PREFIXES: Final = ("agent.params.", "agent.", "environment.kwargs.", "environment.", "config.", "train.")
 _MAX_IN_LABEL: Final = 3
 _MAX_SHOWN: Final = 60
 _DIGITS: Final = (4, 8)
-"""Significant digits with which numbers are shown, if these tell them apart."""
+"""Significant digits of displayed numbers, if that distinguishes them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Runs with the same settings, the seed apart, all of which were evaluated, or none."""
+    """Runs with the same settings except the seed, of which all were evaluated, or none."""
 
     label: str
     entries: Sequence[Entry]
 
     @property
     def runs(self) -> list[RunDigest]:
-        """All runs, those included that do not count."""
+        """All runs, including those that do not count."""
         return [entry.run for entry in self.entries]
 
     @property
@@ -66,12 +66,12 @@ class Group:
 
     @property
     def is_evaluated(self) -> bool:
-        """Are final returns those of evaluations? Else they are those of the last 100 episodes of training."""
+        """Whether final returns are those of evaluations, not of the last 100 episodes of training."""
         return _is_evaluated(self.entries)
 
 
 def group_runs(found: Iterable[tuple[RunDigest, Curve]]) -> dict[str, list[Group]]:
-    """The groups of each environment, in the order of their first runs; runs with a problem are in none."""
+    """The groups of each environment, in the order of their first runs, without runs that have a problem."""
     same: dict[Hashable, list[tuple[RunDigest, Curve]]] = {}
     for run, curve in found:
         if not run.problem and run.status != EMPTY:
@@ -99,12 +99,12 @@ def _evaluated_or_not(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def settings_key(settings: Mapping[str, Any]) -> str:
-    """Settings as a key: equal for equal ones. True is not 1, and 1 is not 1.0."""
+    """Settings as a key, equal for equal settings. True is not 1, and 1 is not 1.0."""
     return json.dumps(settings, sort_keys=True, default=repr)
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The keys in which settings differ, with the value of each as text: ``-`` where there is none."""
+    """The keys in which settings differ, with the value of each as text; ``-`` if there is none."""
     keys = dict.fromkeys(key for one in settings for key in one)
     return {key: _texts([one.get(key, ABSENT) for one in settings]) for key in keys if _differs(settings, key)}
 
@@ -116,7 +116,7 @@ def _differs(settings: Sequence[Mapping[str, Any]], key: str) -> bool:
 
 
 def _texts(values: Sequence[Any]) -> list[str]:
-    """Values as texts, with four significant digits, or more if needed to tell them apart."""
+    """Values as texts, with four significant digits, or more if needed to distinguish them."""
     whole = [_text(value) for value in values]
     for digits in _DIGITS:
         texts = [_text(_round(value, digits)) for value in values]
@@ -145,7 +145,7 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def _entries(members: Sequence[tuple[RunDigest, Curve]]) -> list[Entry]:
-    """Runs that count: each seed once, and only if finished or as long as the others."""
+    """Mark the runs that count: one per seed, if it finished or is as long as the others."""
     longest = max(run.timesteps for run, _ in members)
     seen: set[int | None] = set()
     entries = []
@@ -164,7 +164,7 @@ def _entries(members: Sequence[tuple[RunDigest, Curve]]) -> list[Entry]:
 
 
 def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
-    """The settings that differ, and the algorithm if there are several; the first run's folder if much differs."""
+    """Label groups by settings that differ, and algorithm if there are several; by folder if much differs."""
     first = [entries[0].run for entries in groups]
     algorithms: dict[str, list[RunDigest]] = {}
     for run in first:
@@ -187,7 +187,7 @@ def _labels(groups: Sequence[Sequence[Entry]]) -> list[str]:
 
 
 def _folder_names(runs: Sequence[RunDigest]) -> list[str]:
-    """The folder of each, or that of all its seeds, within the folder that holds all."""
+    """The folder of each run, or of all its seeds, relative to the folder that holds all."""
     folders = [run.folder.resolve() for run in runs]
     folders = [
         folder.parent if folder.name == f"seed-{run.seed}" else folder

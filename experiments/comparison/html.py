@@ -1,4 +1,4 @@
-"""Parts of a page: tables and lists as HTML. All texts that come from runs are escaped here."""
+"""Parts of a page: tables and lists as HTML. All text that comes from runs is escaped here."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def table(heads: Sequence[str], rows: Iterable[Row], *, about: str, left: Sequen
     """A table that scrolls where it is wider than the page.
 
     Args:
-        heads: the heads of the columns.
+        heads: the columns' headings.
         rows: the rows of the table.
-        about: the text that a screen reader says for it.
-        left: the columns of texts, by number; the first one always is.
+        about: the description for screen readers.
+        left: numbers of the columns of text, which are left-aligned; the first column always is.
     """
 
     def kind(column: int) -> str:
@@ -65,7 +65,7 @@ def group_label(label: str, place: int) -> Html:
 
 
 def legend(labels: Sequence[str]) -> str:
-    """The groups that are drawn in colours."""
+    """A legend of the groups that are drawn in colours."""
     items = "".join(f"<li>{group_label(label, place)}</li>" for place, label in enumerate(labels))
     return f'<ul class="legend">{items}</ul>'
 

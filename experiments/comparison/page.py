@@ -28,28 +28,28 @@ from .style import stylesheet
 from .tables import age
 
 _OPEN: Final = 12
-"""Rows of a table that are shown at once; the reader opens the rest."""
+"""Table rows that are shown initially; the reader opens the rest."""
 _FEW: Final = 10
-"""Problems that are shown at once."""
+"""Problems that are shown initially."""
 _NOTHING_ELSE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Content security policy: the page loads nothing, whatever a run may have written into its folder."""
+"""Content security policy: the page loads nothing, whatever a run has written into its folder."""
 _METHOD: Final = """\
 <h2>How these numbers are made</h2>
-<p>Runs that differ only in their seed are one group, without those that were not evaluated, which are another. A run
-counts in it if it finished, or has at least 95 % of the timesteps of the longest one; of runs with the same seed, one
+<p>Runs that differ only in their seed form a group; those that were not evaluated form a separate one. A run counts if
+it finished, or has at least 95 % of the timesteps of the longest run in its group; of runs with the same seed, one
 counts.</p>
 <p>A learning curve is the mean over the runs of their mean returns within a window of about a 25th of a run, with its
-95 % interval by the bootstrap over the runs; it ends where the first of the runs ends.</p>
+95 % bootstrap interval over the runs; it ends where the first of the runs ends.</p>
 <p>The interquartile mean leaves out the lowest and the highest quarter of the runs. The bounds below a number are its
 95 % interval by the percentile bootstrap with 10,000 resamples, stratified by environment. The probability of
-improvement is the share of pairs of runs in which the first is better, where equal results count half (Agarwal et al.
-2021, arXiv:2108.13264). Few runs give wide intervals, and with three there are only ten different draws: do not choose
+improvement is the share of pairs of runs in which the first is better; equal results count half (Agarwal et al. 2021,
+arXiv:2108.13264). Intervals of few runs are too narrow (three runs have only ten different resamples): do not choose
 between groups whose intervals overlap much.</p>
 """
 
 
 def check_output(path: Path) -> None:
-    """Refuse, before any work, a page that could not be written.
+    """Refuse a page that could not be written, before any work.
 
     Raises:
         ExperimentError: its path is a folder, or its folder cannot be written; says why.
@@ -67,13 +67,13 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[RunDigest]) -> li
     Args:
         path: the path of the page; an existing one is replaced.
         studies: one study for each environment, at least one.
-        runs: all of them, with those that are damaged.
+        runs: all runs, including damaged ones.
 
     Returns:
-        The pictures, which are beside the page.
+        The pictures, written beside the page.
 
     Raises:
-        CheckpointError, OSError: they cannot be written; nothing new is left.
+        CheckpointError, OSError: they cannot be written; no new file is left behind.
     """
     drawn = [_charts(path, study) for study in studies]
     sections = [_environment(study, found) for study, found in zip(studies, drawn, strict=True)]
@@ -92,7 +92,7 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[RunDigest]) -> li
 
 
 def write_all(files: Mapping[Path, bytes]) -> None:
-    """Write files into one folder, in this order; where one cannot be written, no new one is left.
+    """Write files into one folder, in this order; if one cannot be written, no new file is left behind.
 
     Raises:
         CheckpointError, OSError: as the operating system reports it.
@@ -142,7 +142,7 @@ def _head(path: Path, studies: Sequence[Study], runs: Sequence[RunDigest]) -> st
 
 
 def _problems(studies: Sequence[Study], runs: Sequence[RunDigest]) -> str:
-    """Runs that cannot be shown, and runs that do not count."""
+    """A list of runs that cannot be shown, and of runs that do not count."""
     common = common_folder([run.folder for run in runs])
     wrong = [f"<b>{run.status}</b> {escape(run.problem)}" for run in runs if run.problem]
     out = [
@@ -244,7 +244,7 @@ def _improvement(study: Study) -> str:
     for place, ours in enumerate(labels):
         cells = [html.interval(study.improvement.get((ours, theirs))) for theirs in labels]
         rows.append(Row(html.group_label(f"{letters[place]}: {ours}", place), cells))
-    heads = ["how likely the row is better than", *letters]
+    heads = ["probability that the row is better than", *letters]
     table = html.table(heads, rows, about="Probability of improvement")
     return f"<h3>Probability of improvement</h3>{table}"
 
@@ -262,7 +262,8 @@ def _efficiency(study: Study) -> str:
         rows.append(Row(html.group_label(result.group.label, place), cells))
     heads = ["group", *(f"return {value:g}" for value in values)]
     about = (
-        "Timesteps after which the smoothed curve of a run reached a return: the median, where half of the runs did."
+        "Timesteps after which the smoothed curve of a run reached a return: the median over the runs, if more than"
+        " half of them did."
     )
     table = _fold(heads, rows, "Sample efficiency", "groups")
     return f'<h3>Sample efficiency</h3><p class="quiet">{about}</p>{table}'
@@ -289,8 +290,8 @@ def _across(studies: Sequence[Study]) -> str:
     heads = ("group", "interquartile mean", "probability that it is better than the first")
     rows = [Row(label, [html.interval(score), html.interval(better)]) for label, (score, better) in found.items()]
     about = (
-        "Of groups with the same settings in all environments. In each environment 0 is the lowest final return of all"
-        " runs, and 1 the highest; so the numbers depend on what else is in this report."
+        "Groups with the same settings in all environments. In each environment 0 is the lowest final return of all"
+        " runs, and 1 the highest, so the numbers depend on which runs are in this report."
     )
     table = html.table(heads, rows, about="All environments together")
     return f'<h2>All environments together</h2><p class="quiet">{about}</p>{table}'
@@ -315,7 +316,7 @@ def _runs(path: Path, runs: Sequence[RunDigest]) -> str:
 
 
 def _link(path: Path, target: Path, text: str) -> Html:
-    """A link relative to the page, so that both may be moved together."""
+    """A link relative to the page, so that page and target can be moved together."""
     try:
         address = quote(Path(os.path.relpath(target.absolute(), path.absolute().parent)).as_posix())
     except ValueError:  # on another drive of Windows
@@ -324,7 +325,7 @@ def _link(path: Path, target: Path, text: str) -> Html:
 
 
 def _fold(heads: Sequence[str], rows: Sequence[Row], about: str, what: str, left: Sequence[int] = ()) -> str:
-    """A table; of a long one the first rows, and all of them in a fold below."""
+    """A table; of a long one only the first rows, and the whole table in a fold below."""
     if len(rows) <= _OPEN:
         return html.table(heads, rows, about=about, left=left)
     first = html.table(heads, rows[:SHOWN], about=f"{about}: the first {SHOWN} {what}", left=left)

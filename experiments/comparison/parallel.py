@@ -1,4 +1,4 @@
-"""A search as parallel coordinates: an axis for each setting that differs, and one for the final return."""
+"""A search in parallel coordinates: an axis for each setting that differs, and one for the final return."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .study import GroupResult, Study
 from .style import RANKS, TEXT
 
 MANY: Final = 6
-"""The number of groups from which they count as a search."""
+"""Minimum number of groups that count as a search."""
 _MAX_AXES: Final = 7
 _MAX_NAMES: Final = 12
 _MAX_TICKS: Final = 8
-"""Ticks of an axis at most."""
+"""Maximum number of ticks of an axis."""
 _LOGARITHMIC: Final = 8
-"""The highest value of an axis, in multiples of the lowest, from which on it is logarithmic."""
+"""Ratio of an axis's highest value to its lowest from which the axis is logarithmic."""
 
 
 class Axis(NamedTuple):
-    """A name, where on the axis each group is in 0 .. 1, and ticks: place and text."""
+    """An axis: its name, the position of each group in 0 .. 1, and ticks (position and text)."""
 
     name: str
     places: Sequence[float]
@@ -36,7 +36,7 @@ class Axis(NamedTuple):
 
 
 def searched_groups(study: Study) -> list[GroupResult]:
-    """The groups of a search: those of the most frequent algorithm, if they are many; else none."""
+    """The groups of a search: those of the most frequent algorithm if there are many, else none."""
     known = [result for result in study.comparable if result.final is not None]
     count = Counter(result.group.algorithm for result in known)
     algorithm, number = count.most_common(1)[0] if count else ("", 0)
@@ -44,7 +44,7 @@ def searched_groups(study: Study) -> list[GroupResult]:
 
 
 def axes_of(results: Sequence[GroupResult]) -> list[Axis]:
-    """The axes of searched settings, at most seven: those that differ within a search, or outside of any."""
+    """The axes of searched settings, at most seven, which differ within a search or outside all searches."""
     differing, found = differences([result.group.settings for result in results]), []
     searches: dict[Path | None, list[Mapping[str, Any]]] = {}
     for result in results:

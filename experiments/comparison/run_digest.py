@@ -1,4 +1,4 @@
-"""A digest of a run folder. A damaged folder is a run with a problem, never an error."""
+"""A digest of a run folder. A damaged folder gives a run with a problem, never an error."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _STATUSES: Final = {SUCCEEDED: FINISHED, STOPPED: STOPPED, TRACKED_FAILED: FAILE
 class RunDigest:
     """A run as its folder records it; None for what is unknown.
 
-    ``best_return`` is that of the best evaluation, ``final_return`` that of the last one: the one at the run's end, if
-    there was one, else the last during training. Of a run without evaluations they are the highest and the last mean
-    of 100 consecutive episodes of training.
+    ``best_return`` is the mean return of the best evaluation, ``final_return`` that of the last one: the one at the
+    run's end if there was one, else the last during training. For a run without evaluations they are the highest and
+    the last mean of 100 consecutive training episodes.
     """
 
     folder: Path
     status: str
     problem: str = ""
-    """The problem of a damaged folder; else empty."""
+    """The problem of a damaged folder; empty if there is none."""
     environment: str = ""
     algorithm: str = ""
     seed: int | None = None
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """The settings of the run without the seed, by dotted keys; empty ones are left out."""
+    """The run's settings without the seed, by dotted keys; empty ones are left out."""
     unrecorded: tuple[str, ...] = ()
     """Unrecorded settings, in which runs of one group may differ."""
     episodes: int = 0
@@ -58,16 +58,16 @@ class RunDigest:
     best_return: float | None = None
     final_return: float | None = None
     final_episodes: int | None = None
-    """Episodes of the evaluation behind ``final_return``; None if it is no evaluation."""
+    """Number of episodes in the evaluation behind ``final_return``; None if that is not an evaluation."""
     training_return: float | None = None
-    """Mean of the last 100 episodes of training."""
+    """Mean return of the last 100 training episodes."""
     timesteps_per_second: float | None = None
-    """The speed of training by the wall time of its episodes, evaluations in between included."""
+    """Training speed by the wall time of its episodes, including evaluations in between."""
     started: datetime.datetime | None = None
 
     @property
     def age(self) -> float | None:
-        """Seconds since it was started for the first time."""
+        """Seconds since the run was first started."""
         now = datetime.datetime.now(datetime.timezone.utc)
         return None if self.started is None else max(0.0, (now - self.started).total_seconds())
 
@@ -82,7 +82,7 @@ class History(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """The returns of a run over its timesteps: those of episodes of training, and those of evaluations."""
+    """The returns of a run over its timesteps: those of training episodes, and those of evaluations."""
 
     ends: Array
     returns: Array
@@ -90,7 +90,7 @@ class Curve:
 
     @classmethod
     def of(cls, history: History) -> Curve:
-        """The curve of a history. The final evaluation is a point if there is no other."""
+        """The curve of a history. The final evaluation is a point only if there is no other."""
         episodes, evaluations, final = history
         points = {row.position: row.episode_return_mean for row in evaluations}
         if final is not None and not points and not episodes.seconds.size:
@@ -153,7 +153,7 @@ def _collecting(problems: list[str], *kinds: type[Exception]) -> Iterator[None]:
 
 
 def _need_columns(folder: Path, problems: list[str]) -> None:
-    """Report missing or damaged columns; every run that has trained has episodes.csv."""
+    """Add missing or damaged columns to the problems; every run that has trained has episodes.csv."""
     for name, kind in ((EPISODES, Episode), (EVALUATIONS, Evaluation)):
         path, columns = folder / name, ",".join(kind._fields)
         try:
@@ -168,7 +168,7 @@ def _need_columns(folder: Path, problems: list[str]) -> None:
 
 
 def _returns(history: History) -> tuple[float | None, float | None, int | None, float | None]:
-    """Best, final, the episodes of the final evaluation, and the return of the last episodes of training."""
+    """Best return, final return, episodes of the final evaluation, and mean return of the last training episodes."""
     returns, final = history.episodes.episode_return, history.final
     training = float(returns[-WINDOW:].mean()) if returns.size else None
     evaluated = [(row.episode_return_mean, row.episodes) for row in history.evaluations]
@@ -183,7 +183,7 @@ def _returns(history: History) -> tuple[float | None, float | None, int | None, 
 
 
 def _timesteps(folder: Path, history: History) -> int:
-    """The highest count in the folder: an unfinished episode is in a checkpoint only."""
+    """The highest count in the folder, as only a checkpoint counts unfinished episodes."""
     ends, evaluations = history.episodes.global_timestep, history.evaluations
     counted = [int(ends[-1])] if len(ends) else []
     counted += [evaluations[-1].global_timestep] if evaluations else []
@@ -192,7 +192,7 @@ def _timesteps(folder: Path, history: History) -> int:
         newest = CheckpointStore(folder).newest()
         path = folder / "checkpoints" / f"checkpoint-{newest or 0:08d}" / "manifest.json"
         counted.append(int(json.loads(path.read_bytes())["counters"]["global_timestep"]))
-    except (CheckpointError, OSError, ValueError, KeyError, TypeError):  # it is only for this number
+    except (CheckpointError, OSError, ValueError, KeyError, TypeError):  # the checkpoint is read only for this number
         pass
     return max(counted, default=0)
 
@@ -203,7 +203,7 @@ def _speed(episodes: Episodes, num_envs: int) -> float | None:
 
 
 def _first_start(folder: Path, problems: list[str]) -> datetime.datetime | None:
-    """When it was started for the first time."""
+    """When the run was first started."""
     try:
         starts = read_starts(folder)
         return datetime.datetime.fromisoformat(starts[0]["started"]) if starts else None
@@ -219,18 +219,18 @@ def _status(folder: Path) -> str:
         return RUNNING
     try:
         found = next((entry["status"] for entry in last_entries(folder) if "status" in entry), None)
-    except OSError:  # a Python program's run does not say how it ended, but removes what names its process
+    except OSError:  # a Python program's run does not record how it ended, but removes the file that names its process
         return KILLED if (folder / "lock.pid").exists() else ENDED
     return _STATUSES.get(str(found), KILLED)
 
 
 def _is_held(folder: Path) -> bool:
-    """Is a process writing to it? No lock is taken: that could stop a run that is about to start."""
+    """Is a process writing to the folder? No lock is taken, as that could stop a run that is about to start."""
     try:
         process = int((folder / "lock.pid").read_text())
     except (OSError, ValueError):
         return False
-    if os.name == "nt":  # no signal 0 there: it would end the process
+    if os.name == "nt":  # signal 0 does not exist there: it would end the process
         return True
     try:
         os.kill(process, 0)

@@ -17,13 +17,13 @@ from ..searches.runs import COMPILED, OUTPUT
 
 CHECKPOINTS: Final = "checkpoints"
 _OF_A_RUN: Final = (record.FILE, EXPERIMENT, EPISODES, EVALUATIONS, STARTS, CHECKPOINTS)
-"""One of these makes a folder that of a run, also where the others are lost."""
+"""Any of these files makes a folder a run folder, even if the others are lost."""
 
 
 def run_folders(given: Iterable[Path]) -> list[Path]:
-    """The run folders among and within the given ones, each once; those within in the order of their names.
+    """The run folders among and within the given folders, each once; those within a folder in the order of their names.
 
-    A folder with nothing in it counts as one: it is what is left of a run that never began.
+    An empty folder counts as a run folder: it is left over from a run that never began.
 
     Raises:
         RunFolderError: a given folder does not exist, or is a file.
@@ -39,7 +39,7 @@ def run_folders(given: Iterable[Path]) -> list[Path]:
 
 
 def common_folder(folders: Sequence[Path]) -> Path | None:
-    """The folder that holds all of these; None if they are relative and have nothing in common, or on other drives."""
+    """The folder that holds all of these; None if they are relative without a common folder, or on different drives."""
     try:
         common = Path(os.path.commonpath([folder.parent for folder in folders]))
     except ValueError:
@@ -48,7 +48,7 @@ def common_folder(folders: Sequence[Path]) -> Path | None:
 
 
 def short_path(folder: Path, common: Path | None) -> str:
-    """The path of a folder within the common one, if there is one."""
+    """The path of a folder relative to the common one, if there is one."""
     return str(folder if common is None else folder.relative_to(common))
 
 
@@ -57,11 +57,11 @@ def _runs_within(folder: Path) -> list[Path]:
         return [folder]
     try:
         entries = sorted(folder.iterdir(), key=lambda path: _natural(path.name))
-    except OSError:  # it may not be read: a run of which nothing is known
+    except OSError:  # it cannot be read: a run of which nothing is known
         return [folder]
     if not entries:
         return [folder]
-    # Links may be circular, so only those to runs are followed.
+    # Links may be circular, so only links to runs are followed.
     inner = [path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path))]
     others = (COMPILED, OUTPUT, "__pycache__")
     return [run for path in inner if path.name not in others and path.name[0] != "." for run in _runs_within(path)]

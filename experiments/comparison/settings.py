@@ -14,7 +14,7 @@ from ..config import files
 from ..running.folder import EXPERIMENT
 
 _NOT_SETTINGS: Final = ("name", "description", "seed", "seeds", "params", "tracker", "submit", "include")
-"""Keys of an experiment file that do not make another run; declared params have been put in their places."""
+"""Keys of an experiment file that do not distinguish runs; declared params are already substituted."""
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
@@ -27,14 +27,14 @@ class Described(NamedTuple):
     settings: Mapping[str, Any] = _NO_SETTINGS
     """Settings by dotted keys, without empty ones."""
     unrecorded: tuple[str, ...] = ()
-    """Settings in which such runs may differ without being told apart."""
+    """Settings in which such runs may differ undetected."""
 
 
 def described_by(folder: Path, found: record.RunRecord | None) -> Described:
     """Read the settings of a run.
 
-    Where both say it, ``run.json`` counts, not the experiment file: it has what was chosen where nothing was given,
-    and is the same for a file and for a program.
+    If both record a setting, ``run.json`` counts rather than the experiment file: it has the chosen values of settings
+    that were not given, and is the same for files and programs.
     """
     file: Mapping[str, Any] = {}
     if (folder / EXPERIMENT).is_file():
@@ -56,7 +56,7 @@ def _without_empty(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _recorded_settings(found: record.RunRecord) -> Mapping[str, Any]:
-    """The settings in ``run.json``, by the keys of an experiment file; None if not recorded."""
+    """The settings in ``run.json``, by the keys of an experiment file; None for settings not recorded."""
     defaults: Mapping[str, Any] = {}
     if found.model_fn in BUILT_IN["model_fn"]:
         defaults = {name: one.default for name, one in parameters_of(str(found.model_fn)).items()}
@@ -78,7 +78,7 @@ def _recorded_settings(found: record.RunRecord) -> Mapping[str, Any]:
 
 
 def _unrecorded_settings(found: record.RunRecord, *, is_file: bool) -> tuple[str, ...]:
-    """Settings in which runs may differ though they look the same."""
+    """Settings in which runs may differ although they look the same."""
     params = [f"agent.params.{name}" for name in found.unrecorded]
     if found.environment is None:
         environment = [] if is_file else ["environment"]

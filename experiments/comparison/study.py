@@ -26,7 +26,7 @@ from ...run_dir.statistics import (
 from .groups import Entry, Group, differences, settings_key
 
 SHOWN: Final = 8
-"""Groups that are drawn in colours, and compared with one another: the best."""
+"""Number of the best groups that are drawn in colours and compared with one another."""
 _SHARES: Final = (0.25, 0.5, 0.75, 0.9)
 _BANDS: Final = 2
 """Every second point of a curve has an interval."""
@@ -52,27 +52,27 @@ class GroupResult:
     mean: Interval | None
     best: float | None
     timesteps_per_second: float | None
-    """The median of its runs."""
+    """The median over its runs."""
     band: Band | None
     reached: Mapping[float, tuple[int, float | None]]
     """Return to: how many of the runs reached it, and the median of the timesteps; None if half of them did not."""
 
     @property
     def has_few_runs(self) -> bool:
-        """Are its runs too few for its intervals?"""
+        """Does the group have too few runs for its intervals?"""
         return are_few(len(self.finals))
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """An environment's groups, the best first; those that were not evaluated after all others."""
+    """An environment's groups, the best first; groups without evaluations come last."""
 
     environment: str
     results: Sequence[GroupResult]
     differing: Mapping[str, Sequence[str]]
     """The settings in which the groups differ, with the value of each."""
     improvement: Mapping[tuple[str, str], Interval]
-    """Labels of two of the groups shown, to the probability that the first one is better."""
+    """Labels of two displayed groups to the probability that the first one is better."""
 
     @property
     def what(self) -> str:
@@ -88,7 +88,7 @@ class Study:
 
     @property
     def comparable(self) -> Sequence[GroupResult]:
-        """Groups with final returns of one kind: without the unevaluated ones if others were evaluated."""
+        """Groups whose final returns are of one kind: without unevaluated groups if others were evaluated."""
         return [one for one in self.results if one.group.is_evaluated == self.results[0].group.is_evaluated]
 
     @property
@@ -98,12 +98,13 @@ class Study:
 
 
 def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()) -> Study:
-    """Reckon everything about the runs of one environment.
+    """Compute all statistics of the runs in one environment.
 
     Args:
         environment: its id.
         groups: at least one.
-        reach: returns for which to tell when they were reached; none for some between the lowest and the highest.
+        reach: returns for sample efficiency (when were they reached?); empty for some between the lowest and the
+            highest.
     """
     finals = {group.label: _finals(group) for group in groups}
     middle = {label: interval(found, interquartile_mean) if found else None for label, found in finals.items()}
@@ -129,12 +130,12 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
 
 
 def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | None]]:
-    """Groups that are in every environment, with the same settings but the environment's, compared in all of them.
+    """Compare groups that are in every environment, with the same settings except those of the environment.
 
     Returns:
         The label in the first environment, to the interquartile mean of the normalised final returns (0 is the lowest
         of all runs in an environment, 1 the highest), with its stratified interval; and the probability of improvement
-        over the first of them, None of that itself. Empty if there are not two such groups in two environments.
+        over the first group, None for that group itself. Empty if there are no two such groups in two environments.
     """
     found: dict[str, list[tuple[str, list[float]]]] = {}
     for one in studies:
@@ -162,7 +163,7 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
 
 
 def _finals(group: Group) -> list[float]:
-    """The final returns of its runs: of evaluations, or of training."""
+    """The final returns of its runs, from evaluations or from training."""
     runs = [entry.run for entry in group.counted]
     found = [run.final_return if group.is_evaluated else run.training_return for run in runs]
     return [math.nan if value is None else value for value in found]
@@ -177,7 +178,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _smooth_curves(group: Group) -> tuple[Array, Array]:
-    """A grid of timesteps [P], and the curve of each run that counts on it [runs, P]; NaN where it has no value."""
+    """A grid of timesteps [P], and on it the curve of each run that counts [runs, P]; NaN where it has no value."""
     last = max((_points(entry)[0][-1] for entry in group.counted), default=1.0)
     grid, window, curves = np.linspace(0, last, POINTS), smoothing_window(int(last)), []
     for entry in group.counted:
@@ -188,14 +189,14 @@ def _smooth_curves(group: Group) -> tuple[Array, Array]:
 
 
 def _points(entry: Entry) -> tuple[Array, Array]:
-    """Episodes of training; where there are none, as with ``Agent.learn``, evaluations."""
+    """Training episodes; if there are none, as with ``Agent.learn``, evaluations."""
     if entry.curve.ends.size:
         return entry.curve.ends, entry.curve.returns
     return np.array(list(entry.curve.evaluations), float), np.array(list(entry.curve.evaluations.values()))
 
 
 def _band(grid: Array, curves: Array, *, sure: bool) -> Band | None:
-    """The mean where all runs have a value; the interval only for those that are drawn in colours."""
+    """The mean where all runs have a value; the interval only for groups that are drawn in colours."""
     grid, curves = grid[::_BANDS], curves[:, ::_BANDS]
     everywhere = np.isfinite(curves).all(axis=0)
     if not len(curves) or not everywhere.any():
@@ -206,7 +207,7 @@ def _band(grid: Array, curves: Array, *, sure: bool) -> Band | None:
 
 
 def _returns_to_reach(curves: Sequence[Array]) -> list[float]:
-    """Some between the lowest and the highest value of all curves, to three digits."""
+    """Some returns between the lowest and the highest value of all curves, to three digits."""
     known = np.concatenate([one[np.isfinite(one)] for one in curves])
     if not known.size or known.min() == known.max():
         return []
@@ -221,7 +222,7 @@ def _timesteps_to_reach(grid: Array, curves: Array, value: float) -> tuple[int, 
 
 
 def _improvement(results: Sequence[GroupResult]) -> dict[tuple[str, str], Interval]:
-    """Compare groups of two runs or more, with returns of one kind: of one run it is 0 or 1, and looks certain."""
+    """Compare groups of at least two runs, with returns of one kind: with one run it is 0 or 1, and looks certain."""
     return {
         (ours.group.label, theirs.group.label): probability_of_improvement([ours.finals], [theirs.finals])
         for ours in results

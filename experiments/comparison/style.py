@@ -25,7 +25,7 @@ NAMES: Final = {
     GREY: "--quiet",
     GRID: "--line",
 }
-"""A shade in a chart to its name in the page's style, so that the page may show another one."""
+"""Colour in a chart to its name in the page's style, so that the page can substitute another one."""
 DARK: Final = {
     **{f"--m{index}": shade for index, shade in enumerate(_DARK_METHODS)},
     **{f"--r{index}": shade for index, shade in enumerate(_DARK_RANKS)},

@@ -20,18 +20,18 @@ _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _WITHOUT_FRACTION: Final = 999.95
 _LEFT: Final = ("run", "environment", "algorithm", "status")
 _WHOLE: Final = ("seed", "status", "best")
-"""Columns that a narrow terminal has, too."""
+"""Columns that are kept on a narrow terminal."""
 
 
 def number(value: float | None) -> str:
-    """Four significant digits, and no exponent for a large one; ``-`` for nothing."""
+    """Four significant digits, without an exponent for large numbers; ``-`` for None."""
     if value is None or not math.isfinite(value):
         return "-"
     return f"{value:,.0f}" if abs(value) >= _WITHOUT_FRACTION else f"{value:.4g}"
 
 
 def age(seconds: float | None) -> str:
-    """A time in its largest whole unit: 3 d, 5 h, 12 min."""
+    """A duration in its largest unit: 3 d, 5 h, 12 min."""
     if seconds is None:
         return "-"
     name, size = next((unit for unit in _UNITS if seconds >= unit[1]), _UNITS[-1])
@@ -39,7 +39,7 @@ def age(seconds: float | None) -> str:
 
 
 def runs_table(runs: Sequence[RunDigest], common: Path | None) -> Table:
-    """A row for each run, whose path is within ``common``."""
+    """A row for each run, with its path relative to ``common``."""
     columns: dict[str, list[str]] = {
         "run": [short_path(run.folder, common) for run in runs],
         "environment": [run.environment or "-" for run in runs],
@@ -62,14 +62,14 @@ def run_json(run: RunDigest) -> dict[str, Any]:
 
 
 class Compared(NamedTuple):
-    """A group of a folder that was given; ``alone`` if the folder has no other."""
+    """A group in one of the given folders; ``alone`` if that folder has no other group."""
 
     folder: Path
     group: Group
     alone: bool
 
     def name(self, common: Path | None = None) -> str:
-        """The folder, within ``common``, and which group of it."""
+        """The folder, relative to ``common``, and the group in it."""
         if self.folder == common:
             return self.group.label
         folder = short_path(self.folder, common)
@@ -77,7 +77,7 @@ class Compared(NamedTuple):
 
 
 def common_of(columns: Sequence[Compared]) -> Path | None:
-    """The folder that all columns are of, or that holds theirs; None if there is none."""
+    """The folder of all columns, or the one that holds their folders; None if there is none."""
     folders = [column.folder for column in columns]
     return folders[0] if len(folders) > len(set(folders)) == 1 else common_folder(folders)
 
@@ -106,7 +106,7 @@ def comparison(columns: Sequence[Compared]) -> dict[str, Any]:
 
 
 def comparison_table(columns: Sequence[Compared], common: Path | None) -> Table:
-    """A column for each group, whose folder is within ``common``: its results, then the settings that differ."""
+    """A column for each group, with its folder relative to ``common``: results, then the settings that differ."""
     found = comparison(columns)["columns"]
     groups = [column.group for column in columns]
     rows: dict[str, Sequence[str]] = {
