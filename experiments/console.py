@@ -25,12 +25,12 @@ TERMINATED: Final = 143
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not the command's output."""
+    """Tell the user something that is not part of the command's output."""
     tell(f"axonrl: {text}")
 
 
 def tell(text: str) -> None:
-    """Print a line to standard error. A closed terminal or pipe does not end a run."""
+    """Print a line to standard error; a closed terminal or pipe does not end a run."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)
 
@@ -42,18 +42,18 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Columns side by side, for a terminal of any width."""
+    """A table for a terminal of any width."""
 
     columns: Sequence[Column]
     title: str = ""
     above: int = 0
-    """Rows above the line that divides the table."""
+    """Number of rows above the dividing line."""
     across: bool = False
-    """Rows, not columns, hold what is of one kind: see :func:`axonrl.core.text_columns.fit_columns`."""
+    """Rows, not columns, hold values of one kind: see :func:`axonrl.core.text_columns.fit_columns`."""
 
 
 def print_table(table: Table) -> None:
-    """Print a table. Where a file or another program reads it, nothing is shortened."""
+    """Print a table. Nothing is shortened if the output is a file or another program."""
     from rich import box
     from rich.table import Table as RichTable
 
@@ -71,7 +71,7 @@ def print_table(table: Table) -> None:
 
 
 def print_rows(title: str, rows: Mapping[str, str], justify: Literal["left", "right"] = "right") -> None:
-    """Print a table of labels and values. Long values have several lines, which end between words."""
+    """Print a table of labels and values. Long values are wrapped between words."""
     from rich import box
     from rich.table import Table
 
@@ -101,7 +101,7 @@ def _print_title(console: Console, title: str) -> None:
 
 
 def _plain(text: str) -> Any:
-    """No text is markup."""
+    """Text without markup."""
     from rich.text import Text
 
     return Text(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_SHOWN: Final = 20
-"""The most errors of one file that are shown at once."""
+"""Maximum number of errors of a file that are shown at once."""
 
 
 class ExperimentError(ValueError):
@@ -17,7 +17,7 @@ class ExperimentError(ValueError):
     Args:
         file: the file, or the option (``--set a.b=1``) that the value came from.
         message: what is wrong, with the value received.
-        line: line in the file, from 1, where there is one.
+        line: line in the file, from 1, if there is one.
         key: dotted path of the key; empty for the whole file.
         nearest: the known name most like an unknown one.
     """
@@ -32,12 +32,12 @@ class ExperimentError(ValueError):
 
     @property
     def errors(self) -> Sequence[ExperimentError]:
-        """All errors that were found together: this one."""
+        """All errors that were found together: only this one."""
         return (self,)
 
 
 class InvalidExperimentError(ExperimentError):
-    """Several errors, found at once. The fields are those of the first one, the text has a line for each.
+    """Several errors found at once. The fields are those of the first error; the text has a line for each.
 
     Args:
         errors: at least two.
@@ -60,7 +60,7 @@ class InvalidExperimentError(ExperimentError):
 class Findings:
     """Collects the errors of checks, so that all are shown at once.
 
-    What is already known to be wrong is not judged again: errors at the same key, or within it, are dropped.
+    A key that is known to be wrong is not judged again: further errors at it, or within it, are dropped.
     """
 
     def __init__(self, errors: Iterable[ExperimentError] = ()) -> None:
@@ -71,7 +71,7 @@ class Findings:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """Collect an error that is raised inside, and continue."""
+        """Collect an error that is raised within the context, and continue."""
         try:
             yield
         except ExperimentError as error:
@@ -87,11 +87,11 @@ class Findings:
         return bool(self._errors)
 
     def skip(self, key: str) -> None:
-        """Errors at this key follow from another one, and are not shown."""
+        """Ignore errors at this key, as they result from another one."""
         self._known.add(key)
 
     def has(self, key: str) -> bool:
-        """Is something wrong at this key, or at one that it is within?"""
+        """Is something wrong at this key, or at one that contains it?"""
         parts = key.split(".")
         return any(".".join(parts[:length]) in self._known for length in range(1, len(parts) + 1))
 
@@ -140,4 +140,4 @@ class ChangedExperimentError(RunFolderError):
 
 
 class TrackerError(RuntimeError):
-    """A tracker could not be reached, or refused. The text is for the user, and names the tracker."""
+    """A tracker could not be reached, or refused a request. The text is for the user, and names the tracker."""

@@ -47,7 +47,7 @@ class Evaluated:
 
 
 class Experiment:
-    """Trains an Agent and evaluates it: at the end, at times, or from another process.
+    """Trains an Agent and evaluates it: at the end, periodically, or from another process.
 
     Example::
 
@@ -60,17 +60,18 @@ class Experiment:
 
     Args:
         agent: an Agent.
-        env: what it trains in, as ``Agent.train`` takes it.
-        eval_env: what it is evaluated in; None for ``env``, or for a copy of it during training.
+        env: the training environment, as for ``Agent.train``.
+        eval_env: the environment for evaluations; None for ``env``, or for a copy of it during training.
         eval_every: timesteps between evaluations during training; None for none.
         eval_episodes: episodes of an evaluation.
-        train_hooks: hooks of training: one, or several.
-        eval_hooks: hooks of evaluations that :meth:`evaluate` and :meth:`continuous_eval` run.
-        export_strategies: asked after each of these evaluations whether the policy is exported: one, or several.
+        train_hooks: a hook of training, or several.
+        eval_hooks: a hook, or several, of the evaluations by :meth:`evaluate` and :meth:`continuous_eval`.
+        export_strategies: an object, or several, that decide after each of these evaluations whether to export the
+            policy.
         **training: further arguments of ``Agent.train``: ``first_update``, ``update_frequency``, limits, ``cluster``.
 
     Raises:
-        ArgumentError: an argument is not what it should be, or ``Agent.train`` has none of that name.
+        ArgumentError: an argument is invalid, or ``Agent.train`` has no argument of that name.
     """
 
     def __init__(
@@ -99,18 +100,18 @@ class Experiment:
         self._train_hooks, self._eval_hooks = _hooks("train_hooks", train_hooks), _hooks("eval_hooks", eval_hooks)
 
     def extend_train_hooks(self, hooks: Any) -> None:
-        """Add hooks to those of training: one, or several."""
+        """Add a hook, or several, to those of training."""
         self._train_hooks += _hooks("hooks", hooks)
 
     def extend_eval_hooks(self, hooks: Any) -> None:
-        """Add hooks to those of evaluations: one, or several."""
+        """Add a hook, or several, to those of evaluations."""
         self._eval_hooks += _hooks("hooks", hooks)
 
     def train(self, **limits: Any) -> Any:
         """Train.
 
         Args:
-            **limits: arguments of ``Agent.train`` in place of the experiment's.
+            **limits: arguments of ``Agent.train`` that replace the experiment's.
 
         Returns:
             The Agent; errors as for ``Agent.train``.
@@ -140,7 +141,7 @@ class Experiment:
         timestep = self.agent.global_timestep if policy == "last" else None
         if isinstance(policy, int) and policy in CheckpointStore(self.agent.model_dir).indices():
             timestep = _counters(self.agent.model_dir, policy)["global_timestep"]
-        return dict(self._evaluate(policy, timestep)[0])  # it refuses unknown numbers
+        return dict(self._evaluate(policy, timestep)[0])  # raises for unknown numbers
 
     def train_and_evaluate(self) -> dict[str, float]:
         """Train to the limits, then evaluate the last policy; its results."""
@@ -150,10 +151,10 @@ class Experiment:
     def continuous_train_and_eval(self, every: int) -> Iterator[dict[str, float]]:
         """Train and evaluate in turn, until a limit of the experiment is reached or a hook asks to stop.
 
-        The training is the very same as without evaluations.
+        The training is identical to one without evaluations.
 
         Args:
-            every: timesteps between evaluations; the last part may be shorter.
+            every: timesteps between evaluations; the last interval may be shorter.
 
         Yields:
             The results of each evaluation.
@@ -185,16 +186,17 @@ class Experiment:
     ) -> Iterator[Evaluated]:
         """Evaluate each new checkpoint of the Agent's run once, while another process trains it.
 
-        What was evaluated is noted in the run folder, so a process that comes later goes on from there. Checkpoints
-        that the training removed before they were evaluated are left out: ``keep_checkpoint_max`` says how many stay.
+        The run folder records which checkpoints were evaluated, so that a later process continues from there.
+        Checkpoints that the training removes before they are evaluated are skipped: ``keep_checkpoint_max`` says how
+        many are kept.
 
         Args:
-            timeout: ends when there was no new checkpoint for so many seconds; None: never.
-            poll: seconds between looks at the folder.
-            until: ends when this is true of an evaluation.
+            timeout: end after this many seconds without a new checkpoint; None for never.
+            poll: seconds between checks of the folder.
+            until: end when this function of an evaluation returns true.
 
         Yields:
-            Each evaluation, when it is noted.
+            Each evaluation, once it is recorded.
 
         Raises:
             ArgumentError: a number of seconds is negative.
@@ -219,7 +221,7 @@ class Experiment:
             time.sleep(poll if timeout is None else min(poll, timeout))
 
     def _evaluate_checkpoint(self, folder: Path, checkpoint: int) -> Evaluated | None:
-        """The evaluation of a checkpoint; None if it has been removed meanwhile."""
+        """The evaluation of a checkpoint; None if the checkpoint has been removed meanwhile."""
         try:
             counters = _counters(folder, checkpoint)
             results, exported = self._evaluate(checkpoint, counters["global_timestep"])
@@ -240,7 +242,7 @@ class Experiment:
 
 
 def _strategies(given: Any) -> list[ExportStrategy]:
-    """One strategy, or several; ``ArgumentError`` for objects without ``export``."""
+    """A strategy, or several; ``ArgumentError`` for objects without ``export``."""
     several = given if isinstance(given, Iterable) and not hasattr(given, "export") else [given]
     found: list[ExportStrategy] = list(several)
     for one in found:
@@ -254,7 +256,7 @@ def _strategies(given: Any) -> list[ExportStrategy]:
 
 
 def _hooks(argument: str, given: Any) -> list[Any]:
-    """One hook or function, or several, as ``Agent.train`` takes them; ``ArgumentError`` for what is none."""
+    """A hook or function, or several, as for ``Agent.train``; ``ArgumentError`` for anything else."""
     try:
         return list(Hooks(given))
     except ValueError as error:
@@ -263,7 +265,7 @@ def _hooks(argument: str, given: Any) -> list[Any]:
 
 
 def training_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``Agent.train``; ``ArgumentError`` for an unknown name, or a number that it would refuse."""
+    """Arguments for ``Agent.train``; ``ArgumentError`` for an unknown name, or a number that it would refuse."""
     schedule, goal = ([field.name for field in dataclasses.fields(kind)] for kind in (UpdateSchedule, Goal))
     names = [*schedule, *goal, "cluster"]
     for name in given:
@@ -279,7 +281,7 @@ def training_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Ended:
-    """Sees how a training ends."""
+    """Notes how a training ends."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -307,7 +309,7 @@ def _evaluated_checkpoints(folder: Path) -> set[int]:
 
 
 def _note(folder: Path, evaluated: Evaluated) -> None:
-    """Append a row and sync it; a row that a crash has cut short does not count."""
+    """Append a row and sync it to disk; a row cut short by a crash does not count."""
     path = folder / EVALUATED
     begins = not path.exists() or path.stat().st_size == 0
     try:

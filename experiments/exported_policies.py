@@ -20,19 +20,19 @@ _FOLDER: Final = re.compile(r"timestep-(\d{12})", re.ASCII)
 
 
 class ExportStrategy(Protocol):
-    """Asked after each evaluation whether the policy is to be exported."""
+    """Decides after each evaluation whether to export the policy."""
 
     def export(self, agent: Any, policy: str | int, timestep: int, results: Mapping[str, float]) -> Path | None:
-        """Export a policy, or not.
+        """Export a policy, or decide not to.
 
         Args:
-            agent: has the policy.
+            agent: the Agent with the policy.
             policy: ``"last"``, ``"best"`` or a checkpoint's number.
-            timestep: the timestep of the training, at which it acted so.
+            timestep: the training timestep of the policy.
             results: the results of its evaluation.
 
         Returns:
-            Where it is; None if it was not exported.
+            The export's directory; None if the policy was not exported.
         """
 
 
@@ -64,11 +64,11 @@ class LatestExport:
 class BestExport:
     """Exports a policy as ``<directory>/policy`` when its evaluation is the best one so far.
 
-    What is to be beaten stands in ``<directory>/best.json``, so a process that comes later goes on from there.
+    The best result is stored in ``<directory>/best.json``, so that a later process continues from there.
 
     Args:
         directory: the directory of the export.
-        metric: a result of ``Agent.evaluate``, of which more is better.
+        metric: a result of ``Agent.evaluate``; higher is better.
     """
 
     def __init__(self, directory: str | Path, metric: str = "episode_return_mean") -> None:
@@ -77,7 +77,7 @@ class BestExport:
 
     @property
     def best(self) -> float | None:
-        """The best result so far; None before the first. CheckpointError if the file that has it is damaged."""
+        """The best result so far; None before the first. CheckpointError if the file with it is damaged."""
         path = self.directory / _BEST
         try:
             found = json.loads(path.read_text(encoding="utf-8"))

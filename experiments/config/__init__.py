@@ -1,1 +1,1 @@
-"""The language of experiment files: strict YAML, includes, values, and the schema, with places in every error."""
+"""The language of experiment files: strict YAML, includes, values and schema, with file and line in every error."""

@@ -26,11 +26,11 @@ class Param(Section):
 
 
 def declared_params(document: Document, given: Mapping[str, str], findings: Findings) -> dict[str, Param]:
-    """The section ``params`` with the values of ``-P`` in place of the defaults.
+    """The section ``params``, with the values of ``-P`` in place of defaults.
 
     Args:
         document: the file.
-        given: names to values, as text.
+        given: ``-P``: names to values, as text.
         findings: collects what is wrong.
 
     Returns:
@@ -90,6 +90,6 @@ def convert(value: Any, kind: str) -> Any:
         value = integer_if_whole(value)
     if type(value) is not TYPES[kind]:
         raise ValueError(f"must be of type {kind}, got {show(value)}")
-    if isinstance(value, str) and "${" in value:  # it would be replaced when the resolved file is read again
+    if isinstance(value, str) and "${" in value:  # it would be replaced when the resolved file is read
         raise ValueError(f"must not contain '${{', got {show(value)}")
     return value

@@ -14,18 +14,18 @@ from ..errors import ExperimentError, Findings
 from . import foreign
 
 _SUBJECT: Final = "an experiment"
-_MAX_COMPARED, _MAX_CHOICES = 60, 200  # thousands of long names take seconds to compare
+_MAX_COMPARED, _MAX_CHOICES = 60, 200  # comparing thousands of long names takes seconds
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """The values of a file, and where they were written.
+    """The values of a file, and the places where they were written.
 
     Args:
         file: the file's path, for messages.
         values: the top-level mapping.
-        places: keys of a value to its place: in this file, in an included one, or in an option.
-        included: the files that it includes, and those that they include.
+        places: keys of a value to its place in this file, in an included file, or in an option.
+        included: the files that it includes, directly or indirectly.
     """
 
     file: str
@@ -35,13 +35,13 @@ class Document:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Absolute paths: its own, and those of the files that it includes."""
+        """Absolute paths of this file and of those that it includes."""
         return tuple(str(Path(file).absolute()) for file in (self.file, *self.included))
 
     def error(self, path: Keys, message: str, *, name: str = "", choices: Iterable[str] = ()) -> ExperimentError:
         """An error about the value at ``path``; for an unknown ``name`` with the nearest of ``choices``.
 
-        Where the name is that of the key itself, its meaning in other libraries and sections counts before its letters.
+        If the name is the key itself, its meaning in other libraries and sections counts more than its spelling.
         """
         at = path = self._as_written(path)
         while at and at not in self.places:
@@ -57,12 +57,12 @@ class Document:
     def unknown_key_errors(
         self, at: Keys, names: Iterable[str], known: Iterable[str], message: str = "unknown key"
     ) -> list[ExperimentError]:
-        """The errors about those of the names, in the section at these keys, that are not known."""
+        """The errors about unknown names in the section at these keys."""
         known = list(known)
         return [self.error((*at, name), message, name=name, choices=known) for name in names if name not in known]
 
     def _as_written(self, path: Keys) -> Keys:
-        """The keys as written in the file: a single item may be without its list."""
+        """The keys as written in the file, where a list of one item may be written as the item."""
         value: Any = self.values
         written: list[str | int] = []
         for part in path:
@@ -78,10 +78,10 @@ def read(path: Path, findings: Findings | None = None) -> Document:
 
     Args:
         path: the file.
-        findings: collects errors of single values, which the document has not; None raises them.
+        findings: collects errors of single values, which are left out of the document; None raises them.
 
     Raises:
-        ExperimentError: it cannot be read, is not UTF-8, is not strict YAML, or is not one mapping.
+        ExperimentError: it cannot be read, is not UTF-8, is not strict YAML, or is not a mapping.
     """
     file = str(path)
     try:
@@ -105,7 +105,7 @@ def parse_value(text: str, source: str, path: Keys) -> Any:
     Args:
         text: YAML.
         source: the option as typed, for messages.
-        path: the key it is meant for.
+        path: the keys of the value.
 
     Raises:
         ExperimentError: it is not strict YAML.

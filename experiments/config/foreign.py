@@ -1,4 +1,4 @@
-"""Keys of other libraries, and ours in the wrong section, with the key that is meant."""
+"""Keys of other libraries, and axonrl's keys in the wrong section, with the intended key."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "--resume of axonrl run": "resume restore",
     "--jobs of axonrl run": "jobs n_jobs num_jobs max_concurrent_trials",
 }
-"""Our key, or option, to its names in other libraries, and to our own names in wrong sections."""
+"""axonrl's key or option to its names in other libraries, including axonrl's own names in wrong sections."""
 
 
 def hint(name: str, section: str, choices: Collection[str]) -> tuple[str | None, str]:
@@ -123,18 +123,18 @@ def hint(name: str, section: str, choices: Collection[str]) -> tuple[str | None,
 
     Args:
         name: the key as it was written.
-        section: where it was written, with dots.
-        choices: the keys that are known there.
+        section: dotted path of the section in which it was written.
+        choices: the known keys of that section.
 
     Returns:
-        One of the choices, if it means that; and otherwise where what it means stands, in words.
+        The choice that is meant, or None; then also a text with the key that is meant elsewhere.
     """
     there = []
     for ours in _table().get(name.lower().replace("-", "_"), []):
         parent, _, key = re.split(r"[^\w.]", ours, maxsplit=1)[0].rpartition(".")
         if key in choices:
             return key, ""
-        if not key or parent != section:  # else the section has no such key
+        if not key or parent != section:  # a key of this section would be among the choices
             there.append(ours)
     return None, f"; here it is {', or '.join(there)}" if there else ""
 

@@ -18,7 +18,7 @@ _MAX_NAME: Final = 1_000
 
 
 def with_includes(own: Document, findings: Findings | None = None) -> Document:
-    """Merge an experiment file with its includes to one document with the place of each value.
+    """Merge an experiment file and its includes into one document with the place of each value.
 
     Mappings are merged recursively; any other value is replaced. A file overrides its includes, and a later include
     overrides an earlier one.
@@ -35,7 +35,7 @@ def with_includes(own: Document, findings: Findings | None = None) -> Document:
 
 
 class _Reader:
-    """Reads each file once, however many others include it."""
+    """Reads each file once, however many files include it."""
 
     def __init__(self, findings: Findings | None) -> None:
         self._findings = findings
@@ -43,7 +43,7 @@ class _Reader:
         self._values = 0
 
     def merge(self, own: Document, path: Path, chain: tuple[Path, ...]) -> Document:
-        """The file with its includes; ``chain`` are the files that lead to it."""
+        """The file merged with its includes; ``chain`` has the files that lead to it."""
         self._values += len(own.places)
         if self._values > MAX_VALUES:
             message = f"more than {MAX_VALUES} values with the included files, the most an experiment may have"
@@ -72,14 +72,14 @@ class _Reader:
             try:
                 self._finished[real] = self.merge(read(path, self._findings), path, chain)
             except ExperimentError as error:
-                if error.line is None:  # about the whole file: the line of the include helps more
+                if error.line is None:  # an error about the whole file: the line of the include is more useful
                     raise own.error(at, f"{path}: {error.message} ({names})") from error
                 raise
         return self._finished[real]
 
 
 def _names(document: Document) -> dict[Keys, str]:
-    """The keys of the includes, and their paths."""
+    """The includes: the keys of each, and its path."""
     given = document.values[KEY]
     items = {(KEY, index): item for index, item in enumerate(given)} if isinstance(given, list) else {(KEY,): given}
     names: dict[Keys, str] = {}
@@ -94,7 +94,7 @@ def _names(document: Document) -> dict[Keys, str]:
 
 
 def _included_file(document: Document, at: Keys, folder: Path, name: str) -> Path:
-    """The file that an include means: a path, or else the name of a shipped experiment."""
+    """The file that an include names: a path, or else the name of a shipped experiment."""
     path, experiments = folder / name, shipped()
     if name in experiments and not path.is_file():
         return experiments[name]

@@ -1,7 +1,7 @@
 """The JSON schema of experiment files, with which editors complete and validate them.
 
-It is generated from the classes in schema.py, with their docstrings as descriptions. Added is what a file may contain
-beyond a resolved experiment: short forms, ``${name}`` for any value, ``include``; and the known names.
+It is generated from the classes in schema.py, with their docstrings as descriptions. It adds what a file may contain
+beyond a resolved experiment: short forms, ``${name}`` for any value, and ``include``; and the known names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHOICES: Final = {
     "placement": PLACEMENTS,
     "actor_runtime": ACTOR_RUNTIMES,
 }
-"""Fields that take one of some words."""
+"""Fields that take one of a few words."""
 _TYPES: Final = {
     "Sequence[float]": "array",
     "bool": "boolean",
@@ -69,7 +69,7 @@ def experiment_schema() -> dict[str, Any]:
         "description": "Default values: files, by paths relative to this one, or shipped experiments, by their names.",
         "anyOf": [names, {"type": "array", "items": names, "uniqueItems": True}],
     }
-    made["required"] = ["environment", "agent"]  # a file without a name is called as the file is
+    made["required"] = ["environment", "agent"]  # without a name, the file's name is used
     definitions["Param"] = param
     definitions["Reference"] = {
         "description": "The value of a param that the file declares under 'params'.",
@@ -85,7 +85,7 @@ def experiment_schema() -> dict[str, Any]:
 
 
 def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """The known names, alone or with arguments."""
+    """Add the known names, alone or with arguments."""
     from ...environments.wrapping import NAMES
 
     agent, environment, tracker = (definitions[name] for name in ("AgentSection", "Environment", "Tracker"))
@@ -116,7 +116,7 @@ def _name_things(properties: dict[str, Any], definitions: dict[str, Any]) -> Non
 
 
 def _settings(kind: str, section: type[Section]) -> dict[str, Any]:
-    """The settings of a tracker, for mappings of its kind."""
+    """The settings of a tracker, as a schema for mappings of its kind."""
     required = [] if kind == DEFAULT_TRACKER else ["kind"]
     properties = _with_references(section.model_json_schema())["properties"]
     return {
@@ -174,7 +174,7 @@ def _arguments(made: Any, names: Iterable[str], **bounds: int) -> dict[str, Any]
 
 
 def _required_without_include(made: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Keys are required only in a file without ``include``."""
+    """Require keys only in a file without ``include``."""
     memory: dict[str, Any] = definitions["Memory"]["anyOf"][-1]
     environment = definitions["Environment"]
     required = {

@@ -1,4 +1,4 @@
-"""The user's modules that an experiment names: each lies beside the file that names it, and becomes importable."""
+"""The user's modules that an experiment names, which are beside the file that names them and become importable."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE
 
 
 def folders(document: Document) -> list[Path]:
-    """The folders in which modules may be: those of the file and of what it includes, its own first.
+    """The folders that may contain modules: those of the file and of its includes, its own first.
 
     Raises:
-        ExperimentError: a module that is used is in two of them.
+        ExperimentError: two of them contain a module that is used.
     """
     found = [*dict.fromkeys(Path(file).parent.resolve() for file in document.files)]
     found = [folder for folder in found if folder != SHIPPED]
@@ -34,7 +34,7 @@ def folders(document: Document) -> list[Path]:
 
 
 def make_importable(folders: Iterable[Path]) -> None:
-    """Make modules in these folders importable, and those in the current one, after installed ones."""
+    """Make modules in these folders and in the current folder importable, after installed ones."""
     for path in (*(folder.absolute() for folder in folders), Path.cwd()):
         if path != SHIPPED and str(path) not in sys.path:
             sys.path.append(str(path))
@@ -51,7 +51,7 @@ def make_importable_for(run_folder: Path) -> None:
 
 
 def _refuse_ambiguous(document: Document, found: list[Path]) -> None:
-    """Refuse a second module of a name, since Python imports only one."""
+    """Refuse two modules of the same name, as Python imports only one."""
     holding = {folder: set(_modules(folder)) for folder in found}
     named = list(_named_modules(document))
     used = [folder for folder in found if holding[folder] & {name for _, name in named}]

@@ -1,4 +1,4 @@
-"""The keys of a ``matrix`` of the kind ``optuna`` that no kind of Polyaxon's has."""
+"""The keys of a ``matrix`` of the kind ``optuna`` that none of Polyaxon's kinds has."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Pruner(Named):
 
 
 class Objective(Section):
-    """A compared metric."""
+    """An objective: a metric to compare."""
 
     name: str
-    """A result of a run, or a metric."""
+    """The name of a result or of a metric."""
     optimization: Literal["maximize", "minimize"] = "maximize"
-    """Which values are better."""
+    """Whether higher or lower values are better."""
 
 
 class OptunaKeys(Section):
-    """The keys; the others are those of the kind ``random``."""
+    """Additional keys; the others are those of the kind ``random``."""
 
     sampler: Sampler = Sampler(kind="tpe")
     """A name, or a mapping with arguments."""
@@ -59,4 +59,4 @@ class OptunaKeys(Section):
     metric: Annotated[list[Objective], BeforeValidator(as_list), Field(min_length=1)]
     """One objective, or a list of them."""
     batchSize: Count = 1  # noqa: N815 - as the other keys of a matrix
-    """The number of points that are chosen together, without results of each other."""
+    """The number of points that are chosen together, without knowing each other's results."""

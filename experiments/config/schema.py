@@ -1,7 +1,7 @@
 """The schema of experiment files, and how the command line's options change them.
 
 :func:`load` reads the file, applies ``--set``, gives the declared params their values (``-P``), replaces ``${name}``
-and checks the result. Nothing heavy is imported: names of models, memories and hooks are looked up by the runner.
+and checks the result. Nothing heavy is imported: the runner looks up the names of models, memories and hooks.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _OWNERS: Final[Mapping[str, tuple[Callable[..., Any], Sequence[str]]]] = {
     "distributed": (Settings, CLUSTER_FIELDS),
     "train": (Plan, PLAN_FIELDS),
 }
-"""Sections that are the arguments of a class, which checks them."""
+"""Sections whose keys are the arguments of a class, which checks them."""
 
 
 class Environment(Section):
     """The environment: its Gymnasium id, the number of copies, its arguments and wrappers."""
 
     id: str
-    """An id of Gymnasium, MinAtar or the Arcade Learning Environment; of your own class, ``package.module:Class``."""
+    """An id of Gymnasium, MinAtar or the Arcade Learning Environment; or your own class, ``package.module:Class``."""
     num_envs: Count = 1
     """Number of parallel copies."""
     vectorization: Literal["sync", "native", "envpool", "pettingzoo"] = "sync"
-    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, by threads of EnvPool;
-    pettingzoo, worlds with several agents: ``pettingzoo: package.module:parallel_env`` is short for it and the id."""
+    """How copies are stepped: sync, one by one; native, as arrays (classic control); envpool, in EnvPool's threads;
+    pettingzoo, worlds with several agents; ``pettingzoo: package.module:parallel_env`` is short for this and the id."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environment."""
     wrappers: list[Named] = Field(default_factory=list)
@@ -72,18 +72,18 @@ class Environment(Section):
 
 
 class WarmStart(Short):
-    """The source of the initial weights of a new run; the short form is the run alone."""
+    """The source of a new run's initial weights; the short form is the run folder or file alone."""
 
     run: str
     """A run folder, or a file that holds a policy."""
     variables: str = ".*"
-    """A regular expression: the variables to take over, by their names."""
+    """A regular expression for the names of the variables to take over."""
     policy: str = "last"
     """The policy in a run folder: last, or the name of a kept one (best)."""
 
 
 class AgentSection(Section):
-    """The agent: its model function, with params, its memory, and where its weights start from."""
+    """The agent: its model function with params, its memory, and the source of its initial weights."""
 
     model_fn: str
     """The model function: a name that ``axonrl list`` lists, or ``package.module:function``."""
@@ -92,16 +92,16 @@ class AgentSection(Section):
     memory: Named | None = None
     """The memory of transitions."""
     warm_start: WarmStart | None = None
-    """The run from which initial weights are taken; default: they follow from the seed."""
+    """The run from which initial weights are taken; default: they are drawn from the seed."""
 
 
 class Learn(Section):
     """The arguments of ``Agent.learn``, which comes before ``Agent.train``: updates from stored episodes."""
 
     data: str
-    """A file or a folder of episodes, below the folder where the run began: see ``axonrl record``."""
+    """A file or a folder of episodes, relative to the folder where the run began; see ``axonrl record``."""
     max_steps: Count
-    """Updates after which it ends."""
+    """Total number of updates."""
 
 
 class Evaluate(Section):
@@ -121,11 +121,11 @@ class ExperimentFile(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
     """The name of the run and of its folder; default: the file's name. At most 128 characters."""
     description: str = ""
-    """One sentence about the experiment, for ``axonrl list``."""
+    """A sentence about the experiment, for ``axonrl list``."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """The seed of all randomness; default: drawn and recorded."""
     seeds: Seeds | None = None
-    """Run it with many seeds: how many, beginning at ``seed`` or at 0; or a list of seeds."""
+    """Run with many seeds: their number, beginning at ``seed`` or at 0; or a list of seeds."""
     params: dict[str, Param] = Field(default_factory=dict)
     """Named values: ``${name}`` stands for them elsewhere, and ``-P name=value`` changes them."""
     environment: Environment
@@ -133,11 +133,11 @@ class ExperimentFile(Section):
     config: dict[str, Any] = Field(default_factory=dict)
     """The arguments of ``RunConfig`` except the seed."""
     learn: Learn | None = None
-    """Learning from stored episodes; then nothing is trained in the environment without a section ``train``."""
+    """Learning from stored episodes; the environment is then used for training only with a section ``train``."""
     train: Annotated[Plan | None, BeforeValidator(lambda one: Plan(**one) if isinstance(one, dict) else one)] = Plan()
     """The arguments of ``Agent.train``: the schedule of updates, and the totals at which training ends."""
     distributed: dict[str, Any] | None = None
-    """The arguments of ``Cluster``: training by several processes or machines; default: by this process alone."""
+    """The arguments of ``Cluster``, for training on several processes or machines; default: only in this process."""
     evaluate: Evaluate | None = Evaluate()
     hooks: list[Named] = Field(default_factory=list)
     """Hooks: names, or names with arguments."""
@@ -145,11 +145,11 @@ class ExperimentFile(Section):
     """Trackers that show the run: a name, a mapping, or a list of these."""
     submit: Submit | None = None
     matrix: dict[str, Any] | None = None
-    """A search: which declared params are varied, and how, as in Polyaxon's section of this name, or by Optuna."""
+    """A search: which declared params vary, and how, as in Polyaxon's section of this name, or with Optuna."""
 
 
 CheckParts: TypeAlias = "Callable[[Mapping[str, Any], Document, Findings], None]"
-"""Checks the parts that a file names, given its values, and adds their errors to the findings."""
+"""Checks the parts that a file names, given its values, and adds errors to the findings."""
 
 
 def load(
@@ -164,7 +164,7 @@ def load(
         path: the file.
         params: ``-P``: names of declared params to their new values, as text.
         sets: ``--set``: dotted paths to new values, as YAML.
-        check_parts: called for an invalid file, so that the errors of what is valid in itself are shown too.
+        check_parts: called for an invalid file, so that errors in its valid sections are shown too.
 
     Returns:
         The experiment, and the document with the line of each value, for errors found later.
@@ -250,7 +250,7 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
 
 
 def _with_defaults(experiment: ExperimentFile) -> ExperimentFile:
-    """The experiment with defaults that follow from other keys: what is trained, and the evaluated policy."""
+    """The experiment with defaults that depend on other keys: what is trained, and the evaluated policy."""
     update: dict[str, Any] = {}
     if experiment.learn is not None and "train" not in experiment.model_fields_set:
         update["train"] = None
@@ -262,12 +262,12 @@ def _with_defaults(experiment: ExperimentFile) -> ExperimentFile:
 
 
 def _keeps(hook: Mapping[str, Any]) -> bool:
-    """Does the hook of that kind and with these arguments keep the policy ``best``?"""
+    """Does a hook of that kind with these arguments keep the policy ``best``?"""
     return (hook.get("kind"), hook.get("keep_best", True), hook.get("name", "best")) == ("evaluation", True, "best")
 
 
 def _keeps_best(experiment: ExperimentFile) -> bool:
-    """Does a hook keep the policy ``best``? A user's hook may."""
+    """Does a hook keep the policy ``best``? A user's own hook may do so."""
     own = registry.BUILT_IN["hook"]
     return any(_keeps(hook.model_dump()) or hook.kind not in own for hook in experiment.hooks)
 
@@ -281,14 +281,14 @@ def attempt(
 ) -> Any:
     """Call a function; an error about an argument becomes one with the argument's line.
 
-    After such an error the others are tried without that argument, so that all errors are found.
+    After such an error the other arguments are tried without it, so that all errors are found.
 
     Args:
         make: raises ``ArgumentError``, ``TypeError`` or ``ValueError``.
         at: the keys of the section.
         arguments: what is in it.
         document: for the lines of errors.
-        names: the names of the arguments that there are; None where they have been checked.
+        names: the names of existing arguments; None if the names are already checked.
     """
     known, made = arguments if names is None else names, None
     findings = Findings(document.unknown_key_errors(at, arguments, known))
@@ -302,7 +302,7 @@ def attempt(
         except (TypeError, ValueError) as error:
             # "size", "RunConfig.seed" or "VideoHook(fps)"
             argument = re.findall(r"[A-Za-z_]\w*", error.argument)[-1] if isinstance(error, ArgumentError) else ""
-            if argument not in left and findings:  # it may follow from the argument that is missing now
+            if argument not in left and findings:  # it may result from the argument that was removed
                 break
             message = str(error).removeprefix(f"{argument} ")
             found = document.error((*at, argument) if argument in left else at, message)

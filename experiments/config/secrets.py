@@ -1,4 +1,4 @@
-"""Secrets in experiment files, which are recorded, shown and submitted: found by key and by form."""
+"""Secrets in experiment files, found by key and by form. Experiment files are recorded, shown and submitted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ KEY: Final = re.compile(
 )
 """Keys of secrets."""
 _NAME: Final = re.compile(KEY.pattern.replace("token", "token(?!s|izer)"), re.IGNORECASE)
-"""Names of variables with a secret: not ``MAX_TOKENS``, and not ``TOKENIZERS_PARALLELISM``."""
+"""Names of environment variables with a secret; neither ``MAX_TOKENS`` nor ``TOKENIZERS_PARALLELISM``."""
 _VARIABLE: Final = re.compile("(_|^)(key|pat|pwd|auth)$", re.IGNORECASE)
 """Further names of environment variables."""
 _IN_ADDRESS: Final = re.compile(r"//([^/@\s]*)@|[?&]([^?&=\s]*)=")
-"""The user of an address, as ``user`` or ``user:password``; or a key of its query."""
+"""The user part of an address, ``user`` or ``user:password``; or a key in its query."""
 _LOOKS: Final = re.compile(
     r"\b(gh[pousr]_[A-Za-z0-9]{30}|github_pat_\w{30}|glpat-[\w-]{20}|hf_[A-Za-z0-9]{30}|npm_[A-Za-z0-9]{30}"
     r"|sk-(proj-|ant-\w+-)?[A-Za-z0-9]{20}|xox[abp]-[0-9]+-|(AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{35}"
@@ -27,7 +27,7 @@ _LOOKS: Final = re.compile(
 )
 """Tokens of GitHub, GitLab, Hugging Face, npm, OpenAI, Anthropic, Slack, AWS and Google, web tokens and keys."""
 _BY_NAME: Final = ("params", "tracker", "submit")
-"""Sections whose secrets are known by their keys, too."""
+"""Sections in which secrets are also recognised by their keys."""
 _FILE: Final = re.compile(r"(/[\w.-]+)+")
 _WHY: Final = "secrets do not belong in an experiment file"
 _TRACKER: Final = f"{_WHY}: set the environment variable that the tracker reads"
@@ -39,10 +39,10 @@ _OTHERS: Final = f"{_WHY}, which is recorded and shown: have your code read an e
 
 
 def refuse(document: Document, values: Mapping[str, Any], findings: Findings, given: Mapping[str, str]) -> None:
-    """Raise the errors of all secrets, and those found before them. None quotes a secret.
+    """Raise the errors about all secrets, and those found before. No error quotes a secret.
 
     Args:
-        document: where the values come from.
+        document: the source of the values.
         values: the values of the whole file.
         findings: the errors so far.
         given: ``-P``: names of params to texts.
@@ -58,12 +58,12 @@ def refuse(document: Document, values: Mapping[str, Any], findings: Findings, gi
 
 
 def is_hidden(path: str, text: str) -> bool:
-    """Might ``--set path=text`` have a secret? Then no error quotes it."""
+    """Might ``--set path=text`` contain a secret? Then no error quotes it."""
     return path.partition(".")[0] in ("tracker", "submit") or bool(KEY.search(path + text)) or _looks(text)
 
 
 def _secrets(values: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """The keys of secrets, and what to do about each."""
+    """The keys of secrets, each with advice."""
     for at, value in walk({key: one for key, one in values.items() if key in _BY_NAME}, ()):
         key = str(at[-1]) if at else ""
         if at[:1] == ("tracker",):
@@ -80,7 +80,7 @@ def _secrets(values: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
 
 
 def _is_called_so(name: str, value: Any) -> bool:
-    """Is it a secret by its name? A number is none, unless it is a password's, and so is the path of a file."""
+    """Does the name say that it is a secret? Numbers (except passwords) and file paths are not secrets."""
     return bool(_NAME.search(name)) and (_is_text(value) or ("passw" in name.lower() and type(value) is int))
 
 
@@ -89,7 +89,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _looks(value: Any) -> bool:
-    """Is there a token in it, or an address with a password?"""
+    """Does the value contain a token, or an address with a password?"""
     if not isinstance(value, str):
         return False
     in_address = (":" in user or KEY.search(key) for user, key in _IN_ADDRESS.findall(value))
@@ -103,5 +103,5 @@ def _default(param: Any) -> Any:
 def _value(text: str) -> Any:
     try:
         return scalar(text)
-    except ValueError:  # an error of its own, later
+    except ValueError:  # reported later as another error
         return text

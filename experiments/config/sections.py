@@ -23,25 +23,25 @@ def integer_if_whole(value: Any) -> Any:
 
 
 def number_of(value: Any) -> Any:
-    """A number as :func:`integer_if_whole` has it, also of text, which ``"${thousands}e3"`` becomes."""
+    """A number, like :func:`integer_if_whole`, also from text, as ``"${thousands}e3"`` becomes."""
     is_text = isinstance(value, str) and _THOUSANDS.fullmatch(value)
     return integer_if_whole(float(value) if is_text else value)
 
 
 _THOUSANDS: Final = re.compile(r"[0-9]{1,15}e[0-9]{1,2}")
 Count = Annotated[int, Field(ge=1), BeforeValidator(number_of)]
-"""An integer of at least 1; ``1e4`` is one, also as text, where a param is part of it."""
+"""An integer of at least 1; also ``1e4``, and text, which results if a param is part of it."""
 
 
 class Section(BaseModel):
     """A mapping of the file: no unknown keys, no conversion of types, immutable."""
 
-    # Docstrings of fields are their descriptions in editors: see json_schema.py.
+    # Docstrings of fields are shown as descriptions by editors: see json_schema.py.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
 class Short(Section):
-    """A section that text may stand for: the value of its first key."""
+    """A section with a short form: text, which is the value of its first key."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +50,7 @@ class Short(Section):
 
 
 class Named(Short):
-    """Something found by name: its kind, and keyword arguments beside it."""
+    """Something found by name: its kind, and its keyword arguments beside it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -64,7 +64,7 @@ class Named(Short):
 
 
 def as_list(value: Any) -> Any:
-    """A list; a single section may be without it."""
+    """A list; a single section is put into one."""
     return [value] if isinstance(value, dict | str) else value
 
 
@@ -72,16 +72,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def validate(model: type[_Model], raw: Any, at: Keys, document: Document) -> _Model:
-    """The section with these values.
+    """Make a section from these values.
 
     Args:
-        model: its class.
+        model: the section's class.
         raw: the values, with params replaced.
         at: their keys in the document.
         document: for the lines of errors.
 
     Raises:
-        ExperimentError: what is wrong; all of it at once.
+        ExperimentError: values are invalid; all errors at once.
     """
     try:
         return model.model_validate(raw)
@@ -105,7 +105,7 @@ def _error(details: ErrorDetails, model: type[BaseModel], at: Keys, document: Do
     path = (*at, *loc)
     if kind == "extra_forbidden":
         return document.error(path, "unknown key", name=str(loc[-1]), choices=_fields(model, loc[:-1]))
-    if kind == "value_error":  # from a validator of ours, with a complete message
+    if kind == "value_error":  # from one of axonrl's validators, with a complete message
         return document.error(path, details["msg"].removeprefix("Value error, "))
     if kind == "missing":
         return document.error(path, "this key is required")

@@ -12,7 +12,7 @@ from ...core.yaml_text import show
 from .sections import integer_if_whole
 
 MOST: Final = 1000
-"""The most seeds; more are taken for a mistake, such as a seed instead of a number of seeds."""
+"""The maximum number of seeds; more are treated as a mistake, such as a seed instead of a number of seeds."""
 MAX_SEED: Final = 2**63 - 1
 _EXPECTED: Final = f"the number of seeds, 1 to {MOST:,}, or a list of different seeds of at least 0"
 _PART: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
@@ -51,7 +51,7 @@ Seeds: TypeAlias = Annotated[
 
 
 def seed_list(seeds: int | list[int], first: int | None) -> list[int]:
-    """The seeds: a number of them begins at ``first``, or at 0."""
+    """The list of seeds; a number of seeds begins at ``first``, or at 0."""
     return list(seeds) if isinstance(seeds, list) else [(first or 0) + index for index in range(seeds)]
 
 

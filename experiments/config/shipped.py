@@ -15,10 +15,10 @@ def shipped() -> dict[str, Path]:
 
 
 def experiment_file(text: str) -> Path:
-    """Find the file that a user means: a path, or else the name of a shipped experiment.
+    """Find a file by its path, or else by the name of a shipped experiment.
 
     Raises:
-        ExperimentError: it is neither; the nearest of both is suggested.
+        ExperimentError: it is neither; suggests the nearest name.
     """
     path, experiments = Path(text), shipped()
     if text in experiments and not path.is_file():

@@ -54,9 +54,9 @@ class Resources(Section):
     """Requests and limits of the container."""
 
     cpu: Cpu | None = None
-    """Cores: 2, or 500m for half of one."""
+    """Cores: 2, or 500m for half a core."""
     memory: Memory | None = None
-    """Bytes, with Kubernetes' units: 4Gi."""
+    """Bytes, in Kubernetes' units: 4Gi."""
     gpu: Count | None = None
     """Number of NVIDIA GPUs."""
 

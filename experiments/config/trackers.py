@@ -10,11 +10,11 @@ from .files import Document
 from .sections import Named, Section, as_list, validate
 
 DEFAULT_TRACKER: Final = "polyaxon"
-"""The kind of a tracker that names none. Every run has exactly one tracker of this kind."""
+"""The default kind of a tracker. Every run has exactly one tracker of this kind."""
 
 
 class Tracker(Named):
-    """A tracker, which shows the run while it trains: a server, for example. Its settings stand beside its kind.
+    """A tracker, such as a server, which shows the run while it trains. Its settings are written beside its kind.
 
     Tokens belong in environment variables, never in the file.
     """
@@ -24,7 +24,7 @@ class Tracker(Named):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The settings; null stands for a default."""
+        """The settings; null means the default."""
         return {name: value for name, value in super().kwargs.items() if value is not None}
 
 
@@ -46,7 +46,7 @@ def trackers_of(given: Any, document: Document, findings: Findings) -> list[Trac
 
 
 def tracker_settings(kind: str) -> type[Section] | None:
-    """The section of a built-in tracker's settings, which its class declares as ``settings``, if it does."""
+    """The section with a built-in tracker's settings, if its class declares one as ``settings``."""
     if kind not in registry.BUILT_IN["tracker"]:
         return None
     settings: type[Section] | None = getattr(registry.find("tracker", kind), "settings", None)

@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"\$\{([^}]*)(\}?)")
 
 
 def override(document: Document, sets: Mapping[str, str], findings: Findings) -> Document:
-    """The document with the values of ``--set path.to.key=value``; ``findings`` collects what is wrong with them."""
+    """The document with the values of ``--set path.to.key=value``; ``findings`` collects their errors."""
     values: Any = copy.deepcopy(document.values)
     places = dict(document.places)
     for name, text in sets.items():
@@ -65,12 +65,12 @@ def _key(values: Any, part: str, path: Keys, source: str) -> str | int:
 
 
 def replace(value: Any, path: Keys, params: Mapping[str, Any], document: Document, findings: Findings) -> Any:
-    """Replace ``${name}`` at any depth; where that fails, the value stays.
+    """Replace ``${name}`` at any depth; if that fails, the value is unchanged.
 
     Args:
         value: a value of the document.
         path: its keys.
-        params: names to values; an invalid param, about which there is an error already, is None.
+        params: names to values; None for an invalid param, which has been reported already.
         document: for errors.
         findings: collects them.
     """

@@ -13,21 +13,21 @@ from typing import Any, Final
 from ..errors import TrackerError
 
 ANSWER_SECS: Final = 5.0
-"""Timeout of an answer, in seconds."""
+"""Timeout for an answer, in seconds."""
 PROJECT: Final = "axonrl"
 """The default project."""
 OWNER: Final = "default"
 """The default owner, as in Polyaxon's community edition."""
 MAX_QUOTED: Final = 300
-"""Characters of a server's own text in a message."""
+"""Maximum number of characters of a server's text in a message."""
 
 
 class PolyaxonError(TrackerError):
-    """A Polyaxon server could not be reached, or refused; the text is for the user.
+    """A Polyaxon server could not be reached, or refused a request; the text is for the user.
 
     Args:
         text: what is wrong, with the server's address.
-        status: the HTTP status, where there was one.
+        status: the HTTP status, if there was one.
     """
 
     def __init__(self, text: str, status: int | None = None) -> None:
@@ -36,13 +36,13 @@ class PolyaxonError(TrackerError):
 
 
 def silence() -> Any:
-    """The settings of Polyaxon's client, which prints nothing from now on; it would print its token."""
+    """The settings of Polyaxon's client, after silencing it; it would print its token."""
     from polyaxon import settings
 
     for name in ("polyaxon", "polyaxon.cli", "traceml", "urllib3.connectionpool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # on errors, the client prints its configuration
-    settings.CLIENT_CONFIG.debug = False  # by POLYAXON_DEBUG it prints the headers of all requests
-    # Decided before; these would leave the client's objects incomplete.
+    settings.CLIENT_CONFIG.debug = False  # with POLYAXON_DEBUG it would print the headers of all requests
+    # Already decided; otherwise these would leave the client's objects incomplete.
     settings.CLIENT_CONFIG.no_op = settings.CLIENT_CONFIG.is_offline = False
     return settings
 
@@ -52,7 +52,7 @@ def connect(host: str | None = None) -> Any:
 
     Args:
         host: the server's address; None for ``POLYAXON_HOST``, or the one of ``polyaxon config``. The token is always
-            that of ``POLYAXON_AUTH_TOKEN``, or of ``polyaxon login``.
+            taken from ``POLYAXON_AUTH_TOKEN`` or ``polyaxon login``.
 
     Raises:
         PolyaxonError: the token is invalid.
@@ -60,15 +60,15 @@ def connect(host: str | None = None) -> Any:
     settings = silence()
     from polyaxon.client import PolyaxonClient
 
-    settings.LONG_REQUEST_TIMEOUT = ANSWER_SECS  # of each send and receive of an upload, not of a whole one
+    settings.LONG_REQUEST_TIMEOUT = ANSWER_SECS  # for each send and receive of an upload, not for all of it
     known, login = settings.CLIENT_CONFIG, settings.AUTH_CONFIG
     token = (os.environ.get("POLYAXON_AUTH_TOKEN") or known.token or (login and login.token) or "").strip()
-    if not re.fullmatch("[!-~]*", token):  # or errors about the header would quote it
+    if not re.fullmatch("[!-~]*", token):  # errors about the header would quote it
         raise PolyaxonError("The token for Polyaxon is invalid: it contains spaces or non-ASCII characters.")
-    config = known.model_copy(  # by its names; the constructor takes those of environment variables
+    config = known.model_copy(  # by field names; the constructor takes names of environment variables
         update={
             "host": host or os.environ.get("POLYAXON_HOST") or known.host,
-            "verify_ssl": known.verify_ssl is not False,  # the client's default is to trust whoever answers
+            "verify_ssl": known.verify_ssl is not False,  # by default the client would trust any server
             "timeout": ANSWER_SECS,
             "retries": 0,
             "token": token,
@@ -78,7 +78,7 @@ def connect(host: str | None = None) -> Any:
 
 
 def run_client(client: Any, owner: str, project: str, uuid: str | None = None) -> Any:
-    """A ``polyaxon.client.RunClient`` over what :func:`connect` returned: of a run, or of new ones in a project."""
+    """A ``polyaxon.client.RunClient`` over the result of :func:`connect`: for a run, or for new runs in a project."""
     from polyaxon.client import RunClient
 
     return RunClient(owner, project, uuid, client, is_offline=False, no_op=False, manual_exceptions_handling=True)
@@ -92,7 +92,7 @@ def owner_and_project(project: str | None) -> tuple[str, str]:
 
 @contextmanager
 def explained(client: Any, owner: str, project: str) -> Iterator[None]:
-    """Turn what the client raises inside into a :class:`PolyaxonError`, which never quotes a header."""
+    """Turn errors of the client within the context into a :class:`PolyaxonError`, which never quotes a header."""
     import requests
     import urllib3
     from polyaxon.exceptions import ApiException, PolyaxonClientException
@@ -108,17 +108,17 @@ def explained(client: Any, owner: str, project: str) -> Iterator[None]:
         raise PolyaxonError(f"{host}: {error}") from None
     except ValueError:  # the client's own, about JSON
         raise nonsense(host) from None
-    except (AttributeError, KeyError, TypeError) as error:  # in an answer that is null, for example
+    except (AttributeError, KeyError, TypeError) as error:  # for example if an answer is null
         raise nonsense(host) from error
 
 
 def nonsense(host: str) -> PolyaxonError:
-    """The error for an answer that is not a Polyaxon server's."""
+    """The error for an answer that did not come from a Polyaxon server."""
     return PolyaxonError(f"{host} is not a Polyaxon server, by its answers")
 
 
 def check_answer(client: Any, owner: str, project: str, answer: Any) -> None:
-    """Raise the error of an upload's ``requests.Response``: the client leaves that to its callers."""
+    """Raise the error of an upload's ``requests.Response``, as the client leaves that to its callers."""
     if not answer.ok:
         raise _refusal(client, f"{owner}/{project}", answer.status_code, answer.reason, answer.content)
 
@@ -143,7 +143,7 @@ def _refusal(
 
 
 def _words(body: str | bytes | None, token: str) -> str:
-    """A server's own JSON about a refused request, in one line; empty for a web page."""
+    """A server's JSON about a refused request, in one line; empty for a web page."""
     try:
         said = json.loads(body or "null")
     except (ValueError, RecursionError):
@@ -171,7 +171,7 @@ _FAILURES: Final = {
     "BadStatusLine": "does not speak HTTP",
     "ProtocolError": "closed the connection",
 }
-"""Names of exceptions, the most telling first."""
+"""Names of exceptions, the most informative first."""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

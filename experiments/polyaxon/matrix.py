@@ -1,4 +1,4 @@
-"""The section ``matrix`` of an experiment, checked by Polyaxon's schema and beyond, with errors that name the line."""
+"""The section ``matrix`` of an experiment, checked by Polyaxon's schema and more rules; errors name the line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OTHER_SPELLING: Final = {
     re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): name
     for name in ("numRuns", "numInitialRuns", "maxIterations", "earlyStopping", "utilityFunction")
 }
-"""Polyaxon's client takes these too; one spelling is enough."""
+"""Spellings that Polyaxon's client also takes; one spelling is enough."""
 _SPACE, _DIST, _NORMAL = ("start", "stop", "num"), ("low", "high"), ("loc", "scale")
 MOST_VALUES: Final = 100_000
 FORMS: Final[Mapping[str, Sequence[str]]] = {
@@ -44,11 +44,11 @@ def check_matrix(
     Args:
         matrix: as in the file.
         experiment: what is submitted.
-        params: those of ``-P``.
+        params: the params of ``-P``.
         document: for the lines of errors.
 
     Returns:
-        Polyaxon's own object of it.
+        Polyaxon's object for it.
 
     Raises:
         ExperimentError: it varies an undeclared param or one that ``-P`` sets, names a metric that no run will have, or
@@ -70,7 +70,7 @@ def check_matrix(
     try:
         made = _polyaxon_matrix(matrix, document)
     except ExperimentError as error:
-        if error.key != document.error(AT, "").key or not findings:  # else it follows from what was found
+        if error.key != document.error(AT, "").key or not findings:  # else it results from the errors already found
             findings.add(error)
     findings.raise_all()
     metrics.check(matrix, experiment, document)
@@ -78,7 +78,7 @@ def check_matrix(
 
 
 def _polyaxon_matrix(matrix: Mapping[str, Any], document: Document) -> Any:
-    """Polyaxon's object of it, as Polyaxon checks it."""
+    """Polyaxon's object for it, checked by Polyaxon."""
     from polyaxon.schemas import V1Operation
     from pydantic import ValidationError
 
@@ -93,7 +93,7 @@ def _polyaxon_matrix(matrix: Mapping[str, Any], document: Document) -> Any:
 
 
 def _varied_params(matrix: Mapping[str, Any]) -> dict[str, Keys]:
-    """The varied params, and where the file has them: under ``params``, or in the rows of a mapping."""
+    """The varied params, and their keys in the file: under ``params``, or in the rows of a mapping."""
     params, rows = matrix.get("params"), matrix.get("values")
     varied: dict[str, Keys] = {name: (*AT, "params", name) for name in (params if isinstance(params, dict) else ())}
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
@@ -211,7 +211,7 @@ def _adds_up(value: Any) -> bool:
 
 
 def _numbers(kind: str, value: Any) -> dict[str, float] | None:
-    """The numbers of a value by their names; None where it is not those. It may be a list, a mapping, or ``1:2:3``."""
+    """The numbers of a value by name; None if it has none. It may be a list, a mapping, or ``1:2:3``."""
     names = FORMS[kind]
     known = (*names, *_MORE.get(kind, ()))
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""The metrics of runs: which names there are for those of a matrix, and by which ones a server looks them up.
+"""The metrics of runs: which names a matrix can use, and the names by which a server looks them up.
 
-Most names are known before the first trial. Those of one family may depend on the model function or on a hook: whether
-there is such a metric is known once a trial has others of its family.
+Most names are known before the first trial. Names of some families depend on the model function or on a hook: whether
+such a metric exists is known once a trial has other metrics of that family.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..config.sections import Named
 from ..errors import Findings
 
 RETURN: Final = "return"
-"""The metric where none is named: the mean of the final evaluation, else that of the last 100 episodes."""
+"""The default metric: the mean return of the final evaluation, or else of the last 100 episodes."""
 FINAL: Final = "final_episode_"
 RESULTS: Final = ("episodes", "timesteps", "updates", "seconds", "timesteps_per_second")
 RULE: Final = "metric_early_stopping"
-"""The kind of a rule of early stopping that has a metric."""
+"""The kind of early stopping rule that has a metric."""
 AT: Final[Keys] = ("matrix",)
 """The section of a search."""
 _EVALUATED: Final = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
@@ -41,7 +41,7 @@ def compared_metric(matrix: Mapping[str, Any]) -> str:
 
 
 def while_training(metric: str) -> str:
-    """The metric of a run that trains that shows most of this one; empty if there is none."""
+    """The metric during training that is closest to this one; empty if there is none."""
     if metric == RETURN or metric.startswith(FINAL):
         return f"eval/{'return_mean' if metric == RETURN else metric.removeprefix(FINAL)}"
     return metric if "/" in metric else ""
@@ -74,7 +74,7 @@ def check(matrix: Mapping[str, Any], experiment: ExperimentFile, document: Docum
 
 
 def names(experiment: ExperimentFile) -> list[str]:
-    """The metrics of its trials whose names are known."""
+    """The metrics whose names are known before the first trial."""
     acts = experiment.train is not None
     final = [] if experiment.evaluate is None else [f"{FINAL}{name}" for name in _EVALUATED]
     evaluates = any(hook.kind == "evaluation" or _is_own(hook) for hook in experiment.hooks)
@@ -85,30 +85,30 @@ def names(experiment: ExperimentFile) -> list[str]:
 
 
 def families(experiment: ExperimentFile) -> list[str]:
-    """The first parts of names that only a trial shows."""
+    """Prefixes of names that are known only from a trial."""
     evaluates = any(hook.kwargs.get("eval_batches") or _is_own(hook) for hook in experiment.hooks)
     cluster = experiment.distributed is not None
     return ["train/", *(["eval/"] if evaluates else []), *(["distributed/"] if cluster else [])]
 
 
 def _is_own(hook: Named) -> bool:
-    """Is it a user's, which may evaluate?"""
+    """Is it a user's own hook, which may evaluate?"""
     return hook.kind not in registry.BUILT_IN["hook"]
 
 
 def output_key(name: str) -> str:
-    """The name of a metric's last value among a run's outputs by which a server finds it.
+    """The name among a run's outputs by which a server finds a metric's last value.
 
-    Its queries take neither ``/``, ``.`` nor ``:``, and take ``__`` for the path to a value within another.
+    A server's queries allow neither ``/``, ``.`` nor ``:``, and use ``__`` for the path to a nested value.
     """
     return re.sub("[^A-Za-z0-9]+", "_", name).strip("_")
 
 
 def on_server(matrix: Mapping[str, Any], experiment: ExperimentFile, document: Document) -> dict[str, Any]:
-    """A valid matrix with the metrics' names among the outputs of a server's runs.
+    """A valid matrix with metrics named as in the outputs of a server's runs.
 
     Raises:
-        ExperimentError: it names a metric, and each of its runs is several, one for each seed.
+        ExperimentError: it names a metric, but each point has several runs, one for each seed.
     """
     found = named_metrics(matrix)
     if found and experiment.seeds is not None:

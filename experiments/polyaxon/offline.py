@@ -24,11 +24,11 @@ from .metrics import output_key
 
 ROOT: Final = "polyaxon"
 RUN, LINEAGE = "run.plx.json", "lineages.plx.json"
-"""Names of the client for a run's own data and its lineage."""
+"""The client's file names for a run's own data and its lineage."""
 REASON: Final = "axonrl"
 """The issuer of a status."""
 NAME_LENGTH: Final = 120
-"""Characters of a metric's name at Polyaxon, which is a file's name too."""
+"""Maximum number of characters of a metric's name in Polyaxon, which is also a file name."""
 KINDS: Final = {".yml": "file", ".json": "env", ".png": "image", ".safetensors": "model", ".mp4": "video"}
 """The kinds of the files in a run folder, in Polyaxon's terms."""
 
@@ -61,7 +61,7 @@ class _Summary:
 
 
 class OfflineRun:
-    """Keeps the Polyaxon run in the run folder. Every process that tracks the run writes the files anew."""
+    """Keeps the Polyaxon run in the run folder. Every process that tracks the run rewrites the files."""
 
     what: ClassVar[str] = "the Polyaxon run"
 
@@ -77,7 +77,7 @@ class OfflineRun:
         self._emptied: set[str] = set()
 
     def write(self, run: TrackedRun) -> None:
-        """Write what the run has and the files lack.
+        """Write everything that the files still lack.
 
         Raises:
             OSError: they cannot be written.
@@ -97,7 +97,7 @@ class OfflineRun:
                 raise
 
     def _begin(self, run: TrackedRun) -> None:
-        """Remove what is written anew. A metric that lost all its points stays, empty."""
+        """Remove the files that will be rewritten. A metric that lost all its points remains, empty."""
         self._path, self._cuts = run_path(run), run.cuts
         self._emptied |= {path.stem for path in (self._path / "events" / "metric").glob("*.plx")}
         for part in ("events", "plxlogs"):
@@ -149,7 +149,7 @@ class OfflineRun:
         writer.close()
 
     def _keep_files(self, folder: Path) -> list[tuple[Path, str]]:
-        """Copy the run folder's files into ``outputs``; returns their paths there, and their kinds.
+        """Copy the run folder's files into ``outputs``; returns their paths there and their kinds.
 
         Hard links where possible: files of the run folder are replaced, never changed in place.
         """
@@ -177,7 +177,7 @@ class OfflineRun:
         client = RunClient(owner="default", project="axonrl", run_uuid=run.uuid, is_offline=True, no_op=False)
         client._run_data = V1Run(
             uuid=run.uuid,
-            name=run.name.replace(".", "-"),  # servers take no dots in it
+            name=run.name.replace(".", "-"),  # servers allow no dots in it
             description=run.description,
             tags=None if run.group is None else [run.group.label],
             kind="job",
@@ -205,18 +205,18 @@ class OfflineRun:
             for path, kind in files
         ]
         client.log_artifact_lineage([*metrics, *kept])
-        # The client writes in place: a reader meanwhile, or after a kill, would find half a file.
+        # The client writes in place: a concurrent reader, or a reader after a kill, would find half a file.
         written = run.folder / ROOT / ".run.tmp"
-        shutil.rmtree(written, ignore_errors=True)  # a killed writer's
+        shutil.rmtree(written, ignore_errors=True)  # left by a killed writer
         client.persist_run(str(written))
         for path in sorted(written.iterdir()):  # the lineage, then the run's own data
             path.replace(self._path / path.name)
         written.rmdir()
 
     def _outputs(self, run: TrackedRun) -> dict[str, Any]:
-        """The last value of every metric by Polyaxon's name, and the results; each also by a name to look it up.
+        """The last value of every metric by Polyaxon's name, and the results; each also under a name for queries.
 
-        Where two have the same such name, it is that of the first.
+        If two have the same name for queries, the first one gets it.
         """
         last = {name: summary.last for name, summary in self._summaries.items() if math.isfinite(summary.last)}
         own = {name: last[unique] for name, unique in self._names.items() if unique in last} | run.outputs

@@ -17,20 +17,20 @@ from .matrix import check_matrix
 from .metrics import AT, on_server
 
 IMAGE: Final = f"axonrl:{__version__}"
-"""Built by the Dockerfile."""
+"""The image built by the Dockerfile."""
 FILE: Final = "experiment.yml"
-"""The experiment's name in the container."""
+"""The experiment's file name in the container."""
 _NEAREST: Final = {"tpe": "tpe", "gp": "bayes", "cmaes": "bayes", "qmc": "random", "nsgaii": "random"}
-"""Optuna's samplers to the kinds of Polyaxon's that choose points most like them."""
+"""Optuna's samplers to the kinds in Polyaxon that choose points most similarly."""
 _RESERVED: Final = ("globals", "params", "connections")
-"""Names that mean something else in Polyaxon's templates."""
+"""Names with another meaning in Polyaxon's templates."""
 
 
 def operation(experiment: ExperimentFile, document: Document, params: Mapping[str, str]) -> dict[str, Any]:
     """The operation that runs an experiment on a server.
 
     It contains the experiment file as it was written, merged with its includes and ``--set``. The file's ``params`` are
-    the component's inputs, which the command gets by ``-P``.
+    the component's inputs, passed to the command with ``-P``.
 
     Args:
         experiment: as :func:`axonrl.experiments.config.schema.load` returns it.
@@ -67,7 +67,7 @@ def operation(experiment: ExperimentFile, document: Document, params: Mapping[st
 
 
 def _check_kind(matrix: Mapping[str, Any], document: Document) -> None:
-    """Refuse a search by Optuna, with the nearest kind of Polyaxon's."""
+    """Refuse a search with Optuna; names the nearest kind in Polyaxon."""
     if matrix.get("kind") != OPTUNA:
         return
     sampler, pruner = (
@@ -97,11 +97,11 @@ def _job(submit: Submit, experiment: ExperimentFile, document: Document) -> dict
     named = {"cpu": wanted.cpu, "memory": wanted.memory, "nvidia.com/gpu": wanted.gpu}
     if limits := {name: value for name, value in named.items() if value is not None}:
         container["resources"] = {"requests": limits, "limits": limits}
-    # In the container the file has another name, which must not become the experiment's.
-    # Each job is one point of the matrix, which the server draws.
+    # In the container the file has another name, which must not become the experiment's name. Each job is one point of
+    # the matrix, which the server draws.
     values = {name: value for name, value in document.values.items() if name != "matrix"}
     content = to_yaml({"name": experiment.name, **values})
-    # Text like a template would be replaced. In block style such braces occur only in quoted text.
+    # Text that looks like a template would be replaced. In block style such braces occur only in quoted text.
     content = content.replace("{{", r"\x7B\x7B").replace("{%", r"\x7B%")
     return {"kind": "job", "init": [{"file": {"filename": FILE, "content": content}}], "container": container}
 

@@ -32,7 +32,7 @@ class Target:
 
     Args:
         host: the server's address.
-        owner: who the project belongs to.
+        owner: the owner of the project.
         project: its name.
         uuid: the run's; empty for the project itself.
     """
@@ -58,7 +58,7 @@ def submit(arguments: argparse.Namespace) -> int:
 
     params = dict(arguments.params)
     experiment, document = load(experiment_file(arguments.file), params, dict(arguments.sets))
-    folders(document)  # in the image, too, there is one module of a name
+    folders(document)  # in the image, too, a module's name must be unique
     made = operation(experiment, document, params)
     if arguments.dry_run:
         print(to_yaml(made), end="")
@@ -138,14 +138,14 @@ def stop(arguments: argparse.Namespace) -> int:
 
 
 def _refresh(run: Any, target: Target) -> None:
-    """Ask for the run, and check that the answer is about it."""
+    """Request the run, and check that the answer is about it."""
     run.refresh_data()
     if run.run_data.uuid != target.uuid:
         raise nonsense(target.host)
 
 
 def _target(text: str) -> Target:
-    """The run that the user means."""
+    """The run that a user's text names."""
     match = _RUN.fullmatch(text)
     if not match:
         raise ExperimentError(f"RUN {text}", "must be OWNER/PROJECT/UUID, or the address that axonrl submit printed")
@@ -155,7 +155,7 @@ def _target(text: str) -> Target:
 
 
 def _host(host: str | None) -> str:
-    """The server of the file, or else of the environment."""
+    """The server in the file, or else in the environment."""
     found = host or os.environ.get(HOST)
     if not found:
         message = "No Polyaxon server is known. Set POLYAXON_HOST=https://..., or tracker: {host: ...} in the file."
@@ -165,7 +165,7 @@ def _host(host: str | None) -> str:
 
 @contextmanager
 def _client(target: Target) -> Iterator[Any]:
-    """Polyaxon's client of a run, or of new runs in a project.
+    """Polyaxon's client for a run, or for new runs in a project.
 
     Raises:
         ExperimentError: the server refused the token, the project or the run.

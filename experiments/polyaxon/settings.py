@@ -22,16 +22,17 @@ HOST: Final = "POLYAXON_HOST"
 NO_OP: Final = "POLYAXON_NO_OP"
 """The environment variable that disables Polyaxon's client, and with it all tracking."""
 IS_OFFLINE: Final = "POLYAXON_IS_OFFLINE"
-"""The environment variable that disables Polyaxon servers: runs are tracked in their folders, and by other trackers."""
+"""The environment variable that disables Polyaxon servers: runs are then tracked in their folders and by other
+trackers."""
 _TRUE: Final = ("1", "true", "t", "y", "yes", "on")
-"""Values of environment variables that Polyaxon takes for true, in lower case."""
+"""Values of environment variables that Polyaxon treats as true, in lower case."""
 
 
 def server_address(text: str) -> str:
-    """The address of a server, checked. An invalid one is not quoted: it may hold a password.
+    """Check the address of a server. An invalid one is not quoted, as it may contain a password.
 
     Raises:
-        ValueError: it is not an address, or has more than an address in it.
+        ValueError: it is not an address, or contains more than an address.
     """
     try:
         address = urlsplit(text)
@@ -46,7 +47,7 @@ def server_address(text: str) -> str:
 
 
 def project_name(text: str) -> str:
-    """A project as ``OWNER/NAME`` or ``NAME``, checked; Polyaxon's client accepts no other characters.
+    """Check a project, ``OWNER/NAME`` or ``NAME``; Polyaxon's client accepts no other characters.
 
     Raises:
         ValueError: it is something else.
@@ -66,7 +67,7 @@ class PolyaxonSettings(Section):
 
 
 def settings_of(experiment: ExperimentFile) -> PolyaxonSettings:
-    """An experiment's settings; empty where its file has none."""
+    """An experiment's settings; empty if its file has none."""
     return next((PolyaxonSettings(**one.kwargs) for one in experiment.tracker if one.kind == KIND), PolyaxonSettings())
 
 
@@ -83,10 +84,10 @@ def checked_option(option: str, check: Callable[[str], str], text: str) -> str:
 
 
 def resolved(settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The settings with those of the environment; None where no server is known, or servers are disabled.
+    """Settings combined with the environment; None if no server is known, or servers are disabled.
 
-    The experiment's host wins over ``POLYAXON_HOST``; for a submitted run it is the other way round, because its
-    experiment was written on another machine, where the server may have another address.
+    The experiment's host takes precedence over ``POLYAXON_HOST``; for a submitted run it is the other way round,
+    because its experiment was written on another machine, where the server may have another address.
 
     Raises:
         ExperimentError: ``POLYAXON_HOST`` is invalid.
@@ -116,7 +117,7 @@ def submitted_run() -> tuple[str, str, str] | None:
 
 
 def submitted_project() -> str | None:
-    """Its ``OWNER/NAME``."""
+    """The project of the submitted run, ``OWNER/NAME``."""
     run = submitted_run()
     return run and f"{run[0]}/{run[1]}"
 

@@ -1,7 +1,7 @@
 """A Polyaxon server as a tracker: it mirrors the Polyaxon run in the run folder.
 
 Metrics and logs are files to Polyaxon, and a changed file is sent whole and replaces the previous one. So a push may
-fail and be repeated: the server ends with every point exactly once.
+fail and be repeated: in the end the server has every point exactly once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .client import PolyaxonError, check_answer, connect, explained, nonsense, o
 from .offline import LINEAGE, REASON, ROOT, RUN, OfflineRun, run_path
 
 HEARTBEAT_SECS: Final = 30.0
-"""Seconds between two signs of life."""
+"""Seconds between heartbeats."""
 SENDING: Final = ".sending"
-"""A push's copies of what it sends, beside the Polyaxon run; the next push removes leftovers of a kill."""
+"""Folder for a push's copies of what it sends, beside the Polyaxon run; the next push removes leftovers of a kill."""
 
 
 class PolyaxonServer(TrackerKind):
@@ -36,8 +36,8 @@ class PolyaxonServer(TrackerKind):
 
     Args:
         host: its address; None for ``POLYAXON_HOST``.
-        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; created if missing.
-            None for ``"axonrl"``. A submitted run belongs to the project that it was submitted to, whatever this is.
+        project: ``"OWNER/NAME"``, or ``"NAME"`` for a project of the owner ``default``; created if missing. None for
+            ``"axonrl"``. A submitted run always belongs to the project to which it was submitted.
     """
 
     settings = settings.PolyaxonSettings
@@ -48,7 +48,7 @@ class PolyaxonServer(TrackerKind):
         self._owner, self._project = owner_and_project(settings.submitted_project() or project)
         self._client: Any = None
         self._sent: dict[str, tuple[int, int]] = {}
-        """The files that were sent, with size and time of change."""
+        """The files that were sent, with size and modification time."""
         self._lineage: dict[str, Any] = {}
         self._patched: dict[str, Any] = {}
         self._alive_at = -math.inf
@@ -60,7 +60,7 @@ class PolyaxonServer(TrackerKind):
 
     @classmethod
     def resolved(cls, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The server's address and project; None where no server is known."""
+        """The server's address and project; None if no server is known."""
         return settings.resolved(given)
 
     @classmethod
@@ -74,7 +74,7 @@ class PolyaxonServer(TrackerKind):
 
         Raises:
             PolyaxonError: pushing failed.
-            StopRequestedError: everything was pushed, and someone stopped the run on the server.
+            StopRequestedError: everything was pushed, and someone has stopped the run on the server.
         """
         if self._client is None:
             self._client = connect(self._host)
@@ -100,7 +100,7 @@ class PolyaxonServer(TrackerKind):
         return remote
 
     def _snapshot(self, run: TrackedRun, folder: Path) -> Snapshot:
-        """Copies of the data to push: another thread continues to write the files."""
+        """Copy the data to push, as another thread continues to write the files."""
         from polyaxon.schemas import V1StatusCondition
 
         source = run_path(run)
@@ -118,12 +118,12 @@ class PolyaxonServer(TrackerKind):
                     files[name] = (copy, state)
             data = json.loads((source / RUN).read_bytes())
             lineage = json.loads((source / LINEAGE).read_bytes()) if (source / LINEAGE).exists() else []
-        # Not those of the run, which may be ahead of the files.
+        # Not the statuses of the run, which may be ahead of the files.
         statuses = [V1StatusCondition.from_dict(one) for one in data["status_conditions"]]
         return Snapshot(data, lineage, statuses, files, data["status"] in ENDED)
 
     def _find(self, client: Any, data: dict[str, Any]) -> Any:
-        """The run's statuses on the server; run and project are created if missing."""
+        """The run's statuses on the server; creates run and project if missing."""
         from polyaxon.client import ProjectClient
         from polyaxon.exceptions import ApiException
         from polyaxon.schemas import V1Run
@@ -170,8 +170,8 @@ class PolyaxonServer(TrackerKind):
         """Send the statuses that the server lacks, and add them to ``remote``."""
         known = {_instant(one) for one in remote.status_conditions or [] if one.reason == REASON}
         for status in statuses:
-            if status.type != CREATED and _instant(status) not in known:  # the server sets this one itself
-                # By force: a resumed run had ended before.
+            if status.type != CREATED and _instant(status) not in known:  # the server sets this status itself
+                # Forced, as a resumed run had ended before.
                 body = {"condition": status, "force": True}
                 self._client.runs_v1.create_run_status(self._owner, self._project, uuid, body=body)
                 remote.status_conditions = [*(remote.status_conditions or []), status]
@@ -184,7 +184,7 @@ class PolyaxonServer(TrackerKind):
             self._sent[name] = state
 
     def _push_data(self, uuid: str, snapshot: Snapshot) -> None:
-        """Changed inputs, outputs and lineage; and a sign of life when it is due."""
+        """Push changed inputs, outputs and lineage, and a heartbeat when due."""
         runs, where = self._client.runs_v1, (self._owner, self._project, uuid)
         lineage = {one["name"]: one for one in snapshot.lineage}
         if changed := [one for name, one in lineage.items() if self._lineage.get(name) != one]:
@@ -203,7 +203,7 @@ class PolyaxonServer(TrackerKind):
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """A run's data, lineage, statuses (as Polyaxon's conditions) and changed files (name to a copy, size and time)."""
+    """A run's data, lineage, statuses (as Polyaxon's conditions) and changed files (name to copy, size and time)."""
 
     data: dict[str, Any]
     lineage: list[dict[str, Any]]

@@ -40,19 +40,19 @@ class Parts:
 class Member:
     """One of many runs: the compiled program, if there is one, and the group that tracks them.
 
-    What shows them together shows their progress, draws their learning curves and tells trackers how they go.
+    Progress, learning curves and tracking are handled for all of them together.
     """
 
     compiled: Path | None
     group: RunGroup
     name: str
-    """The name of the run at trackers."""
+    """The name of the run in trackers."""
 
 
 def build(experiment: ExperimentFile, document: Document, member: Member | None = None) -> Parts:
     """Create what the experiment names.
 
-    Where there is a compiled program, the model function is not looked up: that may load TensorFlow.
+    With a compiled program, the model function is not looked up, as that may load TensorFlow.
 
     Raises:
         ExperimentError: a name is unknown, or an argument is unknown, missing or invalid; all errors at once.
@@ -86,7 +86,7 @@ def build(experiment: ExperimentFile, document: Document, member: Member | None 
 def opened(experiment: ExperimentFile, document: Document, member: Member | None = None) -> Iterator[tuple[Parts, Any]]:
     """Open the experiment's parts and environment; all errors at once.
 
-    Errors about the memory that the context raises become those of the document.
+    Errors about the memory that are raised within the context become errors of the document.
     """
     findings = Findings()
     with contextlib.ExitStack() as stack:
@@ -96,7 +96,7 @@ def opened(experiment: ExperimentFile, document: Document, member: Member | None
         for index, wrapper in enumerate(wanted.wrappers):
             with findings.collecting():
                 _check_wrapper(wrapper, ("environment", "wrappers", index), document)
-        if findings:  # the id and its arguments can be judged without wrappers
+        if findings:  # the id and its arguments can be checked without wrappers
             wanted = wanted.model_copy(update={"wrappers": [], "num_envs": 1})
         with findings.collecting():
             env = stack.enter_context(environment_of(wanted, wanted.num_envs, document))
@@ -107,7 +107,7 @@ def opened(experiment: ExperimentFile, document: Document, member: Member | None
 
 @contextlib.contextmanager
 def _memory_by_key(experiment: ExperimentFile, document: Document) -> Iterator[None]:
-    """Turn errors about an argument of the memory, when it is built, into errors with its key."""
+    """Turn errors about an argument of the memory, raised when it is built, into errors with its key."""
     try:
         yield
     except ArgumentError as error:
@@ -118,7 +118,7 @@ def _memory_by_key(experiment: ExperimentFile, document: Document) -> Iterator[N
 
 
 def _check_spread(experiment: ExperimentFile, memory: Any, document: Document) -> None:
-    """Refuse a memory that the actors of a cluster cannot fill, as the training itself would."""
+    """Refuse a memory that a cluster's actors cannot fill, as the training itself would."""
     if experiment.distributed is None:
         return
     from ...distributed.learner_memory import make_learner_memory
@@ -141,7 +141,7 @@ def check_parts(raw: Mapping[str, Any], document: Document, findings: Findings) 
 
 
 def _parts(raw: Any) -> Iterator[tuple[str, type[Section], Keys, Any, Keys]]:
-    """Parts of a file that may be invalid: kind, section, keys, values, and the keys of the arguments in them."""
+    """Parts of a possibly invalid file: kind, section, keys, values, and the keys of the arguments in them."""
     both: tuple[tuple[str, type[Section], tuple[str, ...]], ...] = (
         ("environment", Environment, ("id", "kwargs", "vectorization")),
         ("agent", AgentSection, ("model_fn", "params")),
@@ -170,11 +170,11 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
         part: the section.
         at: its keys, for errors.
         document: for the lines of errors.
-        sound: False where a value in it is known to be wrong, and only names can be judged.
+        sound: False if a value in it is known to be wrong, so that only names can be checked.
     """
     match kind:
         case "environment":
-            if sound:  # it may need the arguments
+            if sound:  # this may need the arguments
                 with environment_of(part, 1, document):
                     pass
         case "agent" if part.model_fn in registry.BUILT_IN["model_fn"]:
@@ -191,7 +191,7 @@ def check_part(kind: str, part: Any, at: Keys, document: Document, sound: bool =
 
 
 def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
-    """Check the name of a wrapper and those of its arguments."""
+    """Check the name of a wrapper and the names of its arguments."""
     from ...environments.wrapping import WrapperError, Wrapping
 
     try:
@@ -201,7 +201,7 @@ def _check_wrapper(wrapper: Named, at: Keys, document: Document) -> None:
 
 
 def recipe_for(wanted: Environment) -> Any:
-    """The recipe by which the actors of a cluster make the environment."""
+    """The recipe from which a cluster's actors make the environment."""
     from ...distributed.environment_recipes import EnvironmentRecipe
 
     wrappers = [one.model_dump() for one in wanted.wrappers]
@@ -268,7 +268,7 @@ _KEYWORD, _EITHER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL
 
 
 def _check_params(model_fn: ModelFn, params: Mapping[str, Any], document: Document, sound: bool = True) -> None:
-    """Check params, or their names, by the annotation of the function, ``params: Mapping[str, Any] | DQNParams``."""
+    """Check params, or only their names, by the function's annotation, ``params: Mapping[str, Any] | DQNParams``."""
     try:
         annotation = typing.get_type_hints(model_fn).get("params")
     except Exception:  # a user's annotations may not resolve at run time

@@ -24,17 +24,17 @@ from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _OVER_TIMESTEPS: Final = ("epsilon",)
-"""Params of built-in models that follow timesteps. They are meant to end early; all others follow updates."""
+"""Params of built-in models whose schedules follow timesteps, and are meant to end early; all others follow updates."""
 
 
 def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary, folder: Path) -> dict[str, Any]:
-    """Everything known about a run before its first timestep, as plain data.
+    """Everything that is known about a run before its first timestep, as plain data.
 
     Args:
         experiment: what to run.
         memory: its memory.
         summary: from ``Agent.check``.
-        folder: the run folder that it would have.
+        folder: the run folder that the run would have.
     """
     learn, train, num_envs = experiment.learn, experiment.train, summary.num_envs
     kind = "" if experiment.agent.memory is None else experiment.agent.memory.kind
@@ -71,7 +71,7 @@ def explanation(experiment: ExperimentFile, memory: Memory, summary: RunSummary,
 
 
 def rows(found: Mapping[str, Any]) -> dict[str, str]:
-    """An explanation as labels and texts, for a table."""
+    """Format an explanation as labels and texts, for a table."""
     environment, learn, train, parts = found["environment"], found["learn"], found["train"], found["model"]["parts"]
     folder, evaluate = found["folder"], found["evaluate"]
     kind = "" if environment["vectorization"] == "sync" else f", {environment['vectorization']}"
@@ -112,7 +112,7 @@ def _shards(settings: Settings, memory: Memory) -> int:
 
 
 def _warnings(experiment: ExperimentFile, memory: Memory) -> list[dict[str, Any]]:
-    """Warnings before a run begins; those about schedules have their numbers."""
+    """Warnings before a run begins; those about schedules include their numbers."""
     found = [dataclasses.asdict(one) | {"message": str(one)} for one in early_ends(experiment, memory)]
     if experiment.distributed is not None:
         settings = Settings(**experiment.distributed)
@@ -131,9 +131,9 @@ def _cluster_summary(found: Mapping[str, Any] | None) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class EarlyEnd:
-    """Params whose schedules end before the run does: at ``value``, after this number of updates and of timesteps.
+    """Params whose schedules end before the run does: at ``value``, at this update and timestep.
 
-    ``share`` is that of the updates. ``timesteps`` are those of the run, None where they have no limit.
+    ``share`` is the share of the run's updates. ``timesteps`` are those of the run, None without a limit.
     """
 
     params: Sequence[str]
@@ -175,7 +175,7 @@ def early_ends(experiment: ExperimentFile, memory: Memory) -> list[EarlyEnd]:
 
 
 def _end(value: Mapping[str, Any], updates: int) -> tuple[float, int] | None:
-    """The last value of a schedule, and the update from which it has it; None if it has none."""
+    """The final value of a schedule, and the update at which it is reached; None if there is none."""
     schedule = schedules.make_schedule(value)
     scale = updates if schedules.follows_run(schedule) else 1
     match schedule:
@@ -200,7 +200,7 @@ def _end(value: Mapping[str, Any], updates: int) -> tuple[float, int] | None:
 
 
 def space_summary(space: gymnasium.Space[Any]) -> str:
-    """A space in short; of a Box the lowest and the highest bound."""
+    """A short description of a space; for a Box with the lowest and the highest bound."""
     if isinstance(space, gymnasium.spaces.Box):
         return f"Box{space.shape} of {space.dtype}, {np.min(space.low):g} to {np.max(space.high):g}"
     if isinstance(space, gymnasium.spaces.Dict):
@@ -211,7 +211,7 @@ def space_summary(space: gymnasium.Space[Any]) -> str:
 
 
 def _training(train: Mapping[str, Any]) -> dict[str, str]:
-    """The updates and the end of training, in words."""
+    """The schedule of updates and the end of training, in words."""
     first = train["first_update_at"]
     return {
         "first update": "when the memory is full" if first is None else f"at timestep {first:,}",
@@ -221,7 +221,7 @@ def _training(train: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _updates(train: Plan, memory: Memory, num_envs: int, schedule: UpdateSchedule) -> dict[str, int | None]:
-    """The schedule of updates, and the most there can be; None for what is unknown."""
+    """The schedule of updates, and their maximum number; None for what is unknown."""
     most, size = train.max_timesteps, getattr(memory, "size", None)
     timesteps = None if most is None else _up_to(most, num_envs)
     if not memory.is_rollout:
@@ -262,7 +262,7 @@ def _seeds_summary(found: Mapping[str, Any] | None) -> str:
 
 
 def _up_to(timestep: int, num_envs: int) -> int:
-    """The first timestep at or after this one: all copies take theirs together."""
+    """The first timestep at or after this one that can occur, as all copies step together."""
     return -(-timestep // num_envs) * num_envs
 
 

@@ -1,4 +1,4 @@
-"""The folder of an experiment's run, and the resolved experiment in it. The Agent keeps everything else there."""
+"""The folder of an experiment's run, and the resolved experiment in it. The Agent writes everything else in it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ..config.schema import AgentSection, Environment, Evaluate, ExperimentFile,
 from ..errors import ChangedExperimentError, RunFolderError
 
 EXPERIMENT: Final = "experiment.yml"
-"""The resolved experiment: with every param, every default and the seed. It can be run again unchanged."""
+"""The resolved experiment, with all params, defaults and the seed. It can be run again unchanged."""
 SEEDS: Final = "seeds.yml"
-"""The resolved experiment with many seeds, in the folder that holds their run folders."""
+"""The resolved experiment with many seeds, in the folder that contains their run folders."""
 SEARCH: Final = "search.yml"
-"""An experiment with a matrix, in the folder that holds the run folders of its trials."""
+"""An experiment with a matrix, in the folder that contains the run folders of its trials."""
 _MANY: Final = {SEEDS: ("seed", "runs of many seeds", "seeds"), SEARCH: ("trial", "trials of a search", "a matrix")}
-"""The prefix of the run folders, the runs in words, and the key that makes them many."""
+"""The prefix of the run folders, what the runs are called, and the option or key that makes them many."""
 MAY_CHANGE: Final = (
     "seeds",
     "learn.max_steps",
@@ -47,7 +47,7 @@ MAY_CHANGE: Final = (
 
 
 def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> ExperimentFile:
-    """Create the folder of a new run, or check that a run may be resumed; record the resolved experiment in it.
+    """Create the folder of a new run, or check that a run can be resumed; record the resolved experiment in it.
 
     Args:
         folder: the run folder.
@@ -55,10 +55,10 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Experi
         resume: continue the existing run instead of starting a new one.
 
     Returns:
-        The experiment with its seed: given, recorded, or drawn now.
+        The experiment with its seed: the given, recorded or newly drawn one.
 
     Raises:
-        RunFolderError: a new run and the folder is not empty; or a resumed run, and there is none or a different one.
+        RunFolderError: a new run, but the folder is not empty; or a resumed run, but there is none or a different one.
         OSError: the folder cannot be written.
     """
     check_folder(folder, resume=resume)
@@ -72,21 +72,21 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Experi
 
 
 def write_experiment(path: Path, values: Mapping[str, Any]) -> None:
-    """Write an experiment file in place of the one there may be."""
+    """Write an experiment file; an existing one is replaced."""
     with replacing(path) as temporary:
         write_file(temporary, [to_yaml(values).encode()])
 
 
 def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
-    """Refuse to resume where nothing is to be resumed, and to start where something is.
+    """Refuse to resume if there is nothing to resume, and to start if there is something.
 
     Args:
         folder: the folder of a run, or of many of them.
         resume: continue what is there.
-        file: the experiment that is to be there.
+        file: the experiment file that should be there.
 
     Raises:
-        RunFolderError: the folder cannot be used so.
+        RunFolderError: the folder cannot be used in this way.
     """
     if is_of_python(folder):
         what = "has the run of a Python program. Continue it from that program, or use --model-dir for a new run."
@@ -112,7 +112,7 @@ def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
 
 @contextlib.contextmanager
 def only_writer(folder: Path, refusal: str) -> Iterator[None]:
-    """Be the only process that writes to a run; ``RunFolderError``, the refusal and why, where another one does."""
+    """Be the only process that writes to a run; ``RunFolderError``, with refusal and reason, if another one does."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(CheckpointStore(folder).lock())
@@ -122,9 +122,9 @@ def only_writer(folder: Path, refusal: str) -> Iterator[None]:
 
 
 def new_folder(runs: Path, name: str) -> Path:
-    """Create the folder of a new run: ``runs/name``, or the first of ``name-2``, ``name-3``, ... that is not used.
+    """Create the folder of a new run: ``runs/name``, or the first unused one of ``name-2``, ``name-3``, ....
 
-    Two processes at the same time get two folders.
+    Concurrent processes get different folders.
     """
     make_folders(runs)
     while True:
@@ -154,7 +154,7 @@ def _folder_of(runs: Path, name: str, number: int) -> Path:
 
 
 def discard(folder: Path) -> None:
-    """Remove the folder of a run that learned nothing; of a link to a folder, the contents."""
+    """Remove the folder of a run that learned nothing; for a link to a folder, its contents."""
     if not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
         return
@@ -173,10 +173,10 @@ def is_used(folder: Path) -> bool:
 
 
 def read_experiment(folder: Path) -> ExperimentFile:
-    """The experiment that is recorded in a run folder; of a Python program's run, what ``run.json`` says of it.
+    """The experiment recorded in a run folder; for a Python program's run, as far as ``run.json`` describes it.
 
     Raises:
-        ExperimentError: it is missing or damaged, or the environment of a Python program's run cannot be told.
+        ExperimentError: it is missing or damaged, or the environment of a Python program's run is not recorded.
     """
     if not (folder / EXPERIMENT).is_file():
         if folder.is_dir():
@@ -192,7 +192,7 @@ def read_experiment(folder: Path) -> ExperimentFile:
 
 
 def missing(folder: Path) -> str:
-    """Say that a folder is missing; suggests the nearest name beside it."""
+    """The error for a missing folder; suggests the nearest name beside it."""
     return f"does not exist{did_you_mean(folder, map(str, folder.parent.glob('*')))}"
 
 
@@ -204,7 +204,7 @@ def where_it_began(folder: Path) -> Iterator[Path]:
         folder: the folder of a run, or of many of them.
 
     Yields:
-        The folder as it is called from there.
+        The path of the run folder from there.
 
     Raises:
         RunFolderError: the record of a start is damaged.
@@ -226,7 +226,7 @@ def where_it_began(folder: Path) -> Iterator[Path]:
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The run folders of many seeds, or of trials, that have begun, by number; none of any other folder."""
+    """The run folders of seeds or trials that have begun, by number; empty for any other folder."""
     file = _file_of_many(folder)
     if file is None:
         return []
@@ -236,17 +236,17 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def is_search(folder: Path) -> bool:
-    """Is it the folder of a search?"""
+    """Is this the folder of a search?"""
     return (folder / SEARCH).is_file()
 
 
 def _file_of_many(folder: Path) -> str | None:
-    """The experiment of the many runs in a folder; None where there are none."""
+    """The experiment file of the many runs in a folder; None if there are none."""
     return next((file for file in _MANY if (folder / file).is_file()), None)
 
 
 def is_of_python(folder: Path) -> bool:
-    """Is there the run of a Python program, which has no experiment file?"""
+    """Does the folder hold a run of a Python program, which has no experiment file?"""
     return (folder / record.FILE).is_file() and not (folder / EXPERIMENT).is_file()
 
 
@@ -278,11 +278,11 @@ def changes(before: ExperimentFile, after: ExperimentFile) -> list[str]:
     """The keys in which two experiments differ, with both values, except those that may change."""
     old, new = dict(flat(before.model_dump())), dict(flat(after.model_dump()))
     keys = [key for key in {**old, **new} if _value_with_type(old, key) != _value_with_type(new, key)]
-    may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # training may follow in the environment
-    if before.distributed is not None or after.distributed is not None:  # a cluster redistributes what is stored
+    may = MAY_CHANGE if before.train is not None else (*MAY_CHANGE, "train")  # training in the environment may follow
+    if before.distributed is not None or after.distributed is not None:  # a cluster redistributes the memory
         may = (*may, "environment.num_envs")
     kept = [key for key in keys if not any(key == name or key.startswith(f"{name}.") for name in may)]
-    # Of a mapping that is empty on one side, only the entries on the other side are listed.
+    # If a mapping is empty on one side, only the entries on the other side are listed.
     told = [key for key in kept if not any(other.startswith(f"{key}.") for other in kept)]
     return [f"{key} ({_value_or_absent(old, key)} -> {_value_or_absent(new, key)})" for key in told]
 

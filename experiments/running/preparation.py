@@ -1,4 +1,4 @@
-"""Preparing an experiment: its training program is in the cache before its first run."""
+"""Preparation of an experiment: its training program is cached before its first run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from . import components, runner
 def prepare(experiment: str | Path, params: Mapping[str, Any] | None = None) -> Path:
     """Store an experiment's training program in the cache, so that its runs load no TensorFlow.
 
-    Of a Docker image or a CI, for instance. It takes some seconds, or none if the program is there.
+    This is useful for a Docker image or CI, for instance. It takes a few seconds, or no time if the program is already
+    cached.
 
     Example::
 
@@ -29,7 +30,7 @@ def prepare(experiment: str | Path, params: Mapping[str, Any] | None = None) -> 
 
     Raises:
         ExperimentError: the file is invalid; with the line.
-        ValueError, CheckpointError: the program cannot be compiled, or not be kept in the cache; says why.
+        ValueError, CheckpointError: the program cannot be compiled or cached; says why.
     """
     texts = {name: str(value) for name, value in (params or {}).items()}
     loaded, document = schema.load(experiment_file(str(experiment)), texts, {}, components.check_parts)

@@ -1,4 +1,4 @@
-"""The results of a run: its table on the terminal, and its learning curve."""
+"""The results of a run: a table on the terminal, and its learning curve."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WINDOW: Final = 100
 class Result:
     """A run's counters, how long it trained since it was started or resumed, and the final evaluation, if any.
 
-    ``seconds`` leaves out what comes before the first timestep: loading TensorFlow, tracing, converting.
-    ``stopped`` is the reason if the run was stopped from outside, else empty.
+    ``seconds`` excludes everything before the first timestep: loading TensorFlow, tracing, converting. ``stopped`` is
+    the reason if the run was stopped from outside, else empty.
     """
 
     name: str
@@ -44,7 +44,7 @@ def outputs_of(found: Any) -> dict[str, float]:
 
 
 def draw(folder: Path, experiment: ExperimentFile, evaluation: Mapping[str, float] | None) -> None:
-    """Draw the learning curve of a run that was evaluated so; errors as for ``learning_curve``."""
+    """Draw the learning curve of a run with this final evaluation; errors as for ``learning_curve``."""
     learning_curve(folder, evaluation, "last" if experiment.evaluate is None else experiment.evaluate.policy)
 
 

@@ -38,7 +38,7 @@ def check(experiment: ExperimentFile, document: Document, folder: Path) -> dict[
     Args:
         experiment: what to check.
         document: where it came from, for errors that name a line.
-        folder: the run folder that a run would have; it is not touched.
+        folder: the run folder that a run would use; it is not touched.
 
     Returns:
         What a run would do: see :func:`axonrl.experiments.running.explain.explanation`.
@@ -108,8 +108,9 @@ def run(
         resume: continue the existing run.
         command: the command line, for the record.
         hooks: further hooks, called before those of the experiment.
-        stopped: asked after training for the reason, if it was stopped from outside. Then nothing is evaluated.
-        member: given for a run that is one of many.
+        stopped: called after training; returns the reason if the run was stopped from outside. Then nothing is
+            evaluated.
+        member: for a run that is one of many.
 
     Returns:
         The results.
@@ -133,7 +134,7 @@ def run(
                     draw(folder, experiment, result.evaluation)
                 return result
         except BaseException as error:
-            # Nothing was learned: the corrected run may start here, unless another process has started one meanwhile.
+            # Nothing was learned: a corrected run may start here, unless another process has started one meanwhile.
             learned = history.global_timestep > 0 or _holds_training(folder)
             if not (resume or learned or isinstance(error, CheckpointError)):
                 records.discard(folder)
@@ -141,7 +142,7 @@ def run(
 
 
 def _holds_training(folder: Path) -> bool:
-    """Is there a checkpoint after the first timestep? True also where checkpoints cannot be read."""
+    """Is there a checkpoint after the first timestep? Also True if checkpoints cannot be read."""
     try:
         return (CheckpointStore(folder).newest() or 0) > BEGINNING
     except CheckpointError:

@@ -16,30 +16,30 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stoppable(Protocol):
-    """The target of a first signal: a session, or several runs."""
+    """What the first signal stops: a session, or several runs."""
 
     def request_stop(self, reason: str) -> None:
-        """Stop, once the state is whole."""
+        """Stop as soon as the state is consistent."""
 
 
 class StopOnSignal(Hook):
     """A hook, and a context in which the signals are handled. For the main thread.
 
-    The first signal during a session requests a stop. The second, or one outside of a session, where there is nothing
-    to save, raises KeyboardInterrupt.
+    The first signal during a session requests a stop. A second signal, or one outside of a session, where there is
+    nothing to save, raises KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
         """The number of the last signal received."""
         self.began = False
-        """Has a session begun? Then something was saved."""
+        """Whether a session has begun; then something was saved."""
         self._session: Stoppable | None = None
         self._previous: list[Any] = []
 
     @property
     def name(self) -> str:
-        """The last signal's name, as a log has it."""
+        """The last signal's name, for a log."""
         return signal.Signals(self.received or signal.SIGINT).name
 
     @property
@@ -49,7 +49,7 @@ class StopOnSignal(Hook):
 
     @property
     def exit_code(self) -> int:
-        """130 or 143, as shells have it."""
+        """130 or 143, as in shells."""
         return 128 + (self.received or signal.SIGINT)
 
     def __enter__(self) -> StopOnSignal:
@@ -63,7 +63,7 @@ class StopOnSignal(Hook):
             signal.signal(number, handler)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Stop this session on a signal from now on."""
+        """Make signals stop this session."""
         self._session, self.began = session, True
 
     def end(self, session: Session, facts: EndFacts) -> None:
@@ -72,7 +72,7 @@ class StopOnSignal(Hook):
 
     @contextlib.contextmanager
     def stopping(self, target: Stoppable) -> Iterator[None]:
-        """The first signal while this is open stops the target."""
+        """Within the context, the first signal stops the target."""
         self._session, self.began = target, True
         try:
             yield
@@ -84,6 +84,6 @@ class StopOnSignal(Hook):
         if not first or self._session is None:
             raise KeyboardInterrupt
         self._session.request_stop(f"{self.name} received")
-        # Not print: the signal may have interrupted one.
-        with contextlib.suppress(OSError):  # the same Ctrl-C has ended the reader
+        # print is not used, as the signal may have interrupted it.
+        with contextlib.suppress(OSError):  # the same Ctrl-C may have ended the reader
             os.write(2, f"\naxonrl: {self.title}: stopping and saving. Repeat to stop at once.\n".encode())

@@ -1,7 +1,7 @@
 """The agent of a run folder, and its episodes in its experiment's environment.
 
-All of it raises ``ExperimentError`` where the folder is not a run folder or has no checkpoint, and otherwise the errors
-of the methods of ``Agent``.
+All functions raise ``ExperimentError`` if the folder is not a run folder or has no checkpoint, and otherwise the errors
+of the ``Agent`` methods.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .components import environment_of
 
 _VIDEO: Final = ".mp4"
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-"""Environment variables, of which one is set where a window can be opened on Linux."""
+"""Environment variables; on Linux, one of them is set if a window can be opened."""
 
 
 def load_trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFile, Any, str]:
     """The experiment and the Agent of a run folder, whose modules become importable.
 
-    The last value is the policy: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
+    The last value is the policy to use: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
     """
     experiment = records.read_experiment(folder)
     make_importable_for(folder)
@@ -50,10 +50,10 @@ def evaluation_of(experiment: ExperimentFile) -> Evaluate:
 def evaluate_agent(
     agent: Any, experiment: ExperimentFile, episodes: int, policy: str | int, explore: bool = False
 ) -> dict[str, float]:
-    """Evaluate an agent in its experiment's environment, in episodes of which training has seen none."""
+    """Evaluate an agent in its experiment's environment, in episodes that training has not seen."""
     from ...estimators.evaluation import COPIES
 
-    worlds = experiment.environment.vectorization == "pettingzoo"  # one has several agents already
+    worlds = experiment.environment.vectorization == "pettingzoo"  # one world already has several agents
     with environment_of(experiment.environment, 1 if worlds else min(COPIES, episodes)) as env:
         asked = {"explore": True} if explore else {}
         results: dict[str, float] = agent.evaluate(env, episodes=episodes, policy=policy, **asked)
@@ -63,16 +63,16 @@ def evaluate_agent(
 def evaluate_checkpoint(
     folder: Path, checkpoint: int | str, episodes: int | None = None
 ) -> tuple[dict[str, float], Evaluation | None, bool]:
-    """Evaluate a policy as the training in a run folder itself did, where it did.
+    """Evaluate a policy exactly as the training in a run folder did, if it did.
 
     Args:
         folder: the run folder.
         checkpoint: the number of a checkpoint, or ``"best"``.
-        episodes: how many others instead; None for those of the training, or the experiment's number.
+        episodes: number of other episodes instead; None for those of the training, or else the experiment's number.
 
     Returns:
-        The results of ``Agent.evaluate``; the training's own evaluation of that policy, or None; and whether it was
-        repeated. It is not where it used an environment that a Python program made.
+        The results of ``Agent.evaluate``; the training's own evaluation of that policy, or None; and whether this was
+        repeated, which is impossible if it used an environment made by a Python program.
     """
     experiment, agent, _ = load_trained(folder)
     _need_checkpoint(folder, checkpoint)
@@ -86,7 +86,7 @@ def evaluate_checkpoint(
 
 
 def _need_checkpoint(folder: Path, checkpoint: int | str) -> None:
-    """``RunFolderError`` where a run folder has no checkpoint of this number, or no policy of this name."""
+    """Raise ``RunFolderError`` if a run folder has no checkpoint of this number, or no policy of this name."""
     if isinstance(checkpoint, str):
         if not (folder / f"{checkpoint}.safetensors").is_file():
             what = f"Run folder {folder} has no policy {checkpoint!r}: no evaluation hook kept one."
@@ -113,7 +113,7 @@ def enjoy(
         episodes: the number of episodes.
         policy: ``"best"`` or ``"last"``; None for the experiment's.
         seed: the seed of the episodes; None for the run's.
-        videos: the files to write, one for each episode; None for a window.
+        videos: the files to write, one per episode; None for a window.
         watch: called after every episode.
 
     Returns:
@@ -121,9 +121,9 @@ def enjoy(
     """
     from ...environments.rendering import open_window, recorded, rendering
 
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would be part of the output
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # its text would become part of the output
     if videos is not None and not _has_display():
-        os.environ["SDL_VIDEODRIVER"] = "dummy"  # else it prints that there is none
+        os.environ["SDL_VIDEODRIVER"] = "dummy"  # otherwise it prints that there is no display
     experiment, agent, policy = load_trained(folder, policy)
     with contextlib.ExitStack() as closing:
         source = closing.enter_context(environment_of(experiment.environment, 1))
@@ -152,12 +152,12 @@ def video_paths(path: Path, episodes: int) -> list[Path]:
 
 
 def need_display() -> None:
-    """Refuse a window where there is no display; ``ExperimentError``."""
+    """Refuse a window if there is no display; ``ExperimentError``."""
     if not _has_display():
         message = "No display is available for a window. Use --video FILE.mp4 or --video FOLDER to write videos."
         raise ExperimentError("", message)
 
 
 def _has_display() -> bool:
-    """May there be a display? Only Linux tells."""
+    """Is a display possible? Only Linux tells."""
     return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in _DISPLAYS)

@@ -1,1 +1,1 @@
-"""Many runs of one experiment, side by side: at many values of its params, or with many seeds."""
+"""Many runs of one experiment, side by side: with many values of its params, or with many seeds."""

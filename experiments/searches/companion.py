@@ -1,14 +1,14 @@
 """A process beside those of the runs that draws pictures and keeps trackers up to date.
 
-One process does so for all runs, while they train: what it loads for that costs as much as a small agent's whole
-training, and each file has one writer. It reads lines of JSON from its standard input: ``{"run": 3}`` when a run has
-begun to train, ``{"run": 3, "status": "finished", "evaluation": {...}, "draws": true}`` when it has ended,
-``{"draw": 3, "evaluation": {...}}`` to draw it, ``{"finished": [0, 3]}`` when these are to be drawn in one picture, and
-``{"front": {...}}`` to draw a Pareto front.
-It writes lines as well: ``{"run": 3, "type": "warning", "text": "..."}``, with null for all of them.
+A single process does this for all runs while they train: loading the libraries takes as long as training a small agent,
+and each file has one writer. It reads lines of JSON from its standard input: ``{"run": 3}`` when a run has begun to
+train, ``{"run": 3, "status": "finished", "evaluation": {...}, "draws": true}`` when it has ended, ``{"draw": 3,
+"evaluation": {...}}`` to draw its learning curve, ``{"finished": [0, 3]}`` to draw these runs in one picture, and
+``{"front": {...}}`` to draw a Pareto front. It also writes lines, ``{"run": 3, "type": "warning", "text": "..."}``,
+where null means all runs.
 
-Trackers with a server are told how a run goes while it trains; where there is none, its files are written when it has
-ended. When standard input closes, it ends as soon as the processes of the runs have, which end then too.
+Trackers with a server are updated while a run trains; without a server, the tracker's files are written when the run
+has ended. When standard input closes, the processes of the runs end, and this process ends after them.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from .runs import FINISHED, Outcome, Runs
 TROUBLE: Final = "trouble"
 """The type of a message: a picture, or a file in the run folder, could not be made."""
 DRAWN: Final = "drawn"
-"""The type of a message: the picture of all runs is there."""
+"""The type of a message: the picture of all runs has been drawn."""
 WAIT_SECS: Final = 60.0
-"""Seconds for processes of runs to end, and for one that still tracks a run of an earlier start."""
+"""Seconds to wait for processes of runs to end, and for a process that still tracks a run of an earlier start."""
 Listener: TypeAlias = Callable[[int, Message], None]
 
 
 class Companion:
-    """The process, seen from the one that starts the runs. It starts with the first message.
+    """The companion process, as seen by the process that starts the runs. It starts with the first message.
 
     Args:
         runs: the runs.
-        draws: draw the learning curve of each run that finishes; a picture costs as much as a short run.
+        draws: whether to draw the learning curve of each run that finishes; drawing takes as long as a short run.
     """
 
     def __init__(self, runs: Runs, *, draws: bool) -> None:
@@ -59,11 +59,11 @@ class Companion:
         self._child: Child | None = None
         self._ended: set[int] = set()
         self.failed = False
-        """Did a picture or a tracker fail?"""
+        """Whether a picture or a tracker failed."""
         self.drawn = False
-        """Has the picture of all runs been drawn?"""
+        """Whether the picture of all runs has been drawn."""
         self.listener: Listener = lambda number, message: say(f"{runs.label(number)}: {message.text}")
-        """Gets all messages but troubles, in another thread."""
+        """Called with all messages except troubles, in another thread."""
 
     def began(self, number: int) -> None:
         """Report that a run has begun to train."""
@@ -75,7 +75,7 @@ class Companion:
         self._write(run=number, status=outcome.status, evaluation=outcome.evaluation, draws=self._draws)
 
     def draw(self, number: int) -> None:
-        """Draw the learning curve of one that has ended."""
+        """Draw the learning curve of a run that has ended."""
         self._write(draw=number, evaluation=self._runs.outcomes[number].evaluation)
 
     def draw_all(self) -> None:
@@ -117,7 +117,7 @@ class Companion:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Accompany runs; the arguments are their folder, the experiment in it, and what a run is called."""
+    """Accompany runs. The arguments are their folder, the name of its experiment file, and what a run is called."""
     parent, folder, noun = Parent(), Path(arguments[0]), arguments[2]
 
     def tell(run: int | None, message: Message) -> None:
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Followed:
-    """The runs, seen from the companion. Names of their folders begin with ``noun``; ``tell`` gets messages."""
+    """The runs, as seen by the companion. Their folders' names begin with ``noun``; ``tell`` gets messages."""
 
     def __init__(
         self, folder: Path, experiment: ExperimentFile, noun: str, tell: Callable[[int | None, Message], None]
@@ -153,7 +153,7 @@ class _Followed:
         self._chosen = [] if self._disabled else choices(experiment)
         self._has_server = pushes(self._chosen)
         self._followed: dict[int, tuple[threading.Thread, threading.Event]] = {}
-        """The threads of runs that train, and what ends them."""
+        """The threads of runs that train, and the events that end them."""
         self._ending: list[threading.Thread] = []
 
     def began(self, run: int) -> None:
@@ -193,7 +193,7 @@ class _Followed:
             draw_front(self._folder, name, Front(**{**front, "values": values}))
 
     def finish(self) -> None:
-        """Wait for runs that still train since their parent was killed, and for trackers."""
+        """Wait for trackers, and for runs that still train after their parent was killed."""
         until = time.monotonic() + WAIT_SECS
         while self._followed:
             for run in [run for run in self._followed if self._has_ended(run) or time.monotonic() > until]:
@@ -230,7 +230,7 @@ class _Followed:
 
     @contextlib.contextmanager
     def _troubles(self, run: int | None) -> Iterator[None]:
-        """Report errors of one run; the others continue."""
+        """Report errors of a run raised within the context; the others continue."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The progress of many runs: a line for each on a terminal; elsewhere lines every few seconds."""
+"""The progress of many runs: a line for each on a terminal, elsewhere lines every few seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 LIVE_SECS: Final = 0.5
-"""Seconds between two drawings on a terminal."""
+"""Seconds between updates on a terminal."""
 
 
 class RunsView:
@@ -40,7 +40,7 @@ class RunsView:
 
     @contextlib.contextmanager
     def opened(self, numbers: Sequence[int]) -> Iterator[RunsView]:
-        """Take the terminal, if there is one, to show these."""
+        """Open the display of these runs, if there is a terminal."""
         self._waiting, self._ended = list(numbers), {}
         console = self._console or error_console()
         if not console.is_terminal or console.is_dumb_terminal:
@@ -66,7 +66,7 @@ class RunsView:
             say(f"{self._runs.label(number)}: started{about and ' with '}{about}")
 
     def status(self, number: int, line: str, share: float | None) -> None:
-        """Note the status of a run, and the finished share."""
+        """Store the status of a run and its finished share."""
         self._running[number] = line if share is None else f"{share:4.0%} {line}"
 
     def warning(self, number: int, text: str) -> None:
@@ -83,7 +83,7 @@ class RunsView:
             say(f"{self._runs.label(number)}: {self._ended[number]}")
 
     def refresh(self) -> None:
-        """Draw, or print, when it is time."""
+        """Draw or print if due."""
         if self._clock() < self._due:
             return
         if self._live is not None:

@@ -1,7 +1,7 @@
-"""Early stopping, as Polyaxon's ``earlyStopping`` has it: of single trials, or of the search.
+"""Early stopping of trials, or of the search, as in Polyaxon's ``earlyStopping``.
 
-An interval of a policy is one value of the metric: the n-th value of a trial is compared with what others had by their
-n-th.
+Intervals of a policy count values of the metric: the n-th value of a trial is compared with other trials' values up to
+their n-th.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Rules:
     """The rules of a matrix.
 
     Args:
-        config: Polyaxon's object of the matrix.
+        config: Polyaxon's object for the matrix.
     """
 
     def __init__(self, config: Any) -> None:
@@ -29,7 +29,7 @@ class Rules:
         self._metrics = [rule for rule in rules if rule.kind == RULE]
         self._failures = [float(rule.percent) for rule in rules if rule.kind == FAILURE]
         self._judged: dict[tuple[int, int], int] = {}
-        """The number of judged values, by rule and trial."""
+        """Number of values judged so far, by rule and trial."""
 
     @property
     def metrics(self) -> set[str]:
@@ -37,13 +37,13 @@ class Rules:
         return {str(rule.metric) for rule in self._metrics}
 
     def end_by_failures(self, failed: int, trials: int) -> str:
-        """The reason to end the search as failed; empty if there is none."""
+        """Why the search ends as failed; empty if it does not."""
         share = 100.0 * failed / max(trials, 1)
         least = min((one for one in self._failures if failed and share >= one), default=None)
         return "" if least is None else f"{failed} of {trials} trials failed, at least {least:g} %"
 
     def end_by_metric(self, metric: str, series: Mapping[int, Sequence[float]]) -> str:
-        """The reason to end the search, by values of the metric per trial; empty if there is none."""
+        """Why the search ends, given the metric's values per trial; empty if it does not."""
         for rule in self._metrics:
             if rule.metric == metric and rule.policy is None:
                 for trial, values in series.items():
@@ -52,7 +52,7 @@ class Rules:
         return ""
 
     def stopped(self, metric: str, series: Mapping[int, Sequence[float]], running: Collection[int]) -> dict[int, str]:
-        """The running trials that are to stop, each with the reason."""
+        """The running trials that should stop, each with the reason."""
         found: dict[int, str] = {}
         for index, rule in enumerate(self._metrics):
             if rule.metric == metric and rule.policy is not None:
@@ -69,7 +69,7 @@ class Rules:
 def _is_worse(
     rule: Any, trial: int, count: int, series: Mapping[int, Sequence[float]], running: Collection[int]
 ) -> bool:
-    """Does the policy stop the trial after so many values?"""
+    """Does the policy stop the trial after this number of values?"""
     policy, sign = rule.policy, -1.0 if _minimizes(rule) else 1.0
     own = [sign * value for value in series[trial][:count]]
     if count % (policy.evaluation_interval or 1) or count <= (policy.min_interval or 0):

@@ -34,7 +34,7 @@ class Unknown:
 
 
 def find_unknown(name: str, trial: int, found: Collection[str]) -> Unknown | None:
-    """Report that a trial lacks this metric but has others of its family; else None."""
+    """Report a metric that a trial lacks although it has others of that family; else None."""
     family, slash, _ = name.partition("/")
     if not slash or name in found or not any(one.startswith(f"{family}/") for one in found):
         return None
@@ -43,7 +43,7 @@ def find_unknown(name: str, trial: int, found: Collection[str]) -> Unknown | Non
 
 
 def read(folder: Path) -> TrackedRun:
-    """The journal of a trial; empty where there is none."""
+    """The journal of a trial; empty if there is none."""
     run = TrackedRun(folder)
     with contextlib.suppress(OSError):
         run.read()
@@ -58,10 +58,10 @@ def values(run: TrackedRun, metric: str) -> list[float]:
 
 
 def metric_of(name: str, outcome: Outcome, folder: Path) -> float | None:
-    """The metric of an ended trial: among its results, else the last value in its journal.
+    """The metric of an ended trial, from its results, or else its last value in the journal.
 
-    One that was stopped has no final evaluation. In its place are its last evaluation during training, or else its last
-    100 episodes.
+    A stopped trial has no final evaluation. Instead, its last evaluation during training counts, or else its last 100
+    episodes.
     """
     is_finished = outcome.status == FINISHED
     if name == RETURN and is_finished:
@@ -80,7 +80,7 @@ def metric_of(name: str, outcome: Outcome, folder: Path) -> float | None:
 
 
 class Watch:
-    """Reads the journals of trials that run.
+    """Reads the journals of running trials.
 
     Args:
         runs: the runs.
@@ -91,9 +91,9 @@ class Watch:
     def __init__(self, runs: Runs, rules: Rules, metric: str) -> None:
         self._folder_of, self.rules = runs.run_folder, rules
         self._unseen = {metric, *rules.metrics} - {RETURN}
-        """Metrics of which no trial has had a value."""
+        """Metrics for which no trial has had a value yet."""
         self.unknown: Unknown | None = None
-        """A metric that a trial should have had and lacks."""
+        """A metric that a trial should have but lacks."""
         self._runs: dict[int, TrackedRun] = {}
         for trial, outcome in runs.outcomes.items():  # of an earlier start
             if outcome.timesteps is not None:
@@ -101,7 +101,7 @@ class Watch:
                 self.ended(trial)
 
     def began(self, trial: int) -> None:
-        """Read the journal of this trial from now on."""
+        """Start reading the journal of this trial."""
         if self.rules.metrics and trial not in self._runs:
             self._runs[trial] = TrackedRun(self._folder_of(trial))
 
@@ -116,7 +116,7 @@ class Watch:
                 self.unknown = self.unknown or find_unknown(name, trial, found)
 
     def judge(self, running: Sequence[int]) -> tuple[dict[int, str], str]:
-        """The trials to stop, with the reasons; and the reason to end the search, or nothing."""
+        """The trials to stop, with reasons; and the reason to end the search, empty if there is none."""
         stopped: dict[int, str] = {}
         for trial in running:
             self._read(trial)
@@ -129,5 +129,5 @@ class Watch:
 
     def _read(self, trial: int) -> None:
         if trial in self._runs:
-            with contextlib.suppress(OSError):  # it has not begun to write
+            with contextlib.suppress(OSError):  # the trial has not begun to write
                 self._runs[trial].read()

@@ -1,4 +1,4 @@
-"""Optuna's distributions, sampler and pruner of a matrix, with errors that name the line."""
+"""Optuna's distributions, sampler and pruner for a matrix, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..polyaxon.metrics import AT
 from .space import Space
 
 NEEDS: Final = {"gp": ("scipy", "torch"), "cmaes": ("cmaes",), "qmc": ("scipy",)}
-"""The packages that samplers need beside Optuna."""
+"""The packages that samplers need besides Optuna."""
 
 
 def check(space: Space) -> None:
-    """Check all that Optuna would refuse; ``ExperimentError``."""
+    """Check everything that Optuna would refuse; ``ExperimentError``."""
     keys, error = space.optuna, space.document.error
     if keys is None:
         return
@@ -58,7 +58,7 @@ def _check_cmaes(space: Space) -> None:
 
 
 def _check_pruner(space: Space, kind: str, name: str) -> None:
-    """Refuse a pruner that would have nothing to judge by, or several values."""
+    """Refuse a pruner that would have no values to judge by, or several."""
     at, number = (*AT, "pruner"), len(space.objectives)
     if number > 1:
         message = f"{kind} judges one metric, and 'metric' has {number}; leave out the pruner, or the other metrics"
@@ -78,7 +78,7 @@ def _check_pruner(space: Space, kind: str, name: str) -> None:
 
 
 def make_part(what: Literal["sampler", "pruner"], space: Space, number: int = 0) -> Any:
-    """Make the sampler of a point, or the pruner; None where there is none.
+    """Make the sampler for a point, or the pruner; None if there is none.
 
     Raises:
         ExperimentError: an argument is refused.
@@ -94,7 +94,7 @@ def make_part(what: Literal["sampler", "pruner"], space: Space, number: int = 0)
     known = [name for name in inspect.signature(made_by).parameters if name != "seed"]
     message = f"unknown argument of {names[given.kind]}; the seed is the matrix's: {', '.join(known)}"
     Findings(space.document.unknown_key_errors((*AT, what), given.kwargs, known, message)).raise_all()
-    # One sequence: its numbers are counted, and their seed is the same for all.
+    # A single sequence: its points are numbered, and the seed is the same for all of them.
     own = {} if what == "pruner" else {"seed": space.salted_seed(0 if given.kind == "qmc" else number)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some are experimental
@@ -106,7 +106,7 @@ def make_part(what: Literal["sampler", "pruner"], space: Space, number: int = 0)
 
 
 def distributions(space: Space) -> dict[str, Any]:
-    """Optuna's distribution of each param; ``ExperimentError`` where no number is within its bounds."""
+    """Optuna's distribution of each param; ``ExperimentError`` if no number is within its bounds."""
     import optuna.distributions as kinds
 
     found, listed = dict[str, Any](), space.listed_values()

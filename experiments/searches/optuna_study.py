@@ -1,8 +1,8 @@
 """Optuna as a source of points and as a rule of early stopping; its study is ``study.db`` in the search's folder.
 
-Each point follows from the search's seed, its number and the results of earlier batches alone: a sampler is made anew
-for each, over a copy of the study. A trial is added to the file at once, with all that its sampler has noted. So a
-search that is killed anywhere continues with the points that it would have had.
+Each point depends only on the search's seed, its own number and the results of earlier batches: for each one a new
+sampler is made, with a copy of the study. A trial is added to the file in one step, with everything that its sampler
+has stored. So a search that is killed at any time continues with the same points.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 FILE: Final = "study.db"
 _NOTES: Final = "axonrl:study"
-"""The attribute of a trial with what samplers have noted of the study up to it."""
+"""The attribute of a trial with what samplers have stored in the study up to this trial."""
 
 
 class Study:
-    """Optuna's study of a search; the number of a point is that of its trial there.
+    """Optuna's study of a search; points and their trials in the study have the same numbers.
 
     Args:
         space: the matrix.
@@ -60,16 +60,16 @@ class Study:
         kept = [self._correct(trial) for trial in trials]
         directions = [one.name.lower() for one in self._storage.get_study_directions(self._id)]
         if kept != trials or directions != self._directions:
-            self._storage.engine.dispose()  # Optuna changes no trial that has ended: the file is made anew
+            self._storage.engine.dispose()  # Optuna cannot change an ended trial: the file is written again
             self._write(kept)
             self._open()
 
     def following(self) -> Next | None:
-        """Choose the next batch, after those that have run; None at the end."""
+        """Choose the next batch after those that have run; None at the end."""
         self.record()
         first, config = len(self._search.points), self._space.config
         last = min(first + (1 if self._space.optuna is None else self._space.optuna.batchSize), config.num_runs)
-        for number in range(len(self.trials()), last):  # after a kill, some may be there
+        for number in range(len(self.trials()), last):  # after a kill, some may exist already
             self._storage.create_new_trial(self._id, self._ask_trial(number))
         points = self._space.convert([trial.params for trial in self.trials()[first:last]])
         return Next(points, iteration=len(self._search.batches)) if points else None
@@ -89,7 +89,7 @@ class Study:
         return found
 
     def front(self) -> Front | None:
-        """The Pareto front; None where there is one objective."""
+        """The Pareto front; None if there is a single objective."""
         if len(self._directions) == 1:
             return None
         study, _ = _copy(self._search.name, self._directions, self.trials(), None)
@@ -98,11 +98,11 @@ class Study:
         return Front([one.name for one in self._space.objectives], self._directions, found, sorted(best))
 
     def rules(self) -> Rules:
-        """The matrix' rules of early stopping, and the pruner."""
+        """The matrix's early stopping rules and the pruner."""
         return _Pruning(self._space.config, self, self._watched)
 
     def judge(self, number: int, series: Sequence[float]) -> str:
-        """The reason to stop a trial by its values so far; empty if there is none."""
+        """Why to stop a trial, given its values so far; empty if there is no reason."""
         if number not in self._judged:
             self._judged[number] = _Judged(*self._before(number), number)
         judged = self._judged[number]
@@ -123,7 +123,7 @@ class Study:
     # -- results ------------------------------------------------------------------------------------------------------
 
     def _result(self, number: int) -> tuple[TrialState, list[float] | None]:
-        """The state of a point, and its values."""
+        """The state of a point, and its values of the objectives."""
         from optuna.trial import TrialState
 
         search = self._search
@@ -131,7 +131,7 @@ class Study:
         if any(one.status not in (*COUNT, FAILED, KILLED) for one in outcomes):
             return TrialState.RUNNING, None
         if self._watched and all(one.status in COUNT for one in outcomes):
-            # All values count, whether or not the trial was quick enough to end by itself.
+            # All values count, whether or not the trial ended by itself before it could be stopped.
             series = metrics.values(metrics.read(search.run_folder(number)), self._watched)
             if self.judge(number, series):
                 value = series[self._judged[number].count - 1]
@@ -151,10 +151,10 @@ class Study:
         return math.fsum(known) / len(known) if known else None
 
     def _correct(self, trial: FrozenTrial) -> FrozenTrial:
-        """A trial of an earlier start, as it is now: it runs again if it failed, and the metric may be another one."""
+        """A trial of an earlier start, as it is now: a failed trial runs again, and the metric may have changed."""
         if not trial.state.is_finished():
             return trial
-        if trial.state.name == "PRUNED":  # by values of a metric that may be another one now
+        if trial.state.name == "PRUNED":  # judged by a metric that may have changed
             return _as_running(trial)
         outcomes = [self._search.outcomes[one] for one in self._search.trials([trial.number])]
         if any(one.status not in COUNT for one in outcomes):
@@ -185,12 +185,12 @@ class Study:
             raise RunFolderError(self._search.folder, what) from None
 
     def _write(self, trials: Iterable[FrozenTrial]) -> None:
-        """Write a file with these trials, in place of what is there."""
+        """Write a file with these trials, replacing the existing one."""
         import optuna
         from optuna.study import StudyDirection
 
         with replacing(self._path) as temporary:
-            temporary.unlink(missing_ok=True)  # of a start that was killed
+            temporary.unlink(missing_ok=True)  # left by a killed start
             storage: Any = optuna.storages.RDBStorage(f"sqlite:///{temporary}")
             directions = [StudyDirection[one.upper()] for one in self._directions]
             number = storage.create_new_study(directions, self._search.name)
@@ -199,18 +199,18 @@ class Study:
             storage.engine.dispose()
 
     def _ask_trial(self, number: int) -> FrozenTrial:
-        """The next trial: asked of a copy, so that the file gets it as a whole."""
+        """The next trial, asked from a copy, so that the file gets it in one step."""
         before = self.trials()
         study, storage = _copy(self._search.name, self._directions, before, make_part("sampler", self._space, number))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # samplers are experimental, say some of them
+            warnings.simplefilter("ignore")  # some samplers warn that they are experimental
             study.ask(self._params)
         asked: FrozenTrial = study.trials[-1]
         asked.system_attrs = {**asked.system_attrs, _NOTES: storage.get_study_system_attrs(0)}
         return asked
 
     def _before(self, number: int) -> tuple[optuna.Study, Any]:
-        """A copy that has the trials before one: those of its own batch as if they had just begun."""
+        """A copy with the trials before this one, where those of its own batch appear as just begun."""
         batch = next(one.points for one in self._search.batches if number in one.points)
         trials = self.trials()[:number]
         trials = [trial if trial.number < min(batch) else _as_running(trial) for trial in trials]
@@ -220,11 +220,11 @@ class Study:
 
 
 _UNUSABLE: Final = (OSError, ValueError, RuntimeError, AssertionError)
-"""Errors of reading a study that is missing or damaged; some of Optuna's checks are assertions."""
+"""Errors when reading a missing or damaged study; some of Optuna's checks are assertions."""
 
 
 class _Judged:
-    """A trial, judged value by value against those before it."""
+    """A trial, judged value by value against earlier trials."""
 
     def __init__(self, study: optuna.Study, storage: Any, number: int) -> None:
         self._study, self._storage, self._number = study, storage, number
@@ -243,7 +243,7 @@ class _Judged:
 
 
 class _Pruning(Rules):
-    """Rules of early stopping, and a pruner."""
+    """Early stopping rules combined with a pruner."""
 
     def __init__(self, config: Any, study: Study, watched: str) -> None:
         super().__init__(config)
@@ -255,7 +255,7 @@ class _Pruning(Rules):
         return super().metrics | ({self._watched} if self._watched else set())
 
     def stopped(self, metric: str, series: Mapping[int, Sequence[float]], running: Iterable[int]) -> dict[int, str]:
-        """The running trials that are to stop, each with the reason."""
+        """The running trials that should stop, each with the reason."""
         trials = list(running)
         found = super().stopped(metric, series, trials)
         if metric == self._watched:
@@ -279,9 +279,9 @@ def _as_running(trial: FrozenTrial) -> FrozenTrial:
 def _copy(
     name: str, directions: Sequence[str], trials: Sequence[FrozenTrial], sampler: optuna.samplers.BaseSampler | None
 ) -> tuple[optuna.Study, Any]:
-    """A study in memory, with these trials and what samplers noted up to the last one, and its storage.
+    """A study in memory, with these trials and what samplers have stored up to the last one, and its storage.
 
-    There the study is number 0, and trials have their numbers in the study.
+    In the storage the study has number 0, and trials are numbered as in the study.
     """
     import optuna
 

@@ -22,9 +22,9 @@ from .metrics import Watch
 from .runs import EARLY, FAILED, FAILING, KILLED, OUTPUT, STOPPED, Outcome, Runs
 
 TICK_SECS: Final = 0.2
-"""Seconds between two looks at silent processes."""
+"""Seconds between checks of silent processes."""
 GRACE_SECS: Final = 10.0
-"""Seconds that a process has to end at once before it is killed."""
+"""Seconds in which a process must end after being asked, before it is killed."""
 ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -33,12 +33,12 @@ class Pool:
 
     Args:
         runs: the runs.
-        task: the common part of all runs, for the processes.
+        task: what all runs have in common, for the processes.
         jobs: the number that run at a time.
-        watch: ends some of them early.
+        watch: stops some of them early.
         view: shows them.
-        companion: hears of their beginnings and ends.
-        variables: the environment of the processes.
+        companion: notified when they begin and end.
+        variables: environment variables of the processes.
     """
 
     def __init__(
@@ -56,24 +56,24 @@ class Pool:
         self._task, self._variables = json.dumps(dataclasses.asdict(task)), variables
         self._workers: list[_Worker] = []
         self._early: dict[int, str] = {}
-        """Trials that run and that a rule has stopped, with the reasons."""
+        """Running trials that a rule has stopped, with the reasons."""
         self._messages: queue.SimpleQueue[tuple[_Worker, dict[str, Any]]] = queue.SimpleQueue()
         self.trained = 0.0
-        """Seconds that runs of this start spent in training."""
+        """Seconds that runs of this start have spent in training."""
         self.stopping = False
-        """Has a stop been asked for?"""
+        """Whether a stop was requested."""
         self._signalled = False
 
     def request_stop(self, reason: str) -> None:
-        """Start nothing more, and let what runs be saved and stop."""
+        """Start no further runs; save and stop running ones."""
         self.stopping = True
 
     def run(self, numbers: Sequence[int], programs: Mapping[int, Sequence[str]]) -> None:
-        """Run these, and record the outcome of each.
+        """Run these runs, and record the outcome of each.
 
         Args:
             numbers: their numbers.
-            programs: the compiled programs that may serve each.
+            programs: the compiled programs that each may use.
 
         Raises:
             OSError: a process could not be started.
@@ -93,10 +93,10 @@ class Pool:
             self._view.refresh()
 
     def close(self) -> None:
-        """Leave no process behind; those that run something end at once."""
+        """End all processes; running ones stop at once."""
         if self._busy():
             self._signal(signal.SIGTERM)
-            if not self._signalled:  # the first one asks, the second one ends
+            if not self._signalled:  # the first signal asks to stop, the second one ends
                 time.sleep(0.05)
                 self._signal(signal.SIGTERM)
         for one in self._workers:
@@ -129,7 +129,7 @@ class Pool:
         self._view.started(number)
 
     def _take_messages(self, seconds: float) -> None:
-        """Take what processes have told, or tell within a moment."""
+        """Take the messages of processes, waiting for at most this time."""
         with contextlib.suppress(queue.Empty):
             self._take(*self._messages.get(timeout=seconds))
             while True:
@@ -169,7 +169,7 @@ class Pool:
         self.trained += outcome.seconds or 0.0
         self._runs.done(number, outcome)
         self.watch.ended(number)
-        if self.watch.unknown is not None:  # the search would learn nothing: what runs is saved
+        if self.watch.unknown is not None:  # the search would learn nothing: running trials are saved
             self.stopping = True
         self._companion.ended(number, outcome)
         self._view.ended(number, outcome)
@@ -185,7 +185,7 @@ class Pool:
             self._end(why)
 
     def _end(self, why: str, *, failed: bool = False) -> None:
-        """End the search: stop running trials, and start no more."""
+        """End the search: stop running trials, and start no further ones."""
         if self._runs.ended:
             return
         self._runs.ended, self._runs.failed = why, failed
@@ -194,14 +194,14 @@ class Pool:
             self._stop(number, why)
 
     def _stop(self, number: int, reason: str) -> None:
-        """Stop a trial that runs, by a rule; the first reason counts."""
+        """Stop a running trial because of a rule; the first reason counts."""
         if number not in self._early:
             self._early[number] = reason
             self._ask_to_stop(number, reason)
 
     def _ask_to_stop(self, number: int, reason: str) -> None:
         if (one := self._busy().get(number)) is not None:
-            one.tell(stop=reason, run=number)  # with its number: its process may run the next one by then
+            one.tell(stop=reason, run=number)  # with its number, as its process may already run the next one
 
     def _take_message(self, number: int, message: Message) -> None:
         """Take a message of the companion, in its thread."""
@@ -217,15 +217,15 @@ class Pool:
 
 
 def shared_machine(own: Mapping[str, str], jobs: int, *, tensorflow: bool) -> dict[str, str]:
-    """The environment of a process that shares the machine with others: each gets its part of the processors.
+    """Environment variables of a process that shares the machine: each process gets its part of the processors.
 
-    What the user has set for TensorFlow counts. ``run.json`` records its threads: a trial that is resumed with others,
-    since the search was resumed with other jobs, is not exact from there on.
+    The user's own settings for TensorFlow take precedence. ``run.json`` records the number of threads: if a search is
+    resumed with another number of jobs, its resumed trials are no longer exact.
 
     Args:
         own: the environment of this process.
-        jobs: how many processes there are.
-        tensorflow: limit TensorFlow's threads too; not for what is to be the same run as alone.
+        jobs: number of processes.
+        tensorflow: whether to limit TensorFlow's threads, too; not for runs that must equal those started alone.
     """
     if jobs == 1:
         return dict(own)
@@ -235,7 +235,7 @@ def shared_machine(own: Mapping[str, str], jobs: int, *, tensorflow: bool) -> di
 
 
 class _Worker(Child):
-    """A worker, seen from the process that started it; ``number`` is its current run."""
+    """A worker, as seen by the process that started it; ``number`` is its current run."""
 
     def __init__(self, output: Path, task: str, variables: Mapping[str, str], messages: queue.SimpleQueue[Any]) -> None:
         self.number: int | None = None

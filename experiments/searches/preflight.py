@@ -1,7 +1,6 @@
-"""Checks before the first trial, on points that cover each value which the matrix lists.
+"""Checks before the first trial, on points that cover every value that the matrix lists.
 
-A search that begins has what it needs to end well, and what a point's experiment refuses is told by the user's line of
-the matrix.
+So a search that begins can also end, and an error in a point's experiment names the line of the value in the matrix.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .space import GRID, HYPERBAND, MAPPING, Space
 from .strategies import most_points, resources
 
 MOST: Final = 200
-"""Points that are tried at most."""
+"""Maximum number of points to try."""
 
 
 def check_journals(experiment: ExperimentFile, document: Document) -> None:
@@ -39,12 +38,12 @@ def check_journals(experiment: ExperimentFile, document: Document) -> None:
 
 
 def check_points(space: Space, document: Document, attempt: Callable[[Point], object]) -> None:
-    """Try points of the matrix that have each value which it lists, and one that is drawn of others.
+    """Try points of the matrix that contain every value that it lists, and a drawn value of other params.
 
     Args:
         space: the matrix.
         document: for the lines of errors.
-        attempt: makes what an experiment with such values names; raises ``ExperimentError``.
+        attempt: makes the parts of an experiment with these values; raises ``ExperimentError``.
 
     Raises:
         ExperimentError: a value is refused; all errors at once.
@@ -54,7 +53,7 @@ def check_points(space: Space, document: Document, attempt: Callable[[Point], ob
 
 
 def check_first(space: Space, points: Sequence[Point], document: Document, attempt: Callable[[Point], object]) -> None:
-    """Try the very points that a search begins with; as :func:`check_points`."""
+    """Try the points with which a search begins; otherwise like :func:`check_points`."""
     _try_all(_locate_points(space, points), document, attempt)
 
 
@@ -77,7 +76,7 @@ def _covering_points(space: Space) -> list[tuple[Point, dict[str, Keys]]]:
     if space.kind == OPTUNA:
         drawn = space.convert([optuna_parts.random_point(space)])[0]
     elif space.kind != GRID:
-        with contextlib.suppress(ImportError):  # without hypertune; where the file is submitted, a server draws
+        with contextlib.suppress(ImportError):  # hypertune is missing; a server draws if the file is submitted
             (drawn,) = space.draw(1)
     lengths = resources(space.config) if space.kind == HYPERBAND else [{}]
     found = []
@@ -100,7 +99,7 @@ def _try_all(
 
 
 def _try(point: Point, places: Mapping[str, Keys], document: Document, attempt: Callable[[Point], object]) -> None:
-    """Try a point; its error is raised at the value without which there is none."""
+    """Try a point; its error is raised at the value that causes it."""
     try:
         attempt(point)
     except ExperimentError as error:
@@ -122,7 +121,7 @@ def _passes(attempt: Callable[[Point], object], point: Point) -> bool:
 
 
 def description(experiment: ExperimentFile, space: Space, folder: Path) -> dict[str, Any]:
-    """Describe the most that the search will run, for ``axonrl check``."""
+    """Describe the maximum that the search will run, for ``axonrl check``."""
     seeds = None if experiment.seeds is None else seed_list(experiment.seeds, experiment.seed)
     wanted, possible = most_points(space), space.size()
     repeats = possible is None or space.kind in (HYPERBAND, OPTUNA)

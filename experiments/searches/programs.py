@@ -1,8 +1,8 @@
-"""Programs that trials share: their experiments differ in nothing that makes another one.
+"""Programs that trials share, because their experiments do not differ in anything that changes the program.
 
-Two keys tell that. Trials with the same *own* key have the same program. Those of one *family* differ only in numbers
-among the model function's params: a program may leave these open (``policies/free_params.py``), which is known once it
-is compiled. So the first trial of a family compiles its program, and the others look whether it serves them.
+Two keys decide that. Trials with the same *own* key have the same program. Trials of one *family* differ only in
+numbers among the model function's params: a program may leave these free (``policies/free_params.py``), which is known
+once it is compiled. So the first trial of a family compiles its program, and the others check whether they can use it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .runs import run_experiment
 from .search import Search
 
 PROGRAMS: Final = "programs"
-"""The folder of programs, in that of the search."""
+"""The folder of programs, in the folder of the search."""
 NOT_SEEN: Final = {
     *("name", "description", "seed", "seeds", "params", "learn", "train", "evaluate", "hooks", "tracker", "submit"),
     "matrix",
 }
-"""ProgramKeys that a model function does not see."""
+"""Keys of an experiment that a model function does not see."""
 ON_THE_HOST: Final = ("size", "discount")
-"""Arguments of a memory that do not change the shapes of its batches, unless it is a rollout."""
+"""Arguments of a memory that do not change the shapes of its batches; ``size`` does for a rollout."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ProgramKeys:
-    """The programs that a trial may take."""
+    """The programs that a trial may use."""
 
     family: str = ""
     own: str = ""
@@ -53,10 +53,10 @@ def keys(experiment: ExperimentFile) -> ProgramKeys:
 
 
 class Sharing:
-    """Tells which program a trial takes.
+    """Decides which program a trial uses.
 
     Args:
-        search: whose trials.
+        search: the search with the trials.
     """
 
     def __init__(self, search: Search) -> None:
@@ -64,9 +64,9 @@ class Sharing:
         self._keys: dict[int, ProgramKeys] = {}
 
     def of(self, trials: Sequence[int]) -> dict[int, list[str]]:
-        """The programs of each trial, within the folder of the search, as far as others need them too.
+        """The programs of each trial, within the folder of the search, if other trials need them too.
 
-        There is none for one whose values make no valid experiment, as it will say itself.
+        A trial whose values make no valid experiment has none; the trial itself will report the error.
         """
         search = self._search
         for trial in trials:
@@ -89,7 +89,7 @@ class Sharing:
             return ProgramKeys()
 
     def _is_shared(self, name: str, users: Counter[str]) -> bool:
-        """Does another trial need this program, or is it there? Else compiling it would be for nothing."""
+        """Does another trial need this program, or does it exist already? If not, compiling it would not pay."""
         there = (self._search.folder / PROGRAMS / name).exists()
         return bool(name) and (there or users[name] * len(self._search.seeds) > 1)
 
@@ -97,7 +97,7 @@ class Sharing:
 def _open(memory: Mapping[str, Any]) -> Sequence[str]:
     try:
         is_rollout = getattr(registry.find("memory", memory["kind"]), "is_rollout", False)
-    except ArgumentError:  # the trial will say so
+    except ArgumentError:  # the trial will report it
         return ()
     return ON_THE_HOST[1:] if is_rollout else ON_THE_HOST
 

@@ -24,7 +24,7 @@ PARETO: Final = "pareto.png"
 def _table(
     title: str, noun: str, rows: Mapping[int, Sequence[Outcome]], params: Sequence[Column], *results: Column
 ) -> Table:
-    """A row for each seed or point, whose number leads to the outcomes of its runs."""
+    """A row for each seed or point, given the outcomes of its runs by number."""
     every = list(rows.values())
     return Table(
         [
@@ -68,7 +68,7 @@ def intervals_of(seeds: Seeds) -> dict[str, Interval]:
 
 
 def few(seeds: Seeds) -> int:
-    """The number of seeds if it is too small for intervals; else 0."""
+    """The number of seeds if that is too small for intervals; else 0."""
     number = len(_returns(seeds))
     return number if are_few(number) else 0
 
@@ -100,7 +100,7 @@ def seeds_table(seeds: Seeds) -> Table:
 
 
 def seeds_lines(seeds: Seeds) -> list[str]:
-    """The statistics over seeds, a line for each."""
+    """The statistics over seeds, a line for each statistic."""
     finished = len(seeds.with_status(FINISHED))
     what = f"of {finished} seed{'' if finished == 1 else 's'}:"
     lines = [
@@ -118,12 +118,12 @@ def seeds_lines(seeds: Seeds) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Took:
-    """The cost of a start of a search.
+    """The duration of one start of a search.
 
     Args:
         seconds: from its first process to its last.
-        jobs: how many trials ran at a time.
-        trained: the seconds of trials in training, evaluations during training included, the final one not.
+        jobs: number of trials that ran at a time.
+        trained: seconds that trials spent in training, including evaluations during training, but not the final one.
     """
 
     seconds: float = 0.0
@@ -132,7 +132,7 @@ class Took:
 
     @property
     def share(self) -> float:
-        """The share of training in the time of all jobs."""
+        """The share of training in the total time of all jobs."""
         return self.trained / (self.seconds * self.jobs) if self.seconds else 0.0
 
     def as_json(self) -> dict[str, float]:
@@ -147,8 +147,8 @@ class Front:
     Args:
         names: the metrics.
         optimizations: ``maximize`` or ``minimize``, for each.
-        values: by point, of all objectives; of those that have them.
-        best: the points that no other is better than, or as good as and better in one objective: the Pareto front.
+        values: the values of all objectives by point, for points that have them.
+        best: the Pareto front: points for which no other is at least as good in every objective and better in one.
     """
 
     names: Sequence[str]
@@ -158,7 +158,7 @@ class Front:
 
 
 def rank_points(search: Search, minimize: bool, front: Front | None = None) -> list[int]:
-    """All points, best first: those of the Pareto front, where there is one; those without a metric come last."""
+    """All points, best first: those of the Pareto front, if there is one, come first; those without a metric last."""
     metrics, sign, best = search.metrics(), 1.0 if minimize else -1.0, () if front is None else front.best
     order = {
         one: (one not in best, one not in metrics, sign * metrics.get(one, 0.0)) for one in range(len(search.points))
@@ -167,7 +167,7 @@ def rank_points(search: Search, minimize: bool, front: Front | None = None) -> l
 
 
 def best_trial(search: Search, minimize: bool) -> int | None:
-    """The best trial of the best point; None where nothing has a metric."""
+    """The best trial of the best point; None if nothing has a metric."""
     order = rank_points(search, minimize)
     if not order or search.metric(order[0]) is None:
         return None

@@ -1,14 +1,14 @@
-"""Results of finished runs in small files, which a repository keeps when the run folders are gone.
+"""Results of finished runs in small files, which a repository can keep without the run folders.
 
-Of each seed of an experiment NAME there are two files in a folder of results:
+For each seed of an experiment NAME there are two files in a folder of results:
 
 ``NAME/seed_N.json``
     What was run (``experiment``, ``environment``, ``seed``, digest of the ``settings``), with what (``made_with``:
     versions, commit, machine), how far (``timesteps``, ``updates``, ``seconds``), and what it reached: the results of
-    ``best`` and ``last``, each of ``episodes`` new episodes, the mean return of ``random`` actions in as many, and the
-    digest of the last ``weights``.
+    the policies ``best`` and ``last``, each in ``episodes`` new episodes, the mean return of ``random`` actions in the
+    same number of episodes, and the digest of the last ``weights``.
 ``NAME/seed_N.csv``
-    The evaluations during training, and the mean return of the episodes of training since the evaluation before.
+    The evaluations during training, and the mean return of the training episodes since the previous evaluation.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
 }
 """Published returns, with source, version of the environment and statistic.
 
-Tianshou's (https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the highest point within 1M or 3M
-timesteps of the mean over 10 seeds of evaluations every 30,720 timesteps, 10 episodes each, in runs of 3M: more than
-the mean of the last policies, less than that of the best ones. MinAtar's are read from the curves of Young and Tian
-2019, https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training.
-Stable-Baselines3's are ``benchmarks/yardsticks.py``'s, on the same seeds.
+Tianshou's (https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the maximum, within 1M or 3M timesteps,
+of the mean over 10 seeds of evaluations every 30,720 timesteps (10 episodes each, in runs of 3M): more than the mean
+return of the last policies, less than that of the best ones. MinAtar's are read off the curves of Young and Tian 2019,
+https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training. Stable-Baselines3's are
+``benchmarks/yardsticks.py``'s, on the same seeds.
 """
 _SIMULATORS: Final = ("mujoco", "box2d", "minatar", "ale-py")
 _NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "tracker", "submit", "matrix"}
-"""Keys of an experiment that do not make another run; the values of params have been put in their places."""
+"""Keys of an experiment that do not distinguish runs; params are already substituted."""
 _RESULT: Final = fields.fields(
     {
         "experiment": fields.text,
@@ -93,7 +93,7 @@ _RESULT: Final = fields.fields(
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The result of one seed: the content of its JSON file. ``seconds`` are those of training, evaluations included."""
+    """The result of one seed: the content of its JSON file. ``seconds`` are of training, with evaluations."""
 
     experiment: str
     environment: str
@@ -119,9 +119,9 @@ class Result:
 
 
 def digest_of_settings(experiment: ExperimentFile) -> str:
-    """A digest of everything in an experiment that its results depend on, but the seed.
+    """A digest of everything in an experiment that its results depend on, except the seed.
 
-    Defaults are left out: a key that experiment files gain later does not change the digests of those without it.
+    Defaults are left out, so that a key added to experiment files later does not change the digests of existing ones.
     """
     return _digest(experiment.model_dump(mode="json", exclude=_NOT_SETTINGS, exclude_defaults=True))
 
@@ -142,7 +142,7 @@ def result_of(
 
     Args:
         folder: the run folder.
-        experiment: of all seeds.
+        experiment: the experiment of all seeds.
         agent: the Agent of the run folder.
         best: results of ``Agent.evaluate`` for the best policy kept.
         last: the same for the last policy.
@@ -173,7 +173,7 @@ def result_of(
 
 
 def random_return(experiment: ExperimentFile, episodes: int, seed: int) -> float:
-    """The mean return of so many episodes of random actions, without the wrappers that normalize."""
+    """The mean return of random actions in this number of episodes, without the wrappers that normalise."""
     from ...environments import open_environment
     from ...estimators.evaluation import Watchers, run_episodes
 
@@ -188,7 +188,7 @@ def random_return(experiment: ExperimentFile, episodes: int, seed: int) -> float
 
 
 class _RandomActions:
-    """A behaviour of random actions in all lanes of an environment."""
+    """A behaviour policy with random actions in all lanes of an environment."""
 
     def __init__(self, env: BatchedEnvironment, seed: int) -> None:
         parts = {name: np.zeros((env.num_envs, *space.shape)) for name, space in parts_of(env.action_space)}
@@ -209,7 +209,7 @@ def write(results: Path, result: Result, run: Path) -> Path:
 
     Args:
         results: the folder of results.
-        result: of the seed.
+        result: the result of the seed.
         run: its run folder.
     """
     path = _path(results, result.experiment, result.seed)
@@ -262,7 +262,7 @@ def _curve(run: Path) -> str:
 
 
 def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
-    """The statistics over seeds of the results of an experiment, of which there is at least one, as plain data."""
+    """Statistics over seeds of an experiment's results (at least one), as plain data."""
     policies = {}
     for policy in ("best", "last"):
         returns = [getattr(one, policy)["episode_return_mean"] for one in found]

@@ -4,10 +4,10 @@
 in the folder                  what it is
 =============================  =======================================================================================
 ``seeds.yml``, ``search.yml``  the experiment: with all of its seeds, or with its matrix
-``seeds.json``, ...            status and results of each run, written anew whenever one ends
+``seeds.json``, ...            status and results of each run, rewritten whenever one ends
 ``seed-<n>/``, ``trial-<n>/``  a run folder like any other
 ``output/seed-<n>.txt``, ...   what a run logged
-``output/workers.txt``         what processes logged before their first run
+``output/workers.txt``         what worker processes logged before their first run
 ``compiled/``                  the training program of all seeds
 ``programs/``                  programs that several trials share
 ``study.db``                   the study of a search by Optuna
@@ -35,7 +35,7 @@ COMPILED: Final = "compiled"
 FINISHED, STOPPED, FAILED, KILLED, WAITING = "finished", "stopped", "failed", "killed", "waiting"
 """Statuses of runs."""
 EARLY: Final = "stopped early"
-"""The status of a trial that a rule of early stopping has ended: it counts, and does not continue."""
+"""The status of a trial that early stopping has ended: it counts, and is not continued."""
 COUNT: Final = (FINISHED, EARLY)
 """Statuses of runs that count."""
 FAILING: Final = (FAILED, KILLED)
@@ -48,9 +48,9 @@ Point: TypeAlias = dict[str, Any]
 class Outcome:
     """The outcome of a run.
 
-    ``episode_return`` is the mean of the final evaluation, where the experiment has one, else that of the last 100
-    episodes of training. ``seconds`` are those of training since the run was started or resumed the last time.
-    ``message`` says why it did not finish. ``metric`` is what a search compares.
+    ``episode_return`` is the mean return of the final evaluation, if the experiment has one, else of the last 100
+    training episodes. ``seconds`` are those of training since the run was last started or resumed. ``message`` says why
+    it did not finish. ``metric`` is the value that a search compares.
     """
 
     status: str = WAITING
@@ -73,9 +73,9 @@ OUTCOME: Final = fields.fields(
         "message": fields.text,
     },
 )
-"""An outcome in a file."""
+"""Contents of an outcome in a file."""
 IDENTITY: Final = fields.fields({"uuid": fields.text}, {"name": fields.text})
-"""The group that runs are tracked as, in a file."""
+"""Contents of a tracking group in a file."""
 
 
 class Runs(abc.ABC):
@@ -89,19 +89,19 @@ class Runs(abc.ABC):
     """
 
     noun: ClassVar[str]
-    """A run in a word; the names of run folders begin with it."""
+    """What a run is called; the names of run folders begin with it."""
     file: ClassVar[str]
-    """The experiment, in the folder."""
+    """Name of the experiment file in the folder."""
     results: ClassVar[str]
-    """The file of outcomes, in the folder."""
+    """Name of the file of outcomes in the folder."""
 
     def __init__(self, folder: Path, name: str, identity: str, seeds: Sequence[int]) -> None:
         self.folder, self.name, self.identity, self.seeds = folder, name, identity, list(seeds)
         self.outcomes: dict[int, Outcome] = {}
         self.ended = ""
-        """Why the runs ended before the last of them; empty if they did not."""
+        """Why the runs ended early; empty if they did not."""
         self.failed = False
-        """Did they end because too much failed?"""
+        """Whether they ended because too many failed."""
 
     def point(self, number: int) -> Point:
         """The declared params in which a run differs."""
@@ -112,7 +112,7 @@ class Runs(abc.ABC):
         return number
 
     def about(self, number: int) -> str:
-        """The distinction of a run, for people; empty if its label says it."""
+        """What distinguishes a run, for people; empty if its label says so already."""
         return ""
 
     @abc.abstractmethod
@@ -120,7 +120,7 @@ class Runs(abc.ABC):
         """The content of the file of outcomes."""
 
     def label(self, number: int) -> str:
-        """A run, for people."""
+        """The label of a run, for people."""
         return f"{self.noun} {number}"
 
     def run_folder(self, number: int) -> Path:
@@ -128,7 +128,7 @@ class Runs(abc.ABC):
         return self.folder / f"{self.noun}-{number}"
 
     def output(self, number: int) -> Path:
-        """The log of a run."""
+        """The file with the log of a run."""
         return self.folder / OUTPUT / f"{self.noun}-{number}.txt"
 
     def with_status(self, *statuses: str) -> list[int]:
@@ -136,7 +136,7 @@ class Runs(abc.ABC):
         return [number for number, outcome in self.outcomes.items() if outcome.status in statuses]
 
     def unfinished(self) -> list[int]:
-        """The runs that are to be run."""
+        """The runs that remain to be run."""
         return self.with_status(STOPPED, FAILED, KILLED, WAITING)
 
     def done(self, number: int, outcome: Outcome) -> None:
@@ -151,7 +151,7 @@ class Runs(abc.ABC):
 
 
 def read_results(path: Path, kind: fields.Kind) -> Any:
-    """A file of outcomes, checked; ``OSError``, ``ValueError``."""
+    """Read and check a file of outcomes; ``OSError``, ``ValueError``."""
     value: Any = json.loads(path.read_text(encoding="utf-8"))
     fields.check("", value, kind)
     return value
@@ -170,5 +170,5 @@ def run_experiment(path: Path, point: Mapping[str, Any], seed: int) -> tuple[Exp
 
 
 def as_text(point: Mapping[str, Any]) -> dict[str, str]:
-    """A point as ``-P`` has it."""
+    """A point in the form of ``-P``."""
     return {name: value if isinstance(value, str) else repr(value).lower() for name, value in point.items()}

@@ -1,6 +1,6 @@
 """A search: the trials of a matrix.
 
-A trial is a point with one of the seeds: with 5 seeds, the trials of point 2 are 10 to 14.
+A trial is a point with one of the seeds; with 5 seeds, the trials of point 2 are 10 to 14.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .runs import COUNT, IDENTITY, OUTCOME, OUTPUT, Outcome, Point, Runs, read_r
 from .strategies import Batch, Next
 
 MAY_CHANGE: Final = ("tracker", "submit", "description", "matrix.metric", "matrix.earlyStopping")
-"""Keys that may change when a search is resumed: they change no finished trial."""
+"""Keys that may change when a search is resumed, as they do not affect finished trials."""
 _FIELDS: Final = fields.fields(
     {
         "group": IDENTITY,
@@ -54,7 +54,7 @@ class Search(Runs):
         folder: the folder of the search.
         identity: 32 hexadecimal digits, the same for all of them.
         seeds: each point is run with all of them.
-        seed: the seed of draws.
+        seed: the seed for drawing points.
     """
 
     noun, file, results = "trial", records.SEARCH, "search.json"
@@ -92,13 +92,13 @@ class Search(Runs):
         return ", ".join([*parts, *seed])
 
     def metrics_of(self, point: int) -> dict[int, float]:
-        """The metric of each of its trials that counts and has one."""
+        """The metrics of a point's trials that count and have one."""
         outcomes = {trial: self.outcomes[trial] for trial in self.trials([point])}
         found = {trial: one.metric for trial, one in outcomes.items() if one.status in COUNT}
         return {trial: value for trial, value in found.items() if value is not None and math.isfinite(value)}
 
     def metric(self, point: int) -> float | None:
-        """The mean of what its trials reached; None where none has reached anything."""
+        """The mean metric of a point's trials; None if no trial has one."""
         known = self.metrics_of(point).values()
         return math.fsum(known) / len(known) if known else None
 
@@ -108,14 +108,14 @@ class Search(Runs):
         return {point: value for point, value in found.items() if value is not None}
 
     def measure(self, name: str) -> None:
-        """Compare another metric from now on, of trials that have ended too."""
+        """Change the metric to compare, also for trials that have ended."""
         for trial, outcome in self.outcomes.items():
             if outcome.status in COUNT:
                 value = metric_of(name, outcome, self.run_folder(trial))
                 self.outcomes[trial] = dataclasses.replace(outcome, metric=value)
 
     def add(self, wanted: Next) -> None:
-        """Add a batch; points that continue wait again, with their new values."""
+        """Add a batch; points that continue become pending again, with their new values."""
         numbers = list(wanted.resumed)
         if numbers:
             for number, point in zip(numbers, wanted.points, strict=True):
@@ -137,10 +137,11 @@ class Search(Runs):
 
 
 def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, resume: bool) -> Search:
-    """Create the folder, or check that its search may be resumed.
+    """Create the folder, or check that its search can be resumed.
 
     Raises:
-        RunFolderError: a new one and the folder is not empty; or a resumed one, and there is none or a different one.
+        RunFolderError: a new search, but the folder is not empty; or a resumed one, but there is none or a different
+            one.
         OSError: the folder cannot be written.
     """
     records.check_folder(folder, resume=resume, file=Search.file)
@@ -148,7 +149,7 @@ def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, res
     values = {"name": experiment.name, **document.values, "params": params}
     if resume:
         before = load(folder / Search.file)[1].values
-        if "name" not in document.values:  # it comes from the name of the file, which may have changed
+        if "name" not in document.values:  # it is the name of the file, which may have changed
             values["name"] = before["name"]
         changed = _changed_keys(folder, before, values)
         search = _read(folder)
@@ -166,12 +167,12 @@ def prepare(folder: Path, experiment: ExperimentFile, document: Document, *, res
 
 
 def refused_changes(folder: Path, first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
-    """The keys that keep a trial from being resumed with other values, each with both values.
+    """The keys that prevent a trial from being resumed with other values, each with both values.
 
     Args:
         folder: the folder of the search.
-        first: the trial's values, as far as they change.
-        last: those that it is to be resumed with.
+        first: the trial's values that change.
+        last: the values with which it would be resumed.
 
     Raises:
         ExperimentError: they do not make a valid experiment.
@@ -190,7 +191,7 @@ def _new(folder: Path, experiment: ExperimentFile) -> Search:
 
 
 def _changed_keys(folder: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The keys that have changed; ``RunFolderError`` where one of them may not."""
+    """The keys that have changed; ``RunFolderError`` if one of them must not change."""
     old, new = dict(flat(before)), dict(flat(after))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     refused = [key for key in changed if not any(key == one or key.startswith(f"{one}.") for one in MAY_CHANGE)]

@@ -21,14 +21,14 @@ _FIELDS: Final = fields.fields({"group": IDENTITY, "not_compiled": fields.text, 
 
 
 class Seeds(Runs):
-    """The runs of an experiment with many seeds; the number of each is its seed.
+    """The runs of an experiment with many seeds; each run's number is its seed.
 
     Args:
         folder: the folder of all of them.
         experiment: resolved, with ``seeds``.
         identity: 32 hexadecimal digits, the same for all of them.
         outcomes: the outcomes of the seeds that ended before.
-        not_compiled: why there is no compiled program; empty if there is one, or may be.
+        not_compiled: why there is no compiled program; empty if there is one, or can be.
     """
 
     noun, file, results = "seed", records.SEEDS, "seeds.json"
@@ -51,17 +51,17 @@ class Seeds(Runs):
         return self.folder / COMPILED
 
     def programs(self) -> dict[int, list[str]]:
-        """The program of each seed, within the folder."""
+        """The program of each seed, relative to the folder."""
         return {seed: [] if self.not_compiled else [COMPILED] for seed in self.seeds}
 
     def unfinished(self) -> list[int]:
-        """The seeds that are to be run: not finished, or only up to a limit that has been raised."""
+        """The seeds that remain to be run: unfinished, or finished at a limit that has been raised since."""
         return [seed for seed in self.seeds if self.outcomes[seed].status != FINISHED or self._goes_on(seed)]
 
     def _goes_on(self, seed: int) -> bool:
         try:
             before, now = records.read_experiment(self.run_folder(seed)), self.experiment
-        except (ExperimentError, OSError):  # the seed's process says what is wrong; a missing folder is made again
+        except (ExperimentError, OSError):  # the seed's process reports the error; a missing folder is created again
             return True
         larger = any(
             old is not None and (new is None or new > old)
@@ -72,7 +72,7 @@ class Seeds(Runs):
         return larger or trains or before.evaluate != now.evaluate
 
     def record(self) -> Mapping[str, Any]:
-        """Outcomes by seed. Nothing compares the seeds: they have no metric."""
+        """Outcomes by seed, without a metric, as seeds are not compared."""
         found = {str(seed): dataclasses.asdict(outcome) for seed, outcome in self.outcomes.items()}
         for outcome in found.values():
             del outcome["metric"]
@@ -80,15 +80,15 @@ class Seeds(Runs):
 
 
 def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Seeds:
-    """Create the folder, or check that its runs may be resumed; record the experiment in it.
+    """Create the folder, or check that its runs can be resumed; record the experiment in it.
 
     Args:
         folder: the folder of the runs.
-        experiment: what to run; without ``seeds`` only where it is resumed.
-        resume: continue those that have not finished. Seeds that are new are added.
+        experiment: what to run; ``seeds`` may be missing only on resume.
+        resume: continue unfinished runs. New seeds are added.
 
     Raises:
-        RunFolderError: a new one and the folder is not empty; or a resumed one, and there is none or a different one.
+        RunFolderError: new runs, but the folder is not empty; or resumed ones, but there are none or different ones.
         OSError: the folder cannot be written.
     """
     identity, outcomes, not_compiled = uuid.uuid4().hex, dict[int, Outcome](), ""
@@ -114,7 +114,7 @@ def _without_seeds(experiment: ExperimentFile) -> ExperimentFile:
 
 
 def _read(folder: Path, identity: str) -> tuple[str, dict[int, Outcome], str]:
-    """Identity, outcomes and why not compiled, as ``seeds.json`` has them; a start may have been killed before it."""
+    """Identity, outcomes and why not compiled, from ``seeds.json``, which is missing if a start was killed early."""
     path = folder / Seeds.results
     try:
         value = read_results(path, _FIELDS)

@@ -1,6 +1,7 @@
-"""The points of a search: what the section ``matrix`` describes, chosen by ``hypertune``, which Polyaxon uses too.
+"""The points of a search: described by the section ``matrix``, chosen by ``hypertune``, as in Polyaxon.
 
-A matrix of the kind ``optuna`` is one of the kind ``random`` with more keys (:mod:`.optuna_study` chooses its points).
+A matrix of the kind ``optuna`` is treated as one of the kind ``random`` with more keys (:mod:`.optuna_study` chooses
+its points).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .runs import Point
 
 GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE = "grid", "random", "mapping", "hyperband", "bayes", "tpe"
 KINDS: Final = (GRID, RANDOM, MAPPING, HYPERBAND, BAYES, TPE, OPTUNA)
-"""The kinds of matrix that can be run here; ``iterative`` needs a tuner of the user's own, on a server."""
+"""The kinds of matrix that can be run here; ``iterative`` needs a user's own tuner on a server."""
 LISTED: Final = ("choice", "range", "linspace", "logspace", "geomspace")
 """Kinds of param that list their values."""
 DRAWN: Final = (
@@ -35,7 +36,7 @@ DRAWN: Final = (
 )
 """Kinds of param that can only be drawn."""
 DATES: Final = ("daterange", "datetimerange")
-"""Kinds of param that no declared type has."""
+"""Kinds of param that give values of no declared type."""
 TAKES: Final[Mapping[str, Sequence[str]]] = {
     GRID: LISTED,
     RANDOM: (*LISTED, *DRAWN),
@@ -51,13 +52,13 @@ REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     TPE: ("numRuns", "maxIterations"),
     OPTUNA: ("params", "numRuns", "metric"),
 }
-"""Keys without which a search would not know what to do or when to end; Polyaxon's schema leaves them out."""
+"""Keys that a search needs to know what to do or when to end; in Polyaxon's schema they are optional."""
 UTILITY: Final = {"acquisitionFunction": "ucb", "kappa": 1.2, "eps": 0.0, "numWarmup": 1000, "numIterations": 10}
 GAUSSIAN: Final = {"kernel": "matern", "lengthScale": 1.0, "nu": 1.5, "numRestartsOptimizer": 0}
 """Defaults of ``bayes``; hypertune requires all of them."""
 MOST_POINTS: Final = 10_000
 MOST_ATTEMPTS: Final = 1_000
-"""Draws in a row without a new point, after which there are no others."""
+"""Consecutive draws without a new point after which no more are assumed to exist."""
 _SPACES: Final[Mapping[str, Any]] = {
     "range": np.arange,
     "linspace": np.linspace,
@@ -89,7 +90,7 @@ class Space:
         self.experiment, self.document, self._declared = experiment, document, experiment.params
         _check(matrix, document)
         self.optuna: OptunaKeys | None = None
-        """The keys of its own; of the kind ``optuna`` only."""
+        """The additional keys of the kind ``optuna``."""
         if (kind := matrix.get("kind")) == OPTUNA:
             keys = [key for key in OptunaKeys.model_fields if key in matrix]
             self.optuna = validate(OptunaKeys, {key: matrix[key] for key in keys}, AT, document)
@@ -100,7 +101,7 @@ class Space:
             self.config = check_matrix(matrix, experiment, given, document)
         self.kind = str(kind)
         self.seed: int | None = getattr(self.config, "seed", None)
-        """The seed of draws; to be set if the matrix has none."""
+        """The seed for draws; must be set if the matrix has none."""
         if (wanted := matrix.get("numRuns") or 0) > MOST_POINTS:
             raise document.error((*AT, "numRuns"), f"must be at most {MOST_POINTS:,}, got {wanted:,}")
         if self.kind == HYPERBAND:
@@ -108,7 +109,7 @@ class Space:
 
     @property
     def objectives(self) -> Sequence[Objective]:
-        """The compared metrics; the first one is that of the table."""
+        """The compared metrics; the table shows the first one."""
         if self.optuna is not None:
             return self.optuna.metric
         metric = getattr(self.config, "metric", None)
@@ -118,17 +119,17 @@ class Space:
 
     @property
     def minimizes(self) -> bool:
-        """Is less of the first metric better? By default more is."""
+        """Is the first metric minimised? By default it is maximised."""
         return self.objectives[0].optimization == "minimize"
 
     def grid(self) -> list[Point]:
-        """Every combination, or those that a mapping lists."""
+        """Every combination of values, or the points that a mapping lists."""
         if self.kind == GRID:
             self._check_size()
         return self.convert(self._manager().get_suggestions())
 
     def listed_values(self) -> dict[str, list[tuple[Keys, Any]]]:
-        """The params whose values the matrix lists: each value, and where it is in the file."""
+        """The params whose values the matrix lists: each value, and its keys in the file."""
         found: dict[str, list[tuple[Keys, Any]]] = {}
         for name, param in (getattr(self.config, "params", None) or {}).items():
             at = (*AT, "params", name)
@@ -155,7 +156,7 @@ class Space:
         return math.prod(len(one) if self.kind == GRID else len(set(one)) for one in values)
 
     def draw(self, number: int, salt: int = 0) -> list[Point]:
-        """Different points, drawn as hypertune's RandomSearchManager does; fewer where there are no more of them."""
+        """Distinct points, drawn like hypertune's RandomSearchManager does; fewer if there are no more."""
         sample: Any = _hypertune("matrix.utils").sample
         generator, found, attempts = np.random.RandomState(self.salted_seed(salt)), list[Point](), 0
         while len(found) < number and attempts < MOST_ATTEMPTS:
@@ -168,10 +169,10 @@ class Space:
         return found
 
     def suggest(self, points: Sequence[Point], metrics: Sequence[float], salt: int) -> list[Point]:
-        """Points that follow from results, for bayes and tpe."""
+        """Points suggested from results, for bayes and tpe."""
         self.config.seed = self.salted_seed(salt)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fit that did not converge is a suggestion like others
+            warnings.simplefilter("ignore")  # a fit that did not converge still gives a suggestion
             found = self._manager().get_suggestions(configs=[dict(one) for one in points], metrics=list(metrics))
         return self.convert(found or [])
 
@@ -201,8 +202,8 @@ class Space:
         return self._declared[name].type == "int"
 
     def salted_seed(self, salt: int) -> int:
-        """The seed of some draws."""
-        return ((self.seed or 0) + salt) % (2**32 - 1) or 2**32 - 1  # hypertune takes 0 for no seed
+        """The seed for these draws."""
+        return ((self.seed or 0) + salt) % (2**32 - 1) or 2**32 - 1  # hypertune treats 0 as no seed
 
     def _check_size(self) -> None:
         number = self.size() or 0
@@ -230,7 +231,7 @@ class Space:
 
 
 def _hypertune(module: str) -> Any:
-    """A module of hypertune's; ``ImportError`` with what to install."""
+    """A module of hypertune; ``ImportError`` with what to install."""
     try:
         return importlib.import_module(f"hypertune.{module}")
     except ModuleNotFoundError as error:
@@ -250,7 +251,7 @@ def _with_defaults(matrix: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(matrix: Mapping[str, Any], document: Document) -> None:
-    """Refuse what Polyaxon's schema lets pass and cannot be run."""
+    """Refuse what Polyaxon's schema accepts but cannot be run."""
     kind, params = matrix.get("kind"), matrix.get("params")
     if kind == "iterative":
         message = f"'iterative' needs a tuner on a server; axonrl run takes {', '.join(KINDS)}"

@@ -1,4 +1,4 @@
-"""Strategies of searches: each batch of points follows from the results of those before it."""
+"""Search strategies: each batch of points depends on the results of earlier batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .space import BAYES, GRID, HYPERBAND, MAPPING, TPE, Space
 class Batch:
     """Points that run together.
 
-    ``bracket`` is hyperband's bracket iteration: how often its points have been promoted.
+    ``bracket`` is hyperband's bracket iteration: the number of times its points have been promoted.
     """
 
     points: Sequence[int]
@@ -28,7 +28,7 @@ class Next:
 
     Args:
         points: their values.
-        resumed: their numbers, where they are points that exist and now continue with these values.
+        resumed: their numbers, if they are existing points that continue with these values.
         iteration: as in :class:`Batch`.
         bracket: as in :class:`Batch`.
     """
@@ -46,12 +46,12 @@ def following(
 
     Args:
         space: the matrix.
-        batches: what has run, all of it.
+        batches: all batches that have run.
         points: all of them, by number.
-        metrics: the metrics of those that have one.
+        metrics: the metrics of points that have one.
 
     Returns:
-        It, or None at the end.
+        The next batch; None at the end.
 
     Raises:
         ExperimentError: a value does not suit its param.
@@ -82,7 +82,7 @@ def _next_guided(
         found = space.draw(1 if space.kind == BAYES else config.num_runs, iteration + 1)
     if new := [point for point in found if point not in points]:
         return Next(new, iteration=iteration + 1)
-    # A point that has run would give nothing new: bayes suggests one again where it is sure of it.
+    # A point that has run would give nothing new; bayes may suggest it again when it is certain of it.
     drawn = [point for point in space.draw(len(points) + 1, iteration + 1) if point not in points]
     return Next(drawn[:1], iteration=iteration + 1) if drawn else None
 
@@ -115,7 +115,7 @@ def _bracket(space: Space, iteration: int) -> Next:
 
 
 def resources(config: Any) -> list[Point]:
-    """The values of hyperband's resource for a trial that is promoted to the end."""
+    """The values of hyperband's resource for a trial that is always promoted."""
     return [_resource(config, 0, bracket) for bracket in range(config.get_bracket(iteration=0) + 1)]
 
 
@@ -129,7 +129,7 @@ def _resource(config: Any, iteration: int, bracket: int) -> Point:
 
 
 def most_points(space: Space) -> int:
-    """The most points that a search runs; fewer if there are no more."""
+    """The maximum number of points that a search runs; there may be fewer."""
     config = space.config
     if space.kind in (GRID, MAPPING):
         number = space.size() or 0

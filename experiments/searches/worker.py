@@ -1,9 +1,9 @@
-"""A process that runs seeds or trials one after another: TensorFlow, above all, is loaded once.
+"""A process that runs seeds or trials one after another, so that TensorFlow is loaded only once.
 
 It reads lines of JSON from its standard input: ``{"run": 3, "point": {...}, "seed": 0, "programs": [...]}``, with the
-compiled programs that may serve the run; ``{"stop": "why", "run": 3}``, which stops it as a tracker would; and
-``{"end": true}``. When its standard input closes, the process that started it has ended: the run is saved and stops,
-as with SIGTERM.
+compiled programs that the run may use; ``{"stop": "why", "run": 3}``, which stops it as a tracker would; and ``{"end":
+true}``. If its standard input closes, the process that started it has ended: the run is saved and stopped, as by
+SIGTERM.
 
 It writes lines of JSON to its standard output: ``{"line": ..., "share": ...}``, the status and the finished share of
 the run (null where that is unknown), ``{"began": true}``, ``{"type": "warning", "text": ...}``, and at the end of a run
@@ -50,24 +50,24 @@ from .metrics import metric_of
 from .runs import FAILED, FINISHED, OUTPUT, STOPPED, Outcome, run_experiment
 
 STATUS_SECS: Final = 0.5
-"""Seconds between two status lines."""
+"""Seconds between status lines."""
 WAIT_SECS: Final = 60.0
 """Seconds to wait for the process of an earlier start, which may be saving."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """The common part of all runs of a worker.
+    """What all runs of a worker have in common.
 
     Args:
         folder: the folder of the runs.
-        file: the experiment, in the folder.
-        noun: with which the names of run folders begin.
+        file: name of the experiment file in the folder.
+        noun: prefix of the names of run folders.
         name: the name of the experiment.
-        identity: the identity of the group as which the runs are tracked.
+        identity: the identity of the runs' tracking group.
         metric: the compared metric.
-        seeds: all of them, with which shared programs are compiled.
-        files: the experiment file of the user and those that it includes, for the record.
+        seeds: all seeds, for compiling shared programs.
+        files: the user's experiment file and its includes, for the record.
         command: the command line, for the record.
     """
 
@@ -84,7 +84,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A run that is asked for."""
+    """A requested run."""
 
     run: int
     point: Mapping[str, Any]
@@ -105,8 +105,8 @@ def main(arguments: Sequence[str]) -> None:
             _redirect(Path(task.folder, OUTPUT, f"{task.noun}-{request.run}.txt"))
             outcome = outcome_of(functools.partial(run, task, request, parent, signals, asked), signals)
             parent.tell(outcome=dataclasses.asdict(outcome))
-            gc.collect()  # a memory of transitions may be in a circle
-            if is_first:  # what is loaded now stays loaded: to look through it took 40 ms after each run
+            gc.collect()  # a memory of transitions may be in a reference cycle
+            if is_first:  # loaded modules stay loaded; scanning them took 40 ms after each run
                 gc.freeze()
                 is_first = False
             if signals.received is not None:
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class Inbox:
-    """The requests to this process, read in a thread: runs, each with what can stop it."""
+    """The requests to this process, read in a thread: runs, each with its stop hook."""
 
     def __init__(self, signals: StopOnSignal) -> None:
         self._signals = signals
@@ -123,7 +123,7 @@ class Inbox:
     def next(self) -> tuple[Request, StopOnRequest] | None:
         """The next run; None at the end."""
         while True:
-            with contextlib.suppress(queue.Empty):  # a wait without a limit would hold back signals
+            with contextlib.suppress(queue.Empty):  # a wait without a timeout would delay signals
                 return self._requests.get(timeout=0.2)
             if self._signals.received is not None:
                 return None
@@ -131,7 +131,7 @@ class Inbox:
     def take(self, lines: Iterable[bytes]) -> None:
         """Take lines up to ``end``; at the end of the input, stop as by a signal.
 
-        A request to stop is about the run that it names: it may come when that has ended, and another one runs.
+        A stop request names its run, as it may arrive when that run has ended and another one is running.
         """
         asked: dict[int, StopOnRequest] = {}
         with contextlib.suppress(OSError, ValueError):
@@ -172,7 +172,7 @@ def outcome_of(attempt: Callable[[], Outcome], signals: StopOnSignal) -> Outcome
     except KeyboardInterrupt:
         return Outcome(STOPPED, message=f"stopped at once by {signals.name}")
     except Exception as error:
-        if isinstance(error, ExperimentError):  # what a user can mend needs no traceback
+        if isinstance(error, ExperimentError):  # errors that a user can fix need no traceback
             print(error, file=sys.stderr)
         else:
             traceback.print_exception(error)
@@ -222,19 +222,19 @@ def _wait_for_writer(folder: Path) -> None:
 
 
 def program_for(task: Task, names: Iterable[str], experiment: ExperimentFile, document: Document) -> Path | None:
-    """The compiled program that serves a run, and others; None where there is none."""
+    """The compiled program for a run, shared with others; None if there is none."""
     for name in names:
         place = _compiled_program(task, Path(task.folder, name), experiment, document)
         if place is None:
             break
-        with contextlib.suppress(ArgumentError):  # it was compiled with other params, which it does not leave open
+        with contextlib.suppress(ArgumentError):  # it was compiled with other params, which are not free
             compiled.read(place).with_params(experiment.agent.params)
             return place
     return None
 
 
 def _compiled_program(task: Task, place: Path, experiment: ExperimentFile, document: Document) -> Path | None:
-    """A program, compiled by the first run that needs it; None where it cannot be compiled."""
+    """A program, compiled by the first run that needs it; None if it cannot be compiled."""
     if (place / compiled.FILE).is_file():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -255,7 +255,7 @@ def _compiled_program(task: Task, place: Path, experiment: ExperimentFile, docum
 
 
 def _parent() -> Parent:
-    """The process that started this one; it gets the warnings of the log."""
+    """The process that started this one; warnings of the log are sent to it."""
     parent = Parent()
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     logging.getLogger("axonrl").setLevel(logging.INFO)
@@ -264,7 +264,7 @@ def _parent() -> Parent:
 
 
 class _Progress(ProgressHook):
-    """Tells the status; takes the place of the hook that shows it on a terminal."""
+    """Reports the status to the parent, in place of the hook that shows it on a terminal."""
 
     def __init__(self, parent: Parent) -> None:
         super().__init__(STATUS_SECS)
@@ -276,7 +276,7 @@ class _Progress(ProgressHook):
         self._parent.tell(began=True)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Tell the final status."""
+        """Report the final status."""
         self._report_last(session)
 
     def _show(self, session: Session, line: str) -> None:

@@ -1,6 +1,6 @@
 """The process that follows a run's journal and keeps its trackers up to date.
 
-It is started by the process that trains, and ends soon after it: when standard input has a line or ends. Standard
+The training process starts it, and it ends soon after that process: when standard input has a line or ends. Standard
 output carries its messages: see child_process.py.
 """
 
@@ -24,32 +24,32 @@ from .journal import ENDED, FAILED, KILLED, Journal, TrackedRun
 from .trackers import Choice, StopRequestedError, Tracker, Writer, make_trackers, make_writers
 
 LOCAL_SECS: Final = 2.0
-"""Seconds between two reads of the journal."""
+"""Seconds between reads of the journal."""
 PUSH_SECS: Final = 5.0
-"""The shortest pause between two pushes to a tracker, in seconds."""
+"""Minimum pause between pushes to a tracker, in seconds."""
 PUSH_PAUSE: Final = 10.0
 """The pause after a push is at least this many times as long as the push."""
 RETRY_SECS: Final = 30.0
-"""The longest pause between two pushes, in seconds. After a failure the pause is one second, then doubles."""
+"""Maximum pause between pushes, in seconds. After a failure the pause is one second, then doubles."""
 LOCK: Final = "tracking.lock"
-"""Locked by the one process that tracks a run."""
+"""File locked by the process that tracks the run."""
 CONTINUES: Final = "retrying, and training continues"
 EXIT_SECS: Final = 7.0
-"""Seconds that trackers have after the end of the run."""
+"""Seconds for trackers to finish after the end of the run."""
 PREPARE_SECS: Final = 120.0
-"""Further seconds for trackers that make something that must not be left unfinished."""
+"""Additional seconds for trackers that create something that must not be left unfinished."""
 _WRITING: Final = threading.Lock()
-"""Writers work in turn if a process follows several runs."""
+"""Makes writers take turns if a process follows several runs."""
 
 
 class Pusher(threading.Thread):
-    """Pushes the run to one tracker, again and again; the other trackers do not wait for it.
+    """Pushes the run to one tracker repeatedly; other trackers do not wait for it.
 
     Args:
-        name: what messages call the tracker.
+        name: name of the tracker in messages.
         tracker: the tracker.
-        run: what is pushed; another thread continues to read the journal.
-        tell: gets warnings, and the request to stop the run.
+        run: the run to push; another thread continues to read its journal.
+        tell: called with warnings and with the request to stop the run.
     """
 
     def __init__(self, name: str, tracker: Tracker, run: TrackedRun, tell: Tell) -> None:
@@ -58,11 +58,11 @@ class Pusher(threading.Thread):
         self._ended, self._woken = threading.Event(), threading.Event()
         self._stopped = False
         self.done = False
-        """Is the tracker up to date with the ended run?"""
+        """Whether the tracker is up to date with the ended run."""
 
     @property
     def preparing(self) -> bool:
-        """Is the tracker making something that must not be left unfinished?"""
+        """Is the tracker creating something that must not be left unfinished?"""
         return bool(getattr(self._tracker, "preparing", False))
 
     def wake(self) -> None:
@@ -109,7 +109,7 @@ class Pusher(threading.Thread):
 
 
 def explain(name: str, error: Exception) -> str:
-    """Explain the error of a tracker in a line; a TrackerError names the tracker itself."""
+    """Explain a tracker's error in one line; the text of a TrackerError already names the tracker."""
     text, place = " ".join(str(error).split())[:500], place_of(error)
     if isinstance(error, TrackerError):
         return text
@@ -125,8 +125,8 @@ def follow(
         folder: the run folder.
         chosen: the trackers.
         ended: set when the process that trains has written its last line.
-        tell: gets warnings, and requests to stop the run.
-        seconds: the time that trackers have from then on; None for EXIT_SECS.
+        tell: called with warnings and requests to stop the run.
+        seconds: time for trackers to finish after that; None for EXIT_SECS.
     """
     run = TrackedRun(folder)
     files = _Files(run, make_writers(chosen), tell)
@@ -157,7 +157,7 @@ def follow(
 def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell) -> None:
     """Wait for pushers to end, until a deadline.
 
-    If one makes something that must not be left unfinished, say so and wait longer: ``seconds`` from then on.
+    If one is creating something that must not be left unfinished, say so and wait longer: ``seconds`` after it is done.
     """
     last = 0.0
     while (left := [pusher for pusher in pushers if pusher.is_alive()]) and (now := time.monotonic()) < deadline:
@@ -171,7 +171,7 @@ def _wait(pushers: Sequence[Pusher], deadline: float, seconds: float, tell: Tell
 
 
 class _Files:
-    """The files that trackers keep in the run folder. Warns when a writer begins to fail, and when it works again."""
+    """The files that trackers keep in the run folder. Says when a writer starts to fail, and when it works again."""
 
     def __init__(self, run: TrackedRun, writers: Sequence[Writer], tell: Tell) -> None:
         self._run, self._writers, self._tell = run, writers, tell
@@ -179,15 +179,15 @@ class _Files:
 
     @property
     def incomplete(self) -> list[str]:
-        """Files that could not be written the last time."""
+        """Files whose last write failed."""
         return [writer.what for writer in self._failed]
 
     def update(self) -> None:
-        """Bring them up to date, if there is anything new."""
+        """Update the files if there is anything new."""
         self._write(self._run.read, always=False)
 
     def end(self, start: int) -> None:
-        """Bring them up to date when the process of a start has ended."""
+        """Update the files when the process of this start has ended."""
         self._write(lambda: mark_ended(self._run, start), always=True)
 
     def _write(self, read: Callable[[], bool], always: bool) -> None:
@@ -232,11 +232,11 @@ def _pushers(chosen: Sequence[Choice], run: TrackedRun, tell: Tell) -> list[Push
 
 
 def complete(run: TrackedRun, writers: Sequence[Writer]) -> None:
-    """Bring the files in the folder of a run that has ended up to date, also if it was killed.
+    """Update the files in the folder of an ended run, even if it was killed.
 
     Args:
         run: the run; no process writes its journal any more.
-        writers: what writes the files.
+        writers: the writers of the files.
 
     Raises:
         OSError: one of them cannot be written.
@@ -247,11 +247,11 @@ def complete(run: TrackedRun, writers: Sequence[Writer]) -> None:
 
 
 def mark_ended(run: TrackedRun, start: int | None = None) -> bool:
-    """Read the journal to its end; a run without a final status was killed, which is added to it.
+    """Read the journal to its end; if it has no final status, the run was killed, and that status is added.
 
     Args:
         run: the run.
-        start: the start that has ended, which may not be the latest any more; None for the latest.
+        start: the start that has ended, which may no longer be the latest; None for the latest.
 
     Returns:
         Whether there was anything new.
@@ -272,12 +272,12 @@ def main(arguments: Sequence[str]) -> None:
     """Follow a run.
 
     Args:
-        arguments: the run folder; the seconds that trackers have at the run's end; and the trackers, as JSON.
+        arguments: the run folder; the seconds for trackers at the run's end; and the trackers, as JSON.
     """
     from filelock import FileLock
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the run's end counts
-    if hasattr(os, "nice"):  # not on Windows
+    if hasattr(os, "nice"):  # not available on Windows
         os.nice(5)
     folder, seconds = Path(arguments[0]), float(arguments[1])
     chosen = [Choice(*one) for one in json.loads(arguments[2])]
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.getLogger("axonrl").addHandler(WarningRelay(lambda text: tell(Message(WARNING, text))))
     with FileLock(str(folder / LOCK)):  # the follower of a run that was just killed may still be busy
         follow(folder, chosen, ended, tell, seconds)
-    os._exit(0)  # without waiting for the thread of a tracker that hangs
+    os._exit(0)  # without waiting for the thread of a hanging tracker
 
 
 def _wait_for_end(ended: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""The journal of a Python program's run, made from its history: it was not tracked while it trained."""
+"""The journal of a Python program's run, made from its history, as the run was not tracked while it trained."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
 from .producer import inputs
 
 _MADE: Final = "made_from_history"
-"""Marks such a journal: it is made again when the run has continued."""
+"""Marks such a journal, which is made again after the run has continued."""
 
 
 class _Entries:
-    """Takes the entries of a journal, at a time that is set."""
+    """Collects the entries of a journal, with a time that can be set."""
 
     def __init__(self, time: float) -> None:
         self.time = time
@@ -39,16 +39,16 @@ class _Entries:
 
 
 def is_from_history(folder: Path) -> bool:
-    """Is there no journal yet, or one that was made from the history?"""
+    """Is there no journal, or one that was made from the history?"""
     return not (folder / JOURNAL).exists() or _MADE in _first_entry(folder)
 
 
 def write_journal(folder: Path, experiment: ExperimentFile) -> None:
-    """Write the journal of a run that was not tracked: its episodes and evaluations. Updates are not in the history.
+    """Write the journal of a run that was not tracked: its episodes and evaluations; the history has no updates.
 
     Args:
         folder: the run folder.
-        experiment: what ``run.json`` says of the run.
+        experiment: the run as described by ``run.json``.
 
     Raises:
         CheckpointError, ValueError: a file in the folder is damaged.
@@ -70,7 +70,7 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         stats = EpisodeStats(
             row.episode_return, row.length, False, False, math.nan, math.nan, row.seconds, episode=row.episode
         )
-        share = row.seconds / experiment.environment.num_envs  # their episodes run side by side
+        share = row.seconds / experiment.environment.num_envs  # episodes of the copies run side by side
         events.append((row.global_timestep, share, hook.after_episode, stats))
     for evaluation in read_evaluations(folder):
         known = {name: value for name, value in evaluation.results.items() if value is not None}
@@ -86,7 +86,7 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
 
 
 def _first_entry(folder: Path) -> Mapping[str, Any]:
-    """The first entry of the journal; empty where there is none."""
+    """The first entry of the journal; empty if there is none."""
     try:
         with (folder / JOURNAL).open("rb") as file:
             entry = json.loads(file.readline())

@@ -1,9 +1,9 @@
-"""The journal of a run: what happened, one line each, in order.
+"""The journal of a run: a line for each thing that happened, in order.
 
 ``<run folder>/journal.jsonl`` is only ever appended to. Each line is a JSON object with ``time`` (seconds since 1970)
 and one of: ``run`` (its identity and inputs, at every start), ``status``, ``metrics`` (with the number of the
 ``update`` or the ``episode`` that they belong to), ``log``, ``outputs``, and ``cut``, the timestep from which a start
-continues (with the updates and episodes before it): later measurements are void, and are made again.
+continues (with the updates and episodes before it): later measurements become void, as they are made again.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _log = logging.getLogger("axonrl")
 
 
 class RunGroup(NamedTuple):
-    """Runs that belong together, such as those of many seeds: their name, and 32 hexadecimal digits for them alone."""
+    """Runs that belong together, such as those of many seeds: their name, and an identity of 32 hexadecimal digits."""
 
     name: str
     uuid: str
 
     @property
     def label(self) -> str:
-        """The label at trackers: the name, with enough of the identity to tell it from others."""
+        """The label in trackers: the name, with enough of the identity to distinguish it from others."""
         return f"{self.name}-{self.uuid[:8]}"
 
 
 class Status(NamedTuple):
-    """A status that the run came to. ``time`` is in seconds since 1970, as everywhere here."""
+    """A status of the run. ``time`` is in seconds since 1970, as everywhere in this module."""
 
     time: float
     status: str
@@ -54,7 +54,7 @@ class Status(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One value of one metric; ``step`` is the global timestep, where updates without timesteps count, too."""
+    """One value of one metric; ``step`` is the global timestep, plus updates without timesteps."""
 
     time: float
     step: int
@@ -72,7 +72,8 @@ class Line(NamedTuple):
 class Journal:
     """Appends to a run's journal. A failure, such as a full disk, never stops the run.
 
-    A line reaches the operating system at once. A line that could not be written is kept and retried with the next.
+    Each line is passed to the operating system at once. A line that could not be written is kept and retried with the
+    next one.
 
     Args:
         folder: the run folder, which exists.
@@ -86,7 +87,7 @@ class Journal:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._file: int | None = os.open(self._path, flags, 0o666)
-            if not _ends_with_a_line(self._path):  # the last one was cut short by a kill
+            if not _ends_with_a_line(self._path):  # the last line was cut short by a kill
                 self._waiting += b"\n"
         except OSError as error:
             self._file = None
@@ -101,7 +102,7 @@ class Journal:
             self._waiting += line
             failure = self._write_out(self._file)
         if failure is not None:
-            self._complain(failure)  # which may come back here, as a line of the log
+            self._complain(failure)  # which may come back here as a log line
 
     def status(self, status: str, message: str = "") -> None:
         """Append a status."""
@@ -127,7 +128,7 @@ class Journal:
         return None
 
     def _complain(self, error: OSError) -> None:
-        """Warn once, until it works again."""
+        """Warn once per failure, until writing works again."""
         if not self._silent:
             self._silent = True
             _log.warning("%s cannot be written (%s); training continues", self._path, error.strerror or error)
@@ -142,7 +143,7 @@ def _ends_with_a_line(path: Path) -> bool:
 
 
 class Entries(Protocol):
-    """The target of a hook's entries."""
+    """Where a hook writes its entries."""
 
     def write(self, **entry: Any) -> None:
         """Append an entry, with the time."""
@@ -167,7 +168,7 @@ class JournalHook(Hook):
         self._scalars = Scalars(every_steps)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
-        """Void measurements after the point from which the run continues."""
+        """Declare measurements after the point from which the run continues void."""
         self._journal.write(cut=session.position, update=session.global_step, episode=session.global_episode)
         self._journal.status(RUNNING)
         self._scalars.start(session)
@@ -182,7 +183,7 @@ class JournalHook(Hook):
         self._write(session, self._scalars.of_episode(facts), episode=session.global_episode)
 
     def after_evaluation(self, session: Session, facts: EvaluationFacts) -> None:
-        """Write the results; also those of an evaluation that a later hook makes in its ``end``."""
+        """Write the results, also of an evaluation in the ``end`` of a later hook."""
         self._write(session, evaluation_values(facts))
 
     def state_dict(self) -> State:
@@ -211,7 +212,7 @@ class JournalHandler(logging.Handler):
         self._inside = threading.local()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; not those that are about the journal itself."""
+        """Write a line, unless it is about the journal itself."""
         if getattr(self._inside, "now", False):
             return
         self._inside.now = True
@@ -243,12 +244,12 @@ class TrackedRun:
         """The number of starts and resumes."""
         self.statuses: list[Status] = []
         self.points: list[Point] = []
-        """Every value of every metric, in order. Only appended to, until ``cuts`` changes."""
+        """Every value of every metric, in order; only appended to while ``cuts`` is unchanged."""
         self.lines: list[Line] = []
         self.cuts = 0
-        """The number of times that points were removed."""
+        """How many times points were removed."""
         self.lock = threading.Lock()
-        """Held while a tracker's files in the run folder are written, and while they are read for a push."""
+        """Lock held while a tracker's files in the run folder are written, or read for a push."""
         self._at = 0
         self._rest = b""
         self._counted: list[tuple[str, int]] = []
@@ -284,12 +285,12 @@ class TrackedRun:
             kind = next(kind for kind in ("metrics", "log", "status", "outputs", "cut", "run") if kind in entry)
             getattr(self, f"_take_{kind}")(float(entry["time"]), entry)
         except (ValueError, TypeError, KeyError, AttributeError, StopIteration, RecursionError):
-            pass  # cut short by a kill; its content comes again
+            pass  # cut short by a kill; its content is written again
 
     def _take_metrics(self, at: float, entry: Mapping[str, Any]) -> None:
         step, metrics = int(entry["step"]), entry["metrics"].items()
         kind = next((kind for kind in ("update", "episode") if kind in entry), "cut")
-        # Where a start continues, measurements exist already, unless the run had been killed before they were made.
+        # Measurements at this point exist already, unless the run was killed before they were made.
         known = self._at_cut if kind == "cut" and step <= self._cut else ()
         points = [Point(at, step, name, float(value)) for name, value in metrics if name not in known]
         self._counted += [(kind, int(entry.get(kind, step)))] * len(points)

@@ -1,8 +1,8 @@
 """An MLflow server or store as a tracker.
 
-MLflow only appends: what is sent twice is there twice, and nothing can be removed. So it is asked what it holds before
-anything is sent, and again after a failure, when the last request may have arrived or not. A value is identified by its
-metric, its step and its position among those of the same step (several environments can have the same); not by its
+MLflow only appends: data sent twice appear twice, and nothing can be removed. So before anything is sent, and after a
+failure, when the last request may or may not have arrived, MLflow is asked what it holds. A value is identified by its
+metric, its step and its position among the values of that step (several environments can share one), but not by its
 time, because a resumed run measures again.
 """
 
@@ -34,16 +34,16 @@ METRICS_AT_ONCE, PARAMS_AT_ONCE, PARAM_LENGTH, NAME_LENGTH = 1000, 100, 6000, 25
 TIMEOUT: Final = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 SETTINGS: Final = {
     TIMEOUT: "10",  # seconds for each answer
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a request that is repeated blindly may append twice
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a blindly repeated request may append twice
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 """Defaults of MLflow's environment variables in this process."""
 EXTRA: Final = ("mlflow", "sqlalchemy", "alembic")
-"""Installed by axonrl's extra; stores other than a server and SQLite may need more."""
+"""Modules that axonrl's extra installs; stores other than a server and SQLite may need more."""
 DATABASES: Final = ("mysql", "mssql", "postgresql")
-"""Databases whose tables the first client makes or updates; SQLite's are in a file."""
+"""Databases whose tables the first client creates or updates; SQLite's are in a file."""
 SECRETS: Final = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD")
 IN_QUERY: Final = "(?i:token|password|secret)="
 REQUEST: Final = re.compile("API request to .*(failed|successful)")
@@ -57,11 +57,11 @@ TROUBLES: Final = (
     ("header value", "cannot be asked: MLFLOW_TRACKING_TOKEN begins with a space, or contains a line break"),
     ("", "cannot be reached"),
 )
-"""Patterns in MLflow's texts on failed requests, and what they mean to a user; the first match counts."""
+"""Patterns in MLflow's texts about failed requests, and their meaning for users; the first match counts."""
 
 
 class MLflowError(TrackerError):
-    """MLflow could not be reached, or refused; the text is for the user."""
+    """MLflow could not be reached, or refused a request; the text is for the user."""
 
 
 class MLflowTracker(TrackerKind):
@@ -94,28 +94,28 @@ class MLflowTracker(TrackerKind):
         Raises:
             MLflowError: pushing failed.
         """
-        remote, self._remote = self._remote, None  # until everything succeeded
+        remote, self._remote = self._remote, None  # until everything has succeeded
         try:
             if self._client is None:
                 self.preparing = _gets_tables(_address(self._uri))
                 self._client = _connect(self._uri)
             self.preparing = False
             remote = remote or self._find(run)
-            latest = run.statuses[-1] if run.statuses else None  # before the points: an end comes after the last one
+            latest = run.statuses[-1] if run.statuses else None  # before the points: the final status follows the last
             self._push_status(remote, latest if latest and latest.status not in ENDED else None)
             self._push_params(remote, run.inputs)
             self._push_points(remote, run.points)
             self._push_outputs(remote, run)
             self._push_files(remote, run)
             self._push_status(remote, latest)  # the final status comes last
-        except Exception as error:  # of many libraries: MLflow's stores reach from files to clouds
+        except Exception as error:  # from many libraries, as MLflow's stores range from files to clouds
             raise MLflowError(_explain(error, self._client, self._experiment)) from None
         finally:
             self.preparing = False
         self._remote = remote
 
     def _find(self, run: TrackedRun) -> _Remote:
-        """The run as MLflow has it; run and experiment are created if missing."""
+        """The run in MLflow; run and experiment are created if missing."""
         experiment = self._client.get_experiment_by_name(self._experiment)
         number = experiment.experiment_id if experiment else self._client.create_experiment(self._experiment)
         for found in self._client.search_runs([number], f"tags.`{UUID_TAG}` = '{run.uuid}'", max_results=1):
@@ -153,7 +153,7 @@ class MLflowTracker(TrackerKind):
         remote.params.update(texts)
 
     def _push_points(self, remote: _Remote, points: list[Point]) -> None:
-        if remote.points is not points:  # another list: points were removed
+        if remote.points is not points:  # it is another list if points were removed
             remote.points, remote.at, remote.metrics = points, 0, {}
         while new := points[remote.at : remote.at + METRICS_AT_ONCE]:
             for name in {_name(point.name) for point in new} - remote.metrics.keys():
@@ -181,7 +181,7 @@ class MLflowTracker(TrackerKind):
             self._client.log_batch(remote.id, metrics=batch)
 
     def _push_files(self, remote: _Remote, run: TrackedRun) -> None:
-        """The changed files of the run folder, and the log."""
+        """Upload changed files of the run folder, and the log."""
         for source in self._unsent.files(run.folder):
             folder = source.relative_to(run.folder).parent.as_posix()
             self._client.log_artifact(remote.id, str(source), None if folder == "." else folder)
@@ -191,7 +191,7 @@ class MLflowTracker(TrackerKind):
 
 
 class _Remote:
-    """A run as MLflow has it, as far as known; made of MLflow's ``Run``."""
+    """A run in MLflow, as far as known; made from MLflow's ``Run``."""
 
     def __init__(self, found: Any) -> None:
         self.id = str(found.info.run_id)
@@ -209,7 +209,7 @@ class _Remote:
 
 @dataclasses.dataclass
 class _Held:
-    """Values of a metric in MLflow that have not been compared with the run's points yet: their number at each step."""
+    """Values of a metric in MLflow not yet compared with the run's points: their number at each step."""
 
     steps: Counter[int]
     last: tuple[int, int] = (-1, -1)
@@ -218,7 +218,7 @@ class _Held:
         """The next point of the run, as name, value, time in ms and step, if MLflow lacks it.
 
         MLflow merges equal values of the same step and millisecond, such as the lengths of episodes that end together;
-        so the second one gets the next millisecond.
+        so the second value gets the next millisecond.
         """
         step, at = self.last
         now = max(_milliseconds(point.time), at + 1) if step == point.step else _milliseconds(point.time)
@@ -243,7 +243,7 @@ def _connect(uri: str | None) -> Any:
 
 
 def _address(uri: str | None) -> str:
-    """The address of the store: MLflow's own default where none is given."""
+    """The address of the store; MLflow's own default if none is given."""
     if uri:
         return uri
     from mlflow import get_tracking_uri
@@ -252,7 +252,7 @@ def _address(uri: str | None) -> str:
 
 
 def _gets_tables(uri: str) -> bool:
-    """Are tables made in the store when it is connected to?"""
+    """Does connecting to the store create its tables?"""
     path = mlflow_stores.path_of(uri)
     return uri.startswith(DATABASES) if path is None else mlflow_stores.is_empty(path)
 
@@ -290,7 +290,7 @@ def _has_secret(uri: str) -> bool:
 
 
 def _name(name: str) -> str:
-    """The name as MLflow accepts it: as a path."""
+    """The name in a form that MLflow accepts: a path."""
     name = re.sub(r"[^\w.\- /]", "_", name)
     parts = name.split("/")
     return (name if all(part.strip(".") for part in parts) else name.replace("/", "_"))[:NAME_LENGTH]

@@ -1,7 +1,7 @@
-"""SQLite stores of MLflow: made whole or not at all.
+"""MLflow's SQLite stores: created completely or not at all.
 
-MLflow makes a store's tables in place, in some seventy steps that no transaction joins. Where its process ends in
-between, no MLflow can open the store again. So a new store is made elsewhere, and comes to its place in one
+MLflow creates a store's tables in place, in about seventy steps without a common transaction. If its process ends in
+between, MLflow can never open the store again. So a new store is created elsewhere, and copied to its place in one
 transaction.
 """
 
@@ -19,16 +19,16 @@ from typing import Any, Final
 from filelock import FileLock
 
 QUIET_SECS: Final = 10.0
-"""A store that cannot be opened is being made by another process, unless nothing has changed in it for so long."""
+"""Seconds without a change after which a store that cannot be opened is no longer being created by another process."""
 INCOMPLETE: Final = ".incomplete"
-"""The suffix of a store's copy that was left unfinished."""
+"""The suffix of the copy of an unfinished store."""
 _OWN: Final = {"alembic_version": "false", "workspaces": "name != 'default'", "experiments": "experiment_id != 0"}
 """Tables to which MLflow itself adds rows."""
 _log = logging.getLogger("axonrl")
 
 
 def path_of(uri: str) -> Path | None:
-    """The file of a store; None where it is in no file that is named by its path."""
+    """The file of a store; None if its address names no file."""
     from sqlalchemy.engine import make_url
 
     if not uri.startswith("sqlite"):
@@ -38,15 +38,15 @@ def path_of(uri: str) -> Path | None:
 
 
 def open_store(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
-    """Connect to a store. A missing one is made; an unfinished one is made again, and a copy of it kept.
+    """Connect to a store. A missing one is created; an unfinished one is copied aside and created again.
 
     Args:
         path: the store's file.
         uri: its address.
-        connect: connects to the store of an address, and makes its tables, if it has none.
+        connect: connects to the store of an address, and creates its tables if it has none.
 
     Raises:
-        Exception: that of ``connect``, for a store that has more in it than tables.
+        Exception: that of ``connect``, for a store that holds more than empty tables.
     """
     if _tables(path):
         try:
@@ -60,7 +60,7 @@ def open_store(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
             time.sleep(left)
         if _tables(path):
             try:
-                return connect(uri)  # another process has made it meanwhile
+                return connect(uri)  # another process has created it meanwhile
             except Exception:
                 if not is_empty(path):
                     raise
@@ -78,13 +78,13 @@ def open_store(path: Path, uri: str, connect: Callable[[str], Any]) -> Any:
 
 @contextlib.contextmanager
 def _only_maker(path: Path) -> Iterator[None]:
-    """Be the only one that makes a store. Later processes find it when the lock is removed."""
+    """Be the only process that creates a store. Later processes find it when the lock is removed."""
     lock = path.with_name(f".{path.name}.lock")
     with FileLock(lock):
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):  # Windows removes no file that is open
+            with contextlib.suppress(OSError):  # Windows does not remove open files
                 lock.unlink()
 
 
@@ -98,19 +98,19 @@ def _backup(path: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a store in one transaction: what has the target open reads the old one, or the new one."""
+    """Copy a store in one transaction: a reader of the target sees either the old store or the new one."""
     with contextlib.closing(sqlite3.connect(source)) as old, contextlib.closing(sqlite3.connect(target)) as new:
         old.backup(new)
 
 
 def _time_of_change(path: Path) -> float:
-    """When a store was changed, in seconds since 1970."""
+    """When a store was last changed, in seconds since 1970."""
     files = (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal")))
     return max(file.stat().st_mtime for file in files if file.exists())
 
 
 def _tables(path: Path) -> list[str]:
-    """The names of a store's tables; none where it is missing."""
+    """The names of a store's tables; empty if it is missing."""
     if not path.exists():
         return []
     with contextlib.closing(sqlite3.connect(path)) as store:
@@ -118,7 +118,7 @@ def _tables(path: Path) -> list[str]:
 
 
 def is_empty(path: Path) -> bool:
-    """Is a store missing, or does it hold only what MLflow itself writes while it makes the tables?"""
+    """Is a store missing, or does it hold only what MLflow itself writes when it creates the tables?"""
     if not path.exists():
         return True
     try:

@@ -36,7 +36,7 @@ from .journal import (
 from .trackers import Choice, choices, disabled_by, run_id
 
 MARGIN_SECS: Final = 1.5
-"""Seconds that the follower has in addition to those of its trackers."""
+"""Seconds for the follower to end, in addition to those of its trackers."""
 _log = logging.getLogger("axonrl")
 
 
@@ -44,7 +44,7 @@ class Tracking:
     """A run that is being tracked, or not.
 
     Args:
-        journal: where it is recorded; None where tracking is disabled.
+        journal: the journal that records it; None if tracking is disabled.
         hooks: record the training in the journal.
     """
 
@@ -54,7 +54,7 @@ class Tracking:
         """Hooks for ``Agent.train``."""
         self.request_stop = self._stop.request_stop
         self.stopped = False
-        """Was the run stopped from outside? Otherwise it has succeeded, unless it raises."""
+        """Whether the run was stopped from outside; if not, it has succeeded, unless it raises."""
 
     @property
     def stop_reason(self) -> str:
@@ -71,13 +71,14 @@ class Tracking:
 def tracked(
     folder: Path, experiment: ExperimentFile, group: RunGroup | None = None, name: str = ""
 ) -> Iterator[Tracking]:
-    """Track a run while it trains: from created, or resuming, to succeeded, failed or stopped.
+    """Track a run while it trains: from the status created or resuming to succeeded, failed or stopped.
 
     Args:
         folder: the run folder, which exists.
-        experiment: what is run, with its seed.
-        group: what the run is one of; None for a run of its own. Who starts the runs of a group follows their journals.
-        name: the name of a run of a group; empty for the recorded one.
+        experiment: the experiment, with its seed.
+        group: the group to which the run belongs; None for a single run. The process that starts a group's runs follows
+            their journals.
+        name: the run's name within the group; empty for the recorded one.
 
     Raises:
         ExperimentError: a tracker's setting in the environment is invalid.
@@ -85,11 +86,11 @@ def tracked(
     if disabled_by():
         yield Tracking()
         return
-    chosen = choices(experiment)  # finds mistakes before anything starts
+    chosen = choices(experiment)  # finds errors before anything starts
     journal = Journal(folder)
     before = _before(folder)
-    alone, group = group is None, group or before.group  # one of them may be resumed alone
-    given = run_id(chosen) if group is None else None  # of a group's runs none is the one that a scheduler has started
+    alone, group = group is None, group or before.group  # a run of a group may be resumed alone
+    given = run_id(chosen) if group is None else None  # a run of a group is never the one that a scheduler has started
     identity = before.uuid or given or uuid.uuid4().hex
     if before.uuid and before.status not in ENDED:
         journal.status(FAILED, KILLED)
@@ -129,15 +130,15 @@ def inputs(experiment: ExperimentFile) -> dict[str, Any]:
 
 
 def _before(folder: Path) -> TrackedRun:
-    """The run as recorded in the folder so far; without a uuid if there is none."""
+    """The run as recorded in the folder so far; it has no uuid if there is no journal."""
     run = TrackedRun(folder)
-    with contextlib.suppress(OSError):  # it could not be created, and has said so
+    with contextlib.suppress(OSError):  # it could not be created, which was already reported
         run.read()
     return run
 
 
 class _Follower:
-    """The process that follows the journal, seen from the one that trains.
+    """The process that follows the journal, as seen by the process that trains.
 
     ``stop`` is called in another thread, with the reason, when a tracker asks to stop the run.
     """
@@ -152,20 +153,20 @@ class _Follower:
             self._complain(f"its process could not be started: {error}")
 
     def finish(self) -> None:
-        """Tell it that the run has ended, and wait briefly: on a busy machine it finishes by itself."""
+        """Tell it that the run has ended, and wait briefly; on a busy machine it finishes on its own."""
         if self._child is None:
             return
-        self._child.tell(ended=True)  # closing is not enough: a child of this process may hold it open, too
+        self._child.tell(ended=True)  # closing is not enough, as a child of this process may also hold it open
         try:
             code = self._end(self._child)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # what was sent was sent
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # nothing that was sent is lost
             self._complain("it has not finished yet")
             return
         if code:
             self._complain(f"its process ended with exit code {code}")
 
     def _end(self, child: Child) -> int:
-        """Wait for its exit code; ``TimeoutExpired`` if it is late without having said so."""
+        """Wait for its exit code; ``TimeoutExpired`` if it is late without having announced that."""
         try:
             return child.end(EXIT_SECS + MARGIN_SECS, MARGIN_SECS)
         except subprocess.TimeoutExpired:

@@ -23,7 +23,7 @@ def files_of(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 class Unsent:
-    """The files and the log of a run, as far as a tracker has not been sent them; what is taken counts as sent."""
+    """The files and the log of a run that have not been sent to a tracker; what is returned counts as sent."""
 
     def __init__(self) -> None:
         self._files: dict[Path, tuple[int, int]] = {}
@@ -45,38 +45,38 @@ class Unsent:
 
 
 class Tracker(Protocol):
-    """Shows runs to people: a server, for example.
+    """Shows runs to people, such as a server.
 
-    A tracker is created from the keyword arguments in the experiment file, in a process of its own, and used there by
-    one thread. The runs of many seeds share that process, and each has a tracker and a thread of its own. Before a run
-    starts, only the names of the arguments are checked. If the constructor raises, the user is told, and the run
-    continues without trackers. Packages add trackers as entry points of the group ``axonrl.tracker``.
+    A tracker is created from the keyword arguments in the experiment file, in a separate process, and used there by one
+    thread. The runs of many seeds share that process, but each has its own tracker and thread. Before a run starts,
+    only the names of the arguments are checked. If the constructor raises, the user is warned, and the run continues
+    without trackers. Packages add trackers as entry points of the group ``axonrl.tracker``.
     """
 
     def push(self, run: TrackedRun) -> None:
         """Bring the tracker up to date with the run.
 
-        Called every few seconds, and a last time when the run has ended. The run is complete, not only what is new:
-        another process, or a call that failed halfway, may have pushed a part of it.
+        Called every few seconds, and a last time when the run has ended. It gets the complete run, not only what is
+        new: another process, or a call that failed halfway, may have pushed a part of it.
 
         Raises:
-            StopRequestedError: everything was pushed, and someone asked at the tracker to stop the run.
-            Exception: pushing failed; it is called again later. The text is shown to the user.
+            StopRequestedError: everything was pushed, and someone has asked in the tracker to stop the run.
+            Exception: pushing failed; it will be called again. The text is shown to the user.
         """
 
 
 class StopRequestedError(Exception):
-    """Raised when someone stops the run at the tracker. Everything was pushed before."""
+    """Someone has stopped the run in the tracker. Raised after everything was pushed."""
 
 
 class Writer(Protocol):
-    """Keeps files of a tracker in the run folder, so that nothing is lost without a server."""
+    """Keeps a tracker's files in the run folder, so that nothing is lost without a server."""
 
     what: ClassVar[str]
-    """The files, as messages call them."""
+    """Name of the files in messages."""
 
     def write(self, run: TrackedRun) -> None:
-        """Write what the run has and the files lack. Called as soon as the journal has grown.
+        """Write everything that the files still lack. Called as soon as the journal has grown.
 
         Raises:
             OSError: the files cannot be written.
@@ -84,24 +84,26 @@ class Writer(Protocol):
 
 
 class TrackerKind:
-    """Decisions that a tracker's class may make before a tracker is created. Deriving from it is optional."""
+    """Class-level options of a tracker, used before it is created. Deriving from this class is optional."""
 
     settings: ClassVar[type[Section] | None] = None
-    """A built-in tracker's settings, checked when an experiment file is read. None: by its constructor, later."""
+    """A built-in tracker's settings, checked when an experiment file is read. None: its constructor checks them
+    later."""
     writer: ClassVar[type[Writer] | None] = None
-    """Keeps the files in the run folder, where there are any."""
+    """The writer of files in the run folder, if there is one."""
 
     preparing: bool = False
-    """Does it make what must not be left unfinished, such as the tables of a store? The run's end waits for it."""
+    """Whether it is creating something that must not be left unfinished, such as the tables of a store, for which the
+    run's end waits."""
 
     @classmethod
     def disabled_by(cls) -> str:
-        """The environment variable that disables all tracking, if it is set. The default tracker is asked."""
+        """The environment variable that disables all tracking, if it is set; only the default tracker decides."""
         return ""
 
     @classmethod
     def resolved(cls, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The settings with those of the environment; None where there is nothing to push to.
+        """Settings combined with the environment; None if there is nothing to push to.
 
         Raises:
             ExperimentError: a setting in the environment is invalid.
@@ -110,12 +112,12 @@ class TrackerKind:
 
     @classmethod
     def run_id(cls) -> str | None:
-        """The identity that the environment gives this run: 32 hexadecimal digits. None for a new one."""
+        """The identity that the environment assigns to this run, 32 hexadecimal digits; None for a new one."""
         return None
 
 
 class Choice(NamedTuple):
-    """A tracker of a run, not created yet: its kind, and its settings; None for the files in the run folder alone."""
+    """A tracker of a run that is not created yet: its kind and settings; None for only the files in the run folder."""
 
     kind: str
     settings: dict[str, Any] | None
@@ -133,11 +135,11 @@ def disabled_by() -> str:
 
 
 def choices(experiment: ExperimentFile, replaced: Mapping[str, dict[str, Any] | None] | None = None) -> list[Choice]:
-    """The trackers of an experiment; the last one is of the default kind, which every run has.
+    """The trackers of an experiment; the last one has the default kind, which every run has.
 
     Args:
         experiment: what is run.
-        replaced: kinds to settings that take the place of those resolved from file and environment.
+        replaced: kinds to settings that replace those from file and environment.
 
     Raises:
         ExperimentError: a setting in the environment is invalid.
@@ -153,12 +155,12 @@ def choices(experiment: ExperimentFile, replaced: Mapping[str, dict[str, Any] | 
 
 
 def pushes(chosen: Iterable[Choice]) -> bool:
-    """Is any of them more than files in the run folder?"""
+    """Does any of them push, rather than only keep files in the run folder?"""
     return any(choice.settings is not None for choice in chosen)
 
 
 def run_id(chosen: Iterable[Choice]) -> str | None:
-    """The identity that the environment gives this run, if it does."""
+    """The identity that the environment assigns to this run, if any."""
     return next(filter(None, (_kind(choice.kind).run_id() for choice in chosen)), None)
 
 
@@ -166,7 +168,7 @@ def make_trackers(chosen: Iterable[Choice]) -> list[tuple[str, Tracker]]:
     """The trackers to push to, with their names for messages.
 
     Raises:
-        ValueError: a tracker does not exist; and whatever a constructor raises.
+        ValueError: a tracker does not exist; also whatever a constructor raises.
     """
     return [
         (choice.name, registry.find("tracker", choice.kind)(**choice.settings))
@@ -184,6 +186,6 @@ def make_writers(chosen: Sequence[Choice]) -> list[Writer]:
 def _kind(name: str) -> type[TrackerKind]:
     try:
         found = registry.find("tracker", name)
-    except ValueError:  # creating the tracker says what is wrong
+    except ValueError:  # creating the tracker reports the error
         return TrackerKind
     return found if isinstance(found, type) and issubclass(found, TrackerKind) else TrackerKind

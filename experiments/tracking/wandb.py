@@ -1,8 +1,8 @@
 """Weights & Biases as a tracker.
 
-W&B only appends. It numbers what it gets, as ``_step``: here by the place of a row's last point in the run, so that the
-number at which a server's run ends says which points it lacks. What is written in offline mode is written anew by each
-process that tracks the run, because the journal has all of it.
+W&B only appends rows, each with a number ``_step``. Here this is the index of the row's last point in the run, so that
+the last number on the server shows which points it lacks. In offline mode, each process that tracks the run writes
+everything again, because the journal has all of it.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ MODES: Final = ("online", "offline")
 EXIT_CODES: Final = {SUCCEEDED: 0, FAILED: 1, STOPPED: 255}
 """Exit codes by status; by W&B's convention, 255 is a run that was stopped."""
 ANSWER_SECS: Final = 10.0
-"""Seconds that a run may take to begin, and to send the rest at its end."""
+"""Seconds for a run to begin, and to send the rest at its end."""
 TAGS: Final = ("agent.model_fn", "environment.id")
-"""Inputs whose values are tags."""
+"""Inputs whose values become tags."""
 TAG_LENGTH: Final = 64
 VARIABLES: Final = {"WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}
 """Defaults of W&B's environment variables in this process, read when it is imported."""
 SETTINGS: Final[dict[str, Any]] = {
     **{"init_timeout": ANSWER_SECS, "finish_timeout": ANSWER_SECS, "finish_timeout_raises": True},
-    # After its last retry W&B drops what it has, and says nothing.
+    # After its last retry W&B silently drops the data.
     **{"x_file_stream_retry_max": 1_000_000, "x_file_stream_retry_wait_max_seconds": 30},
-    # This process is not the one that trains: its output, code and use of the machine say nothing of the run.
+    # This process is not the one that trains: its output, code and resource usage say nothing about the run.
     **{"console": "off", "silent": True, "disable_code": True, "disable_git": True},
     **{"x_disable_stats": True, "x_disable_meta": True, "x_save_requirements": False},
 }
 
 _BEGINNING: Final = threading.Lock()
-"""The runs of a process begin in turn: all share W&B's process, which a failure ends."""
+"""Makes runs begin in turn: all runs of a process share W&B's process, which a failure ends."""
 
 
 class WandbError(TrackerError):
-    """W&B could not be reached, or refused; the text is for the user."""
+    """W&B could not be reached, or refused a request; the text is for the user."""
 
 
 class WandbTracker(TrackerKind):
@@ -63,7 +63,7 @@ class WandbTracker(TrackerKind):
         mode: ``"online"``, or ``"offline"`` for files in the run folder alone, which ``wandb sync`` uploads; None for
             ``WANDB_MODE``, else online.
         entity: the user or team of the project; None for the login's default.
-        tags: further tags of the run.
+        tags: additional tags of the run.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class WandbTracker(TrackerKind):
         self._tags = (tags,) if isinstance(tags, str) else tuple(tags)
         self._open: _Open | None = None
         self._ended: tuple[object, ...] | None = None
-        """The numbers of starts and of statuses, and the files, that the run had when it was ended here."""
+        """The numbers of starts and statuses, and the files, of the run when it was last ended here."""
 
     def push(self, run: TrackedRun) -> None:
         """Bring W&B up to date with the run.
@@ -95,13 +95,13 @@ class WandbTracker(TrackerKind):
             if self._open is None:
                 with _BEGINNING:
                     self._open = self._begin(run)
-            latest = run.statuses[-1] if run.statuses else None  # before the points: an end comes after the last one
+            latest = run.statuses[-1] if run.statuses else None  # before the points: the final status follows the last
             self._open.push(run, "" if latest is None else latest.message)
             if latest is not None and latest.status in ENDED:
                 opened, self._open = self._open, None
                 opened.run.finish(exit_code=EXIT_CODES[latest.status])
                 self._ended = state
-        except Exception as error:  # of many kinds: W&B's own, of its process and of connections
+        except Exception as error:  # of many kinds: W&B's own, and those of its process and of connections
             self._close()
             raise WandbError(_explain(error)) from None
 
@@ -110,7 +110,7 @@ class WandbTracker(TrackerKind):
             os.environ.setdefault(name, value)
         import wandb
 
-        for before in run.folder.glob(f"{FOLDER}/*run-*-{run.uuid}"):  # the journal has what is in it
+        for before in run.folder.glob(f"{FOLDER}/*run-*-{run.uuid}"):  # the journal has its contents
             shutil.rmtree(before)
         mode: Any = self._mode
         tags = [*self._tags, *(str(run.inputs[name]) for name in TAGS if name in run.inputs)]
@@ -130,7 +130,7 @@ class WandbTracker(TrackerKind):
                 allow_val_change=True,
                 settings=wandb.Settings(**SETTINGS),
             )
-        except Exception:  # else W&B's own process would hold the run for good; other runs are begun again, too
+        except Exception:  # otherwise W&B's own process would hold the run forever; other runs are begun again, too
             wandb.teardown(exit_code=1)
             raise
         opened.define_metric("*", step_metric=AXIS)
@@ -144,18 +144,18 @@ class WandbTracker(TrackerKind):
 
 
 class _Open:
-    """A run that W&B takes data of: W&B's, and ours."""
+    """An open run: W&B's, and what has been sent to it."""
 
     def __init__(self, run: Any, tracked: TrackedRun) -> None:
         self.run = run
         self._points = tracked.points
         self._at = int(run.starting_step)
-        """The number of points that W&B has."""
+        """Number of points that W&B has."""
         self._unsent = Unsent()
         self._summary: dict[str, Any] = {}
 
     def is_void(self, tracked: TrackedRun) -> bool:
-        """Does a file hold points that were removed, and that can be removed from it?"""
+        """Does a file hold points that have been removed since, and can it be rewritten?"""
         return bool(self.run.offline) and self._points is not tracked.points
 
     def push(self, tracked: TrackedRun, message: str) -> None:
@@ -184,7 +184,7 @@ class _Open:
 
 
 def _rows(points: Sequence[Point], at: int) -> Iterator[tuple[int, dict[str, float]]]:
-    """The points from a place on as rows, each with the place of its last point."""
+    """The points from an index on as rows, each with the index of its last point."""
     new, row = points[at:], dict[str, float]()
     for number, point in enumerate(new, at):
         if row and (point.name in row or point[:2] != points[number - 1][:2]):
