@@ -62,7 +62,7 @@ def _quota(text: str) -> tuple[str, int | None]:
 
 def _data(parser: Any) -> None:
     """``--data`` and ``--database``, which all commands of a service take."""
-    group = parser.add_argument_group("where the service keeps its data")
+    group = parser.add_argument_group("data of the service")
     about = f"the data folder; default: {DATA}, or ./axonrl-data"
     folder = Path(os.environ.get(DATA) or "axonrl-data")
     group.add_argument("--data", type=Path, metavar="DIR", default=folder, help=about)
@@ -104,7 +104,7 @@ _SERVE: Final = (
 )
 _ACCOUNT: Final = argument("user", metavar="NAME", help="the account")
 _USER: Final = argument("user", metavar="USER", help="the account")
-_ANY_USER: Final = argument("user", metavar="USER", nargs="?", help="an account; default: all")
+_ANY_USER: Final = argument("user", metavar="USER", nargs="?", help="an account; default: all accounts")
 _AGENT: Final = argument("agent", metavar="USER/NAME", help="the agent")
 _YES: Final = argument("--yes", action="store_true", required=True, help="confirm; this cannot be undone")
 _PASSWORD: Final = argument(
