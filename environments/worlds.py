@@ -128,7 +128,7 @@ class WorldsVectorEnv(VectorEnv[Any, Any, Any]):
             message = f"each call of parallel_env must make the same agents and spaces, got {first.agents} and others"
             raise ArgumentError(message, "parallel_env", functions[0])
         if any(world is not first and world.env is first.env for world in self.worlds):
-            message = "parallel_env returns the same environment twice: each call must make one of its own"
+            message = "parallel_env returns the same environment twice: each call must make a new one"
             raise ArgumentError(message, "parallel_env", functions[0])
         self.num_agents = len(first.agents)
         self.num_envs = self.num_agents * len(self.worlds)

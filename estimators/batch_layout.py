@@ -132,7 +132,8 @@ def check_batch(program: CompiledProgram, batch: Mapping[str, SpecTree]) -> None
         key = differing[0]
         raise ValueError(
             f"{program.directory} was compiled for batches whose {key!r} is {_text(expected.get(key))}, but this memory"
-            f" and these environments give {_text(batch.get(key))}: use the original ones, or compile again"
+            f" and these environments give {_text(batch.get(key))}: use the original memory and environments, or"
+            " compile again"
         )
 
 

@@ -166,7 +166,7 @@ def compile_run(run: Run, memory: Memory, where: Lanes, directory: str | Path | 
         if folder is None or key is None:
             model = run.describe_model()
             why = "AXONRL_CACHE is empty" if folder is None else f"it cannot tell when {model} changes"
-            message = f"the cache is for LiteRT programs of axonrl's models with params in JSON: {why}."
+            message = f"the cache holds only LiteRT programs of axonrl's models with params in JSON: {why}."
             raise ArgumentError(f"{message} Give a directory", "directory", None)
         return _find_or_compile(run, memory, where.number, folder, key).directory
     target = target_of(directory, "a compiled program", compiled.FILES)

@@ -271,7 +271,7 @@ def training_of(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in names:
             hint = did_you_mean(name, names)
-            message = f"Agent.train has no argument {name!r}{hint}; an Experiment passes it {', '.join(names)}"
+            message = f"Agent.train has no argument {name!r}{hint}; an Experiment passes on {', '.join(names)}"
             raise ArgumentError(message, name, given[name])
     for name in schedule:
         if name in given:

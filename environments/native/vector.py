@@ -148,7 +148,7 @@ class NativeVectorEnv(VectorEnv[Array, Array, Array], abc.ABC):
             ValueError: the state is for another environment, other arguments or another number of lanes.
         """
         if (made_from := state.get("made_from")) != self._made_from():
-            raise ValueError(f"the state is that of {made_from or 'something else'}, this is {self._made_from()}")
+            raise ValueError(f"the state belongs to {made_from or 'something else'}, but this is {self._made_from()}")
         self._restore(state["state"])
         self._observations = state["observations"].copy()
         self._count, self._deadlines = 0, state["deadlines"].copy()

@@ -235,17 +235,19 @@ def _check_together(experiment: ExperimentFile, document: Document, sets: Mappin
         message = "'best' needs an evaluation hook, which keeps the best policy; add one, or use 'last'"
         raise document.error(("evaluate", "policy"), message)
     if experiment.train is None and experiment.learn is None:
-        message = "must be a mapping, got null, which is for experiments with a section 'learn' alone"
+        message = "must be a mapping, got null, which is allowed only with a section 'learn'"
         raise document.error(("train",), message)
     if experiment.distributed is not None and experiment.environment.vectorization == "pettingzoo":
         message = "several agents train in one process: leave out the section 'distributed'"
         raise document.error(("environment", "pettingzoo"), message)
     if experiment.distributed is not None and experiment.environment.num_envs > 1:
-        message = f"is for one process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
+        message = (
+            f"applies to a single process, got {experiment.environment.num_envs}; with 'distributed' set envs_per_actor"
+        )
         raise document.error(("environment", "num_envs"), message)
     if "seed" in sets and isinstance(experiment.seeds, list):
         listed = seed_ranges(experiment.seeds)
-        message = f"is where a number of seeds begins, and these are listed: {listed}; leave it out"
+        message = f"is the first of a number of seeds, but 'seeds' lists them: {listed}; leave it out"
         raise document.error(("seed",), message)
 
 

@@ -152,8 +152,8 @@ def _check_metric(metric: Any, kind: Any, document: Document, findings: Findings
     at = (*AT, "metric")
     if kind in ("grid", "random", "mapping"):
         message = (
-            f"only {', '.join(WITH_METRIC)} have a metric of your choice; {kind} compares the return: that of the final"
-            " evaluation, or of the last 100 episodes where there is none. Leave it out"
+            f"only {', '.join(WITH_METRIC)} have a metric of your choice; {kind} compares the return of the final"
+            " evaluation, or else of the last 100 episodes. Leave the metric out"
         )
         findings.add(document.error(at, message))
     elif not isinstance(metric, Mapping) or not isinstance(metric.get("name", ""), str):

@@ -114,8 +114,8 @@ def on_server(matrix: Mapping[str, Any], experiment: ExperimentFile, document: D
     if found and experiment.seeds is not None:
         at, name = found[0]
         message = (
-            f"a server cannot look up {name!r}: with 'seeds' each seed is a run of its own, and the points' runs have"
-            " no metrics. Leave 'seeds' out to submit it"
+            f"a server cannot look up {name!r}: with 'seeds' each seed is a separate run, and the points' runs have no"
+            " metrics. Leave 'seeds' out to submit it"
         )
         raise document.error(at, message)
     made = dict(matrix)

@@ -214,7 +214,7 @@ def test_a_state_of_another_environment_is_refused() -> None:
         native("Pendulum-v1", 2, g=9.0),
         native("Pendulum-v1", g=9.0, max_episode_steps=5),
     ):
-        with pytest.raises(ValueError, match=r"the state is that of Pendulum-v1, 3 lanes, g=9\.0"):
+        with pytest.raises(ValueError, match=r"the state belongs to Pendulum-v1, 3 lanes, g=9\.0"):
             env.load_state_dict(state)
 
 

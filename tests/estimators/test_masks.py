@@ -107,4 +107,4 @@ def test_a_caller_is_told_the_lane(tmp_path: Path) -> None:
             interaction.observe(1.0, False, False, clock.step(interaction.act(observation, lane=1))[0], lane=1)
             interaction.act(nothing, lane=1)
 
-    raised(ArgumentError, call, match="without a legal action: lane 1, timestep 1")
+    raised(ArgumentError, call, match="whose mask allows no action: lane 1, timestep 1")

@@ -76,7 +76,10 @@ def test_what_a_folder_holds_decides_whether_a_run_begins_or_is_resumed_there(
         Path("other").mkdir(exist_ok=True)
         Path("other/.mine").touch()
     for more, exists in (
-        (("other", "--auto-resume"), "Folder other exists and is not a run folder. Use --model-dir for another one."),
+        (
+            ("other", "--auto-resume"),
+            "Folder other exists and is not a run folder. Use --model-dir for another folder.",
+        ),
         (("other/.mine",), "Folder other/.mine"),
     ):
         code, _, err = axonrl(capfd, "run", run_file, "--model-dir", *more)

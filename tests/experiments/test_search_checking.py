@@ -84,7 +84,7 @@ def read(tmp_path: Path) -> Read:
         (f"{TPE}, metric: {{name: r, optimization: max}}", ["metric.optimization: must be maximize or minimize, "]),
         (
             f"kind: random, numRuns: 1, metric: {{name: return}}, {RATES}",
-            ["metric: only hyperband, bayes, tpe have a metric of your choice; random compares the return: "],
+            ["metric: only hyperband, bayes, tpe have a metric of your choice; random compares the return "],
         ),
         (
             f"kind: grid, earlyStopping: [{{kind: metric}}], {RATES}",

@@ -172,7 +172,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--jobs", "2"], "axonrl: error: --jobs: limits how many seeds or trials run at once: use it with"),
         (
             ["--seeds", "3,9", "--seed", "5"],
-            "axonrl: error: --set seed=5: seed: is where a number of seeds begins, and these",
+            "axonrl: error: --set seed=5: seed: is the first of a number of seeds, but",
         ),
         (["--seeds", "3", "--resume"], "axonrl: error: Folder runs/my_run has no runs of many seeds to resume. Start"),
     ],

@@ -163,7 +163,7 @@ class Ceases(Rendered):
 @pytest.mark.filterwarnings("ignore:.*Recording stopped")
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
-    [(Breaks, RuntimeError, "it broke"), (Ceases, BrokenEnvironmentError, r"Ceases.render did not return an image")],
+    [(Breaks, RuntimeError, "it broke"), (Ceases, BrokenEnvironmentError, r"Ceases.render stopped returning images")],
 )
 def test_an_episode_that_fails_leaves_no_video(kind: Any, error: Any, message: str, tmp_path: Path) -> None:
     pytest.importorskip("moviepy")

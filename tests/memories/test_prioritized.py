@@ -50,7 +50,7 @@ def test_a_transition_that_was_replaced_keeps_its_own_priority(filled: Any, step
     assert numbers(memory.state_dict()["sampler"]["priorities"]) == [1, 3]
     step(memory, 3, 4)
     assert numbers(memory.state_dict()["sampler"]["priorities"]) == [1, 99]  # 99 is the largest so far
-    raised(RuntimeError, memory.update_priorities, np.zeros(2), match=r"sample\(\) comes first")
+    raised(RuntimeError, memory.update_priorities, np.zeros(2), match=r"call sample\(\) first")
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -88,7 +88,7 @@ def test_clear_forgets_priorities_and_batches(filled: Any, step: Any) -> None:
 
 def test_td_errors_that_are_none_are_refused_and_a_batch_comes_first(filled: Any) -> None:
     memory = filled(ReplayMemory(4, 2, sampler="prioritized"), 4)
-    raised(RuntimeError, memory.update_priorities, np.zeros(2), match=r"sample\(\) comes first")
+    raised(RuntimeError, memory.update_priorities, np.zeros(2), match=r"call sample\(\) first")
     memory.sample()
     before = memory.state_dict()["sampler"]
     for given in (np.zeros(3), np.array(["a", "b"])):
