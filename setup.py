@@ -11,7 +11,7 @@ from setuptools import setup
 
 
 def link() -> bool:
-    """Make the link; False where the system allows none, such as Windows without developer mode."""
+    """Make the link; False if the system does not allow it, such as Windows without developer mode."""
     path = Path(".build", "axonrl")
     try:
         path.parent.mkdir(exist_ok=True)

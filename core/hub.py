@@ -81,7 +81,7 @@ def upload(
 
 
 def package() -> Any:
-    """huggingface_hub; ``ArgumentError`` where it is not installed."""
+    """Import huggingface_hub; ``ArgumentError`` if it is not installed."""
     try:
         import huggingface_hub
     except ModuleNotFoundError as error:

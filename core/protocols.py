@@ -28,7 +28,7 @@ ACTION_MASK: Final = "action_mask"
 NO_LEGAL_ACTION: Final = -(2**31)
 """Placeholder for the action of a row whose mask allows none; environments refuse it."""
 MOST_LANES: Final = 65_536
-"""Maximum number of a run's environments, or of a caller's lanes; each has seeds, episodes and states of its own."""
+"""Maximum number of a run's environments, or of a caller's lanes; each has its own seeds, episodes and states."""
 ACHIEVED_GOAL: Final = "achieved_goal"
 DESIRED_GOAL: Final = "desired_goal"
 """The parts of observations of goal environments that hindsight replaces, by their names in Gymnasium-Robotics."""
@@ -77,8 +77,8 @@ class RunConfig:
         save_checkpoints_at_evaluations: also write a checkpoint at each evaluation during training, with the policy
             that was evaluated; not if the caller owns the loop (``Agent.interact``), as that would cut its episodes.
         keep_checkpoint_max: number of the newest checkpoints to keep.
-        keep_checkpoint_every_n_hours: hours between checkpoints that are kept permanently, beside the newest ones;
-            ``None`` keeps none.
+        keep_checkpoint_every_n_hours: hours between checkpoints that are kept permanently, in addition to the newest
+            ones; ``None`` keeps none.
         save_summary_steps: updates between summaries of loss and metrics.
         progress: show the progress of a training: a bar on a terminal, a line every few seconds elsewhere.
         runtime: executor of actor and learner: ``"tensorflow"``, ``"litert"`` (an error if unsupported), or ``"auto"``

@@ -1,4 +1,4 @@
-"""The policies of a run by name: those in its checkpoints, and those kept in files of their own."""
+"""The policies of a run by name: those in its checkpoints, and those kept in separate files."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def files_in(folder: Path, nbytes: int) -> Zeros:
 
 
 def sparse(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path | None = None) -> Array:
-    """Array of zeros in a file: takes RAM or disk only where something is written, however large it is.
+    """Array of zeros in a file: whatever its size, it takes RAM or disk only where something is written.
 
     The file has no name: its space is freed when the array or the process ends.
 

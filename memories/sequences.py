@@ -19,7 +19,7 @@ from .sampler_kinds import SamplerLike
 from .sequence_index import Sequences, Shape
 
 _MADE = ("valid", "burn_in")
-"""Keys of a batch that this memory adds, beside those of every memory."""
+"""Keys of a batch that this memory adds to those of every memory."""
 
 
 class SequenceMemory(ReplayMemory):

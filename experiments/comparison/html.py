@@ -32,7 +32,7 @@ def text(value: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Row], *, about: str, left: Sequence[int] = ()) -> str:
-    """A table that scrolls where it is wider than the page.
+    """A table that scrolls if it is wider than the page.
 
     Args:
         heads: the columns' headings.

@@ -1,4 +1,4 @@
-"""A process beside those of the runs that draws pictures and keeps trackers up to date.
+"""A companion process to those of the runs, which draws pictures and keeps trackers up to date.
 
 A single process does this for all runs while they train: loading the libraries takes as long as training a small agent,
 and each file has one writer. It reads lines of JSON from its standard input: ``{"run": 3}`` when a run has begun to
