@@ -283,7 +283,7 @@ def test_vector_environments_that_share_statistics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "why"),
     [
-        (lambda: copies(2), "each environment has its own"),
+        (lambda: copies(2), "each environment has its own statistics"),
         (lambda: normalizing(Counting(), plain_clip), "other wrappers may follow it"),
     ],
 )

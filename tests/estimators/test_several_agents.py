@@ -85,7 +85,7 @@ def test_a_time_limit_truncates_all_agents_of_a_world() -> None:
         (lambda: from_pettingzoo("axonrl.tests.environments.herd"), "must be 'package.module:function'"),
         (lambda: from_pettingzoo("axonrl.tests.environments.herd:nothing"), "cannot import .*no attribute 'nothing'"),
         (lambda: from_pettingzoo(NAME, size=3), r"could not be made with \{'size': 3\}: TypeError"),
-        (lambda: from_pettingzoo(3), "must be a function that makes a ParallelEnv"),
+        (lambda: from_pettingzoo(3), "must be a ParallelEnv, a function that makes one, or the function.s name, got 3"),
         (lambda: from_pettingzoo(dict), "must make a pettingzoo.ParallelEnv"),
         (lambda: from_pettingzoo(Herd(), 2), "several worlds, or arguments, need a function"),
         (lambda: from_pettingzoo(functools.partial(lambda env: env, Herd()), 2), "returns the same environment twice"),
