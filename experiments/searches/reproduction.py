@@ -51,7 +51,6 @@ REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "ppo_hopper": [(2609.3, _TIANSHOU)],
     "ppo_walker2d": [(3588.5, _TIANSHOU)],
     "ppo_ant": [(3258.4, _TIANSHOU)],
-    "ppo_ant_without_contacts": [(3258.4, _TIANSHOU)],
     "ppo_humanoid": [(787.1, _TIANSHOU)],
     "ppo_halfcheetah_3m": [(7337, _TIANSHOU)],
     "ppo_hopper_3m": [(3128, _TIANSHOU)],
