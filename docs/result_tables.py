@@ -7,6 +7,7 @@ the tables.
 from __future__ import annotations
 
 import csv
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ HOME: Final = {"cartpole": ("ppo_cartpole", "dqn_cartpole")}
 """Pictures beside those of each environment, by name, and their experiments."""
 _COLOURS: Final = (BLUE, ORANGE)
 _COLUMNS: Final = 4
+_LEGEND: Final = 24
+"""Characters in a line of a legend, which has to fit into a panel."""
 _SECTION: Final = """\
 ## {environment}
 
@@ -168,8 +171,11 @@ def draw(
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
         for axes, names in zip(grid, panels, strict=False):
             for name, colour in zip(names, _COLOURS, strict=False):
-                _curve(axes, name, colour, column)
-            axes.legend(frameon=False, fontsize=8, loc="lower right")
+                _curve(axes, name, colour, column, "" if len(names) == 1 else name)
+            if len(names) == 1:
+                axes.set_title(names[0], loc="left", fontsize=9)
+            if axes.get_legend_handles_labels()[1]:
+                axes.legend(frameon=False, fontsize=8, loc="lower right")
             axes.xaxis.set_major_formatter(lambda value, _: in_thousands(value))
         for axes in list(grid)[len(panels) :]:
             axes.set_visible(False)
@@ -179,7 +185,7 @@ def draw(
         )
 
 
-def _curve(axes: Any, name: str, colour: str, column: str) -> None:
+def _curve(axes: Any, name: str, colour: str, column: str, label: str) -> None:
     steps, returns = curves_of(name, column)
     axes.fill_between(
         steps,
@@ -189,14 +195,16 @@ def _curve(axes: Any, name: str, colour: str, column: str) -> None:
         alpha=0.18,
         linewidth=0,
     )
-    axes.plot(steps, returns.mean(0), color=colour, linewidth=1.8, label=name)
+    axes.plot(steps, returns.mean(0), color=colour, linewidth=1.8, label=label)
     for value, source in reproduction.REFERENCES.get(name, ()):
         axes.axhline(
             value,
             color=colour,
             linewidth=1,
             linestyle="--",
-            label=f"{value:,g}, {source}",
+            label=textwrap.fill(
+                f"{value:,g}, {source}", _LEGEND, break_on_hyphens=False
+            ),
         )
 
 
