@@ -22,7 +22,6 @@ from ..experiments.config.shipped import shipped
 from ..experiments.searches import reproduction
 from ..experiments.searches.reproduction import Result
 from ..run_dir.learning_curve import BLUE, ORANGE, STYLE
-from ..run_dir.statistics import are_few
 from .tables import markdown
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
@@ -70,13 +69,12 @@ def table(names: Sequence[str]) -> str:
 
 def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     one, seeds = found[policy], found["seeds"]
-    low, high = one["interval"]
-    middle = f"{one['interquartile_mean']:,.1f} ({low:,.1f} to {high:,.1f})"
+    bounds = reproduction.interval_text(found, policy)
     return (
         f"`{name}`",
         policy,
         f"{one['mean']:,.1f}",
-        "-" if are_few(len(seeds)) else middle,
+        "-" if bounds == "-" else f"{one['interquartile_mean']:,.1f} ({bounds})",
         ", ".join(f"{value:,.1f}" for value in one["returns"]),
         "-" if policy == "best" else reproduction.kept_text(found),
         seed_ranges(seeds),

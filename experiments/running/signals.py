@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stoppable(Protocol):
-    """What the first signal stops: a session, or several runs."""
+    """A session, or several runs, which the first signal stops."""
 
     def request_stop(self, reason: str) -> None:
         """Stop as soon as the state is consistent."""

@@ -289,23 +289,24 @@ def references_text(found: Mapping[str, Any]) -> str:
     return "; ".join(f"{one['return']:,g} ({one['source']})" for one in found["references"]) or "-"
 
 
+def interval_text(found: Mapping[str, Any], policy: str) -> str:
+    """A policy's interval in a :func:`summary`, such as ``"2.0 to 3.5"``; ``"-"`` of too few seeds for one."""
+    return "-" if are_few(len(found["seeds"])) else "{:,.1f} to {:,.1f}".format(*found[policy]["interval"])
+
+
 def kept_text(found: Mapping[str, Any]) -> str:
-    """What the last policies of a :func:`summary` kept, such as ``"1.00 (0.98)"``: the median, and the lowest."""
+    """The shares that last policies kept in a :func:`summary`: median and lowest, such as ``"1.00 (0.98)"``."""
     return "{median:.2f} ({lowest:.2f})".format(**found["kept"]) if found["kept"] else "-"
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """A :func:`summary` for the terminal: a row for the best policy and one for the last.
-
-    Of fewer than ten seeds there is no interval: a bootstrap's would be too narrow.
-    """
+    """A :func:`summary` for the terminal: a row for the best policy and one for the last."""
     policies, references = ("best", "last"), references_text(found)
 
     def texts(name: str) -> list[str]:
         return [f"{found[policy][name]:,.1f}" for policy in policies]
 
-    few = are_few(len(found["seeds"]))
-    bounds = ["-" if few else "{:,.1f} to {:,.1f}".format(*found[policy]["interval"]) for policy in policies]
+    bounds = [interval_text(found, policy) for policy in policies]
     each = [", ".join(f"{value:,.0f}" for value in found[policy]["returns"]) for policy in policies]
     return Table(
         [

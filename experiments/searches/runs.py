@@ -89,7 +89,7 @@ class Runs(abc.ABC):
     """
 
     noun: ClassVar[str]
-    """What a run is called; the names of run folders begin with it."""
+    """The noun for a run, with which the names of run folders begin."""
     file: ClassVar[str]
     """Name of the experiment file in the folder."""
     results: ClassVar[str]
@@ -112,7 +112,7 @@ class Runs(abc.ABC):
         return number
 
     def about(self, number: int) -> str:
-        """What distinguishes a run, for people; empty if its label says so already."""
+        """A description that distinguishes a run; empty if its label does so already."""
         return ""
 
     @abc.abstractmethod

@@ -57,7 +57,7 @@ WAIT_SECS: Final = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What all runs of a worker have in common.
+    """The settings that all runs of a worker share.
 
     Args:
         folder: the folder of the runs.
