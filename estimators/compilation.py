@@ -20,7 +20,7 @@ from ..core.protocols import Array, ArraySpec, Exploration, Memory, ModelFn, Spe
 from ..core.tensorflow_import import load_tensorflow
 from ..core.trees import leaves
 from ..environments import spaces
-from ..explorations import Greedy, description
+from ..explorations import Greedy, RandomWarmUp, description
 from ..memories.description import arguments_of, without_path
 from ..policies import compiled, modes_json, weight_patches
 from ..policies.compiled import CompiledProgram
@@ -279,6 +279,8 @@ def _exploration(program: Program, train: Train, action: gymnasium.Space[Any], l
 
 def _explore_alike(exploration: Exploration, again: Exploration, outputs: Mapping[str, ArraySpec], lanes: int) -> bool:
     """Do two policies choose the same action for random predictions? True if the first cannot take them."""
+    if isinstance(exploration, RandomWarmUp) and isinstance(again, RandomWarmUp):  # both act at random for long
+        return _explore_alike(exploration.exploration, again.exploration, outputs, lanes)
     try:
         expected = _chosen_actions(copy.deepcopy(exploration), outputs, lanes)
     except Exception:  # a user's own class may expect probabilities, for example

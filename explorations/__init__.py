@@ -22,6 +22,7 @@ from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategori
 from .squashed import SquashedGaussian
 from .state_dependent import StateDependent
 from .stateful import OrnsteinUhlenbeck, RandomDecay
+from .warm_up import RandomWarmUp
 
 __all__ = [
     "Bernoulli",
@@ -45,6 +46,7 @@ __all__ = [
     "Polynomial",
     "Random",
     "RandomDecay",
+    "RandomWarmUp",
     "Schedule",
     "ScheduleLike",
     "SquashedGaussian",

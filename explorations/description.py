@@ -22,6 +22,7 @@ from .sampling import Bernoulli, Boltzmann, Categorical, Gaussian, MultiCategori
 from .squashed import SquashedGaussian
 from .state_dependent import StateDependent
 from .stateful import OrnsteinUhlenbeck, RandomDecay
+from .warm_up import RandomWarmUp
 
 _KINDS: Mapping[str, type[Any]] = {
     "constant": Constant,
@@ -32,6 +33,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "ornstein_uhlenbeck": OrnsteinUhlenbeck,
     "random": Random,
     "random_decay": RandomDecay,
+    "random_warm_up": RandomWarmUp,
     "categorical": Categorical,
     "boltzmann": Boltzmann,
     "multi_categorical": MultiCategorical,
@@ -43,10 +45,14 @@ _KINDS: Mapping[str, type[Any]] = {
 }
 _SPACE = "action_space"
 """The argument that is not described: code that makes the policy again provides the space."""
+_INNER = "exploration"
+"""The argument that is an exploration itself."""
 
 
 def is_ours(exploration: Exploration) -> bool:
     """Whether it is one of axonrl's own classes. Subclasses are not, as they may do anything."""
+    if isinstance(exploration, RandomWarmUp) and not is_ours(exploration.exploration):
+        return False
     return type(exploration) in _KINDS.values()
 
 
@@ -71,7 +77,7 @@ def arguments_of(exploration: Exploration) -> dict[str, Any]:
         if not hasattr(exploration, name):
             raise _refusal(made, f"it has no attribute {name!r} with the argument of that name")
         try:
-            described[name] = as_json(getattr(exploration, name), _schedule)
+            described[name] = as_json(getattr(exploration, name), arguments_of if name == _INNER else _schedule)
         except ArgumentError as error:
             raise _refusal(made, f"its {name}: {error}") from None
     return described
@@ -91,7 +97,10 @@ def made_from(described: Mapping[str, Any], action_space: Any) -> Exploration:
     """
     kind = described["kind"]
     given = {name: value for name, value in described.items() if name != "kind"}
-    arguments = {name: make_schedule(a) if isinstance(a, Mapping) else a for name, a in given.items()}
+    arguments = dict(given)
+    for name, one in given.items():
+        if isinstance(one, Mapping):
+            arguments[name] = made_from(one, action_space) if name == _INNER else make_schedule(one)
     made = _KINDS[kind] if kind in _KINDS else registry.find("exploration", kind)
     if _SPACE in inspect.signature(made).parameters:
         arguments[_SPACE] = action_space
@@ -105,6 +114,8 @@ def describe(exploration: Exploration, timestep: int) -> dict[str, Any] | None:
     None for policies that are not axonrl's own, for policies that follow the run, and for noise in a network's weights,
     which only training draws.
     """
+    if isinstance(exploration, RandomWarmUp):
+        exploration = exploration.acting(timestep)
     if not is_ours(exploration) or isinstance(exploration, Noisy) or follows_run(exploration):
         return None
     if isinstance(exploration, Scheduled):

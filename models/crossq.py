@@ -21,10 +21,9 @@ from .blocks.box_actions import SquashedBox
 from .blocks.conditional import run_if
 from .blocks.critics import TwinCritics, critics_loss
 from .blocks.networks import DenseParams
-from .blocks.observations import MaskParams
 from .blocks.optimizers import OptimizerParams, learning_rate_at, make_optimizer
 from .blocks.params import from_params, integer, optional, param, real, sizes
-from .blocks.soft_actor_critic import SoftTask, lowest, one_step
+from .blocks.soft_actor_critic import SoftTask, SoftTaskParams, lowest, one_step
 from .blocks.soft_policies import SquashedPolicy
 from .blocks.temperature import Temperature, TemperatureParams
 from .blocks.train_step import minimize
@@ -33,7 +32,7 @@ Tensor: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CrossQParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
+class CrossQParams(TemperatureParams, SoftTaskParams, OptimizerParams, DenseParams):
     """The parameters of CrossQ. Actor, critics and temperature each have an optimizer."""
 
     paper_update_frequency: ClassVar[int | None] = 1

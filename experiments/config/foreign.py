@@ -59,6 +59,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "agent.params.policy_delay": "policy_freq policy_frequency actor_update_interval",
     "agent.params.smoothing": "target_policy_noise policy_noise target_noise",
     "agent.params.smoothing_clip": "target_noise_clip noise_clip",
+    "agent.params.random_timesteps": "random_timesteps random_steps n_random_timesteps",
     "agent.params.updates": "gradient_steps utd_ratio",
     "agent.params.state_dependent_exploration": "use_sde gsde",
     "agent.params.sde_resample_every": "sde_sample_freq",

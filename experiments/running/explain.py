@@ -23,7 +23,7 @@ from ..config.seeds import seed_list, seed_ranges
 from ..tracking.trackers import choices, disabled_by
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-_OVER_TIMESTEPS: Final = ("epsilon",)
+OVER_TIMESTEPS: Final = ("epsilon", "sigma", "temperature")
 """Params of built-in models whose schedules follow timesteps, and are meant to end early; all others follow updates."""
 
 
@@ -156,7 +156,7 @@ def early_ends(experiment: ExperimentFile, memory: Memory) -> list[EarlyEnd]:
     """Schedules of a built-in model's params that end at 0 before the last update, or in the first half of the run."""
     train, is_known = experiment.train, experiment.agent.model_fn in registry.BUILT_IN["model_fn"]
     given = experiment.agent.params.items() if is_known else ()
-    scheduled = {name: one for name, one in given if isinstance(one, Mapping) and name not in _OVER_TIMESTEPS}
+    scheduled = {name: one for name, one in given if isinstance(one, Mapping) and name not in OVER_TIMESTEPS}
     if not scheduled or train is None or experiment.learn is not None:  # updates of both count
         return []
     when = _updates(train, memory, experiment.environment.num_envs, train.schedule)

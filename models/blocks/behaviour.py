@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from gymnasium import spaces
 
@@ -10,7 +11,7 @@ from ... import explorations
 from ...core.errors import ArgumentError
 from ...core.protocols import Exploration
 from ...core.schedules import Constant, Linear, ScheduleLike, make_schedule
-from .params import Params, one_of, param, real, schedule
+from .params import Params, integer, one_of, param, real, schedule
 
 _BEHAVIOURS = ("epsilon_greedy", "constant", "decay", "random_decay", "boltzmann", "greedy", "random")
 _NOISES = ("ornstein_uhlenbeck", "gaussian", "greedy", "random")
@@ -58,7 +59,24 @@ class BehaviourParams(Params):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoiseParams(Params):
+class WarmUpParams(Params):
+    """The parameter of random first actions."""
+
+    random_timesteps: int = param(
+        0,
+        "timesteps at the beginning of the run in which actions are uniformly random; usually `first_update`",
+        integer(at_least=0),
+    )
+
+    def after_warm_up(self, exploration: Exploration, space: Any) -> Exploration:
+        """The behaviour policy that acts at random first, then as ``exploration`` does."""
+        if self.random_timesteps == 0:
+            return exploration
+        return explorations.RandomWarmUp(exploration, self.random_timesteps, space)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoiseParams(WarmUpParams):
     """The parameters of exploration by noise that is added to actions."""
 
     exploration: str = param(
@@ -80,9 +98,11 @@ class NoiseParams(Params):
         """The behaviour policy with these parameters; ``relative``: sigma is in units of half an action's range."""
         match self.exploration:
             case "gaussian":
-                return explorations.GaussianNoise(self.sigma, space, relative)
+                policy: Exploration = explorations.GaussianNoise(self.sigma, space, relative)
             case "greedy":
-                return explorations.Greedy()
+                policy = explorations.Greedy()
             case "random":
                 return explorations.Random(space)
-        return explorations.OrnsteinUhlenbeck(self.sigma, space, theta=self.theta, relative=relative)
+            case _:
+                policy = explorations.OrnsteinUhlenbeck(self.sigma, space, theta=self.theta, relative=relative)
+        return self.after_warm_up(policy, space)

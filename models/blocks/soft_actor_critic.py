@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from ...core.protocols import EstimatorSpec, Modes, RunConfig
 from ...core.schedules import ScheduleLike
 from ...core.tensorflow_import import tf
+from .behaviour import WarmUpParams
 from .box_actions import flat
 from .critics import Critics, critics_loss
 from .encoders import Sight
@@ -37,7 +38,12 @@ Batch: TypeAlias = "Mapping[str, Any]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoftParams(TemperatureParams, MaskParams, OptimizerParams, DenseParams):
+class SoftTaskParams(WarmUpParams, MaskParams):
+    """The parameters of a :class:`SoftTask`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftParams(TemperatureParams, SoftTaskParams, OptimizerParams, DenseParams):
     """Shared parameters of soft actor-critics. Actor, critics and temperature each have an optimizer."""
 
     paper_update_frequency: ClassVar[int | None] = 1
@@ -203,14 +209,15 @@ class SoftTask:
 
     Args:
         config: has the spaces.
-        params: name the mask of legal actions.
+        params: name the mask of legal actions, and say how long actions are random.
         algorithm: for error messages.
 
     Raises:
         ArgumentError: the observations do not fit a network, or the mask does not fit the actions.
     """
 
-    def __init__(self, config: RunConfig, params: MaskParams, algorithm: str) -> None:
+    def __init__(self, config: RunConfig, params: SoftTaskParams, algorithm: str) -> None:
+        self._actions, self._params = config.action_space, params
         self._observations = Observations(config.observation_space, config.action_space, params.action_mask)
         self._algorithm = algorithm
         self.size = math.prod(self._observations.shape)
@@ -223,7 +230,8 @@ class SoftTask:
     def predict(self, policy: SoftPolicy, observation: Any, seen: Tensor, state: State | None = None) -> EstimatorSpec:
         """The spec of PREDICT, from observations and the policy's input."""
         predictions = policy.predictions(seen, self._observations.masks(observation))
-        return EstimatorSpec(Modes.PREDICT, predictions, exploration=policy.exploration(), state=state)
+        exploration = self._params.after_warm_up(policy.exploration(), self._actions)
+        return EstimatorSpec(Modes.PREDICT, predictions, exploration=exploration, state=state)
 
     def transitions(self, features: Any, labels: Mapping[str, Any], policy: SoftPolicy) -> dict[str, Tensor]:
         """The batch of a ReplayMemory: observations [B, O], masks [B, A] (1: legal), the policy's batch, the rest [B].

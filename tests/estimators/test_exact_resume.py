@@ -296,7 +296,10 @@ CASES = {
     "lunarlander": Case(lambda: make("LunarLander-v3", 2), (75, 220), timesteps=260),
     # Crashes between a step of the actor's and the next, whose loss is reported in between.
     "delayed policy": Case(
-        pendulums, (30, 84, 140), td3.model_fn, {"hidden": (4,), "policy_delay": 3, "optimizer": "sgd"}
+        pendulums,
+        (30, 84, 140),
+        td3.model_fn,
+        {"hidden": (4,), "policy_delay": 3, "optimizer": "sgd", "random_timesteps": 60},
     ),
 }
 WITH_A_STATE = {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from axonrl.core import registry
 from axonrl.estimators.limits import UpdateSchedule
 from axonrl.estimators.run_summary import Part, RunSummary
 from axonrl.experiments.config.schema import ExperimentFile, load
@@ -15,6 +16,7 @@ from axonrl.experiments.running.explain import early_ends, explanation, rows, sp
 from axonrl.experiments.running.report import Result
 from axonrl.experiments.running.report import rows as result_rows
 from axonrl.memories import BatchMemory, ReplayMemory
+from axonrl.models.blocks.params import parameters_of
 from axonrl.run_dir.history import EPISODES
 
 FILE = "environment: {id: CartPole-v1}\nagent: {model_fn: dqn, memory: {kind: replay, size: 100, batch_size: 10}}\n"
@@ -113,6 +115,11 @@ def test_schedules_that_end_before_the_run(
     found = early_ends(experiment, memory)
     assert [(one.params, one.value, one.update, one.timestep) for one in found] == ends
     assert all(one.timesteps == timesteps for one in found)
+
+
+def test_params_that_follow_timesteps_are_those_that_say_so() -> None:
+    every = [one for algorithm in registry.BUILT_IN["model_fn"] for one in parameters_of(algorithm).values()]
+    assert {one.name for one in every if "follows `global_timestep`" in one.meaning} == set(explain.OVER_TIMESTEPS)
 
 
 SCHEDULES: dict[str, tuple[float, int] | None] = {

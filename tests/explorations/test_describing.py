@@ -23,6 +23,7 @@ from axonrl.explorations import (
     OrnsteinUhlenbeck,
     Random,
     RandomDecay,
+    RandomWarmUp,
     SquashedGaussian,
     StateDependent,
 )
@@ -67,6 +68,8 @@ def learnt(**shapes: tuple[int, ...]) -> dict[str, Any]:
         (Greedy(), DISCRETE, {"kind": "greedy"}),
         (Random(BOX), BOX, {"kind": "random"}),
         (Constant([0.5, 1.0]), BOX, {"kind": "constant", "action": [0.5, 1.0]}),
+        (RandomWarmUp(Greedy(), 3, BOX), BOX, {"kind": "random"}),
+        (RandomWarmUp(Greedy(), 2, BOX), BOX, {"kind": "greedy"}),
     ],
 )
 def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, description: Any) -> None:
@@ -125,6 +128,7 @@ def test_what_has_a_state_comes_back_with_its_arguments() -> None:
         (OrnsteinUhlenbeck(Linear(2.0, 0.5, 10), BOX, theta=0.5, mu=0.25), BOX),
         (RandomDecay(Linear(1.0, 0.5, 10), DISCRETE, [0.0, 0.25]), DISCRETE),
         (StateDependent(BOX, 5, squashed=True), BOX),
+        (RandomWarmUp(OrnsteinUhlenbeck(Linear(2.0, 0.5, 10), BOX, theta=0.5), 3, BOX), BOX),
     ):
         again = made_from(json.loads(json.dumps(arguments_of(policy))), space)
         greedy = {"action": np.stack([space.sample() for _ in range(50)])}
@@ -141,6 +145,7 @@ class Own(Greedy):
 def test_what_a_description_cannot_hold_is_not_described() -> None:
     for own in (Own(), Noisy(), EpsilonGreedy(Linear(1.0, 0.0, 1.0, over="run"), Discrete(2))):
         assert describe(own, 0) is None
+        assert describe(RandomWarmUp(own, 5, BOX), 5) is None
     assert isinstance(made_from(arguments_of(Noisy()), DISCRETE), Noisy)  # for training alone
 
 

@@ -50,6 +50,8 @@ def test_what_does_not_fit_the_name_is_refused(given: Any, argument: str) -> Non
         ({"exploration": "gaussian", "sigma": LINE}, explorations.GaussianNoise, 0.5),
         ({"exploration": "greedy"}, explorations.Greedy, 0),
         ({"exploration": "random"}, explorations.Random, 1),
+        ({"random_timesteps": 3}, explorations.RandomWarmUp, 1),
+        ({"random_timesteps": 2}, explorations.RandomWarmUp, 0.3),
     ],
 )
 def test_those_of_continuous_actions_by_name(given: Any, kind: Any, level: float) -> None:
