@@ -114,6 +114,11 @@ def shortened(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def counted(number: int, noun: str) -> str:
+    """The number with its noun: ``1 seed``, ``1,000 seeds``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _text(write: Any, value: object) -> str:
     try:
         text: str = write(value)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from ..core.checks import counted
 from ..core.protocols import Array, RunConfig
 from ..environments.batched import AnyVectorEnv, BatchedEnvironment, Step
 from ..environments.ids import similar
@@ -89,7 +90,7 @@ def run_episodes(
                 observation = env.reset(begins, played.seeds_for(begins))
                 free = free & ~begins | played.begin(begins, env.waiting)
     except FAILURES as error:
-        where = f"{len(played.stats)} episodes evaluated"
+        where = f"{counted(len(played.stats), 'episode')} evaluated"
         raise with_place(error, played.seeds, played.episodes, played.lengths, where) from error
     return [played.stats[k] for k in sorted(played.stats)]
 
@@ -223,6 +224,6 @@ class EvaluationSession:
             error = caught
             raise
         finally:
-            done = self.stop_reason or f"{self.global_episode} episodes evaluated"
+            done = self.stop_reason or f"{counted(self.global_episode, 'episode')} evaluated"
             reason = done if error is None else f"{type(error).__name__}: {error}"
             hooks.end(self, EndFacts(reason, error, time.perf_counter() - began, self.stop_reason is not None))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.checks import counted
 from ..core.protocols import Array
 from ..core.schedules import follows_run
 from ..core.trees import leaves
@@ -83,7 +84,9 @@ class PolicyActor:
             return fresh
         if len(next(iter(held.values()))) != size:
             given = len(next(iter(held.values())))
-            raise ValueError(f"act had {given} observations before and now has {size}: pass first=True to start over")
+            raise ValueError(
+                f"act had {counted(given, 'observation')} before and now has {size}: pass first=True to start over"
+            )
         state = {name: value.copy() for name, value in held.items()}
         for name, value in state.items():
             value[np.broadcast_to(begins, (size,))] = fresh[name][0]

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 
-from ..core.checks import count, number
+from ..core.checks import count, counted, number
 from ..core.errors import ArgumentError
 from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session
 from .measures import Clock
@@ -61,7 +61,7 @@ class LoggingHook(StatusHook):
         mean = facts.results["episode_return_mean"]
         # Results of EVAL follow those of the episodes.
         found = [f"{name} {value:.4g}" for name, value in facts.results.items() if name.startswith(("eval_", "eval/"))]
-        line = " | ".join([f"return {mean:.6g}{spread} over {len(returns)} episodes", *found])
+        line = " | ".join([f"return {mean:.6g}{spread} over {counted(len(returns), 'episode')}", *found])
         at = f"timestep {session.global_timestep:,}"
         if session.position > session.global_timestep:  # with updates without timesteps
             at = f"{at}, update {session.global_step:,}"

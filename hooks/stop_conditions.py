@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ..core.checks import count, number
+from ..core.checks import count, counted, number
 from ..core.protocols import State
 from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, TimestepFacts, UpdateFacts
 from .hook import Hook
@@ -104,7 +104,7 @@ class StopAtReturn(Hook):
     def _check(self, session: Session) -> None:
         if self._returns.full and self._returns.mean >= self._threshold:
             session.request_stop(
-                f"the mean return of the last {self._episodes} episodes, {self._returns.mean:.6g},"
+                f"the mean return of the last {counted(self._episodes, 'episode')}, {self._returns.mean:.6g},"
                 f" reached {self._threshold:g}"
             )
 

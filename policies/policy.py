@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
 from ..core import hub
-from ..core.checks import all_finite
+from ..core.checks import all_finite, counted
 from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration
 from ..explorations.description import from_description
 from . import description as descriptions
@@ -272,8 +272,8 @@ class Policy:
             self._state = _zeros(self._described.state or {}, size)
         elif len(self._state[0]) != size:
             raise ValueError(
-                f"the recurrent state is for {len(self._state[0])} episodes, but {size} observations were given:"
-                " call reset() first"
+                f"the recurrent state is for {counted(len(self._state[0]), 'episode')}, got"
+                f" {counted(size, 'observation')}: call reset() first"
             )
         return [*features, *self._state]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.checks import counted
 from ..core.errors import CheckpointError
 from ..core.protocols import Array
 from . import record
@@ -164,7 +165,7 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
             (row.offline_steps if offline else row.global_timestep, row.episode_return_mean) for row in evaluations
         ]
         bars = np.array([_bar(row) for row in evaluations]).T
-        label = f"evaluation, {evaluations[-1].episodes} episodes (± std)"
+        label = f"evaluation, {counted(evaluations[-1].episodes, 'episode')} (± std)"
         axes.errorbar(
             *zip(*evaluated, strict=True),
             bars,
@@ -177,7 +178,7 @@ def _draw(axes: Any, folder: Path, final: Mapping[str, float] | None, policy: st
         )
     if final is not None:
         value = final["episode_return_mean"]
-        label = f"{policy} policy, {int(final['episodes'])} episodes: {value:,.1f}"
+        label = f"{policy} policy, {counted(int(final['episodes']), 'episode')}: {value:,.1f}"
         axes.axhline(value, color=ORANGE, linestyle="--", linewidth=1, label=label)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ..core.checks import counted
 from ..core.yaml_text import to_yaml
 from . import record
 from .final import final_evaluation
@@ -139,8 +140,8 @@ def _returns(run: Path, described: Mapping[str, Any], evaluations: Sequence[_Eva
     if last:
         mean, low, high = interval(last)
         yield (
-            f"The last {len(last)} episodes of its training, with exploration, returned {mean:,.6g} on average (95 %"
-            f" interval {low:,.6g} .. {high:,.6g}, bootstrapped over episodes)."
+            f"The last {counted(len(last), 'episode')} of its training, with exploration, returned {mean:,.6g} on"
+            f" average (95 % interval {low:,.6g} .. {high:,.6g}, bootstrapped over episodes)."
         )
 
 
@@ -149,7 +150,7 @@ def _evaluation_text(when: str, results: Mapping[str, Any]) -> str:
     if episodes > 1:
         half = _NORMAL * results["episode_return_std"] / math.sqrt(episodes)
         around = f" (95 % interval {mean - half:,.6g} .. {mean + half:,.6g}, from the standard error over episodes)"
-    return f"Evaluated greedily {when}, in {episodes} episodes: {mean:,.6g} on average{around}.\n"
+    return f"Evaluated greedily {when}, in {counted(episodes, 'episode')}: {mean:,.6g} on average{around}.\n"
 
 
 def _provenance(run: Path | None, found: record.RunRecord | None, described: Mapping[str, Any]) -> Iterator[str]:

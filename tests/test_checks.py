@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.core.checks import all_finite, choice, count, did_you_mean, flag, integer, number, plain, shortened
+from axonrl.core.checks import all_finite, choice, count, counted, did_you_mean, flag, integer, number, plain, shortened
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, CheckpointError, NonFiniteError
 from axonrl.tests.raising import raised
 
@@ -149,3 +149,7 @@ def test_an_error_keeps_its_environment(kind: Any, base: Any, environment: int |
 
 def test_a_checkpoint_error_is_a_runtime_error() -> None:
     assert issubclass(CheckpointError, RuntimeError)
+
+
+def test_a_number_with_its_noun() -> None:
+    assert [counted(number, "seed") for number in (0, 1, 2000)] == ["0 seeds", "1 seed", "2,000 seeds"]

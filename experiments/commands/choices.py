@@ -7,6 +7,7 @@ import datetime
 import textwrap
 from pathlib import Path
 
+from ...core.checks import counted
 from ...run_dir import programs
 from ..config.shipped import SHIPPED, shipped
 from ..console import DONE, print_json
@@ -96,5 +97,5 @@ def cache(arguments: argparse.Namespace) -> int:
         print(f"{used:%Y-%m-%d %H:%M}  {one['bytes'] / 2**10:8,.0f} KiB  {one['what']}")
     size, largest = sum(entry.size for entry in found) / 2**20, programs.max_bytes() / 2**20
     done = "removed" if arguments.clear else f"of at most {largest:,.0f} MiB"
-    print(f"{len(found)} programs in {programs.shared_folder()}: {size:,.1f} MiB {done}")
+    print(f"{counted(len(found), 'program')} in {programs.shared_folder()}: {size:,.1f} MiB {done}")
     return DONE

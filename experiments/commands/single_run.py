@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...core.checks import counted
 from ...hooks.events import EpisodeStats, Session
 from ...run_dir import record as run_record
 from ...run_dir.learning_curve import CURVE
@@ -191,7 +192,8 @@ def compile(arguments: argparse.Namespace) -> int:
 
 def _tell_episode(session: Session, stats: EpisodeStats) -> None:
     print(
-        f"episode {session.global_episode}: return {stats.episode_return:,.6g}, {stats.length:,} timesteps", flush=True
+        f"episode {session.global_episode}: return {stats.episode_return:,.6g}, {counted(stats.length, 'timestep')}",
+        flush=True,
     )
 
 

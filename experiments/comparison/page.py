@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from ...core.checks import counted
 from ...run_dir.files import make_folders, why_unwritable, write_atomically
 from ...run_dir.learning_curve import CURVE
 from ...run_dir.statistics import ENOUGH
@@ -211,7 +212,7 @@ def _few(study: Study) -> str:
     few = [len(result.finals) for result in study.results if result.has_few_runs]
     if not few:
         return ""
-    runs = f"{min(few)} run{'' if max(few) == 1 else 's'}" if min(few) == max(few) else f"{min(few)} to {max(few)} runs"
+    runs = counted(min(few), "run") if min(few) == max(few) else f"{min(few)} to {max(few)} runs"
     return (
         f'<p class="few">Intervals of {len(few)} of {len(study.results)} groups are too narrow: they have only {runs}.'
         f" Use {ENOUGH} seeds or more to compare groups.</p>"

@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 
 from ...core import registry, schedules
+from ...core.checks import counted
 from ...core.protocols import Memory
 from ...distributed.settings import Settings
 from ...estimators.limits import Plan, UpdateSchedule
@@ -86,13 +87,13 @@ def rows(found: Mapping[str, Any]) -> dict[str, str]:
         "values in all": f"{sum(part['parameters'] for part in parts.values()):,}",
         "memory": f"{found['memory']['kind']}, {_bytes(found['memory']['bytes'])}",
         **{f"{part} runs in": f"{one['runtime']}: {one['why']}" for part, one in found["executors"].items()},
-        "learns from": "" if learn is None else f"{learn['data']}, {learn['max_steps']:,} updates",
+        "learns from": "" if learn is None else f"{learn['data']}, {counted(learn['max_steps'], 'update')}",
         "cluster": _cluster_summary(found["distributed"]),
         **({} if train is None else _training(train)),
         "warning": "\n".join(one["message"] for one in found["warnings"]),
         "evaluation": ""
         if evaluate is None
-        else f"{evaluate['episodes']:,} episodes of the {evaluate['policy']} policy, after training",
+        else f"{counted(evaluate['episodes'], 'episode')} of the {evaluate['policy']} policy, after training",
         "hooks": ", ".join(map(_short, found["hooks"])),
         "tracked": _trackers_summary(found["tracker"]),
         "seeds": _seeds_summary(found["seeds"]),
@@ -125,7 +126,7 @@ def _cluster_summary(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     where = found["backend"] if found["address"] is None else f"{found['backend']} at {found['address']}"
-    actors = f"{found['actors']} actors of {found['envs_per_actor']} environments"
+    actors = f"{counted(found['actors'], 'actor')} of {counted(found['envs_per_actor'], 'environment')}"
     return f"{where}: {actors}, unrolls of {found['unroll']} timesteps, {found['cpus']:g} processors in all"
 
 
@@ -258,7 +259,7 @@ def _seeds_summary(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     count = len(found["seeds"])
-    return f"{seed_ranges(found['seeds'])}: {count} run{'s' if count > 1 else ''}, {found['jobs']} at the same time"
+    return f"{seed_ranges(found['seeds'])}: {counted(count, 'run')}, {found['jobs']} at the same time"
 
 
 def _up_to(timestep: int, num_envs: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.checks import counted
 from ...run_dir.history import read_episodes
 from ...run_dir.learning_curve import learning_curve
 from ..config.schema import ExperimentFile
@@ -68,7 +69,7 @@ def rows(result: Result) -> dict[str, str]:
         "updates": f"{result.updates:,}",
         "seconds": f"{result.seconds:,.1f}",
         "timesteps/s": f"{result.timesteps_per_second:,.0f}" if result.timesteps_per_second else "-",
-        f"training return, last {len(returns)} episodes": f"{np.mean(returns):,.2f}" if returns else "-",
+        f"training return, last {counted(len(returns), 'episode')}": f"{np.mean(returns):,.2f}" if returns else "-",
     }
     if result.evaluation is not None:
         found |= evaluation_rows(result.evaluation)
@@ -77,5 +78,5 @@ def rows(result: Result) -> dict[str, str]:
 
 def evaluation_rows(results: Mapping[str, float], what: str = "evaluation return") -> dict[str, str]:
     """An evaluation as a row: its label and mean ± standard deviation."""
-    label = f"{what}, {int(results['episodes'])} episodes"
+    label = f"{what}, {counted(int(results['episodes']), 'episode')}"
     return {label: f"{results['episode_return_mean']:,.2f} ± {results['episode_return_std']:,.2f}"}

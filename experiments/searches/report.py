@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...core.checks import counted
 from ...core.text_columns import Column
 from ...run_dir.learning_curve import BLUE, ORANGE, Caption, picture
 from ...run_dir.statistics import ENOUGH, Interval, are_few, interquartile_mean, interval, mean
@@ -102,13 +103,13 @@ def seeds_table(seeds: Seeds) -> Table:
 def seeds_lines(seeds: Seeds) -> list[str]:
     """The statistics over seeds, a line for each statistic."""
     finished = len(seeds.with_status(FINISHED))
-    what = f"of {finished} seed{'' if finished == 1 else 's'}:"
+    what = f"of {counted(finished, 'seed')}:"
     lines = [
         f"{f'{name} {what}':<32}{one.value:,.2f}  (95 % interval: {one.low:,.2f} to {one.high:,.2f})"
         for name, one in intervals_of(seeds).items()
     ]
     if number := few(seeds):
-        of = f"{number} seed{'' if number == 1 else 's'}"
+        of = counted(number, "seed")
         lines.append(f"warning: intervals of only {of} are too narrow. Use --seeds {ENOUGH} or more to compare means.")
     return lines
 
@@ -251,7 +252,7 @@ def search_rows(found: Mapping[str, Any]) -> dict[str, str]:
     fewer = "" if points == found["wanted"] else f" of {found['wanted']:,}: there are only {points:,}"
     each = "" if seeds is None else f", with seeds {seed_ranges(seeds)} for each point"
     return {
-        "search": f"{found['kind']}, {points:,} point{'s' if points > 1 else ''}{fewer}",
+        "search": f"{found['kind']}, {counted(points, 'point')}{fewer}",
         "varies": ", ".join(found["params"]),
         "compares": "; ".join(f"{one['name']}, {one['optimization']}" for one in found["objectives"]),
         "trials": f"{found['trials']:,}{each}, {found['jobs']} at the same time",

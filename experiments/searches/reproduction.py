@@ -26,6 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...core import fields
+from ...core.checks import counted
 from ...core.protocols import Array, ArrayTree
 from ...core.text_columns import Column
 from ...environments.batched import BatchedEnvironment
@@ -320,5 +321,5 @@ def table(found: Mapping[str, Any]) -> Table:
             Column("timesteps", [f"{found['timesteps']:,}"] * 2, right=True, whole=True),
             Column("of each seed", each),
         ],
-        f"{found['experiment']}, {len(found['seeds'])} seeds",
+        f"{found['experiment']}, {counted(len(found['seeds']), 'seed')}",
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...core.checks import counted
 from ...core.errors import ArgumentError
 from ...policies import compiled
 from ...run_dir.files import sync_folder
@@ -49,7 +50,10 @@ def backup(service: Service) -> int:
         one["file"] = one["file"].replace(str(temporary), str(target))
     what = "" if service.arguments.without_database else ", with the database"
     service.done(
-        f"Copied {len(rows)} agents{what}, to {target}.", directory=str(target), agents=len(rows), damages=damages
+        f"Copied {counted(len(rows), 'agent')}{what}, to {target}.",
+        directory=str(target),
+        agents=len(rows),
+        damages=damages,
     )
     if not service.as_json:
         say(len(rows), damages)

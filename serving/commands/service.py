@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ...core.checks import counted
 from ...core.errors import ArgumentError
 from ..accounts import (
     RefusedError,
@@ -98,7 +99,7 @@ def _remove_user(service: Service) -> int:
     name = service.arguments.user
     removed = service.accounts.remove_user(name, by=service.by)
     later = not _remove_marked(service, removed)
-    what = f" with {len(removed)} agents" if removed else ""
+    what = f" with {counted(len(removed), 'agent')}" if removed else ""
     when = " The running server removes the agents' files within 5 seconds." if removed and later else ""
     return service.done(f"Removed {name}{what}.{when}", name=name, agents=len(removed))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ...core.checks import counted
 from ..accounts import folder
 from ..accounts.agents import CREATING
 from ..accounts.tables import Agent
@@ -47,7 +48,8 @@ def say(agents: int, damages: list[dict[str, Any]]) -> None:
     for one in damages:
         at = "" if one["offset"] is None else f", byte {one['offset']:,}"
         print(f"{one['agent'] or 'database'}: {one['file']}{at}: {one['what']}")
-    print(f"Verified {agents} agents: {f'{len(damages)} damaged places' if damages else 'all are whole'}.")
+    state = counted(len(damages), "damaged place") if damages else "all are whole"
+    print(f"Verified {counted(agents, 'agent')}: {state}.")
 
 
 def _row(agent: str, agent_id: str, damage: Damage) -> dict[str, Any]:

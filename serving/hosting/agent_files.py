@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ...core.checks import counted
 from ...core.errors import ArgumentError, CheckpointError
 from ...run_dir import history, record
 from ...run_dir.checkpoints import CheckpointStore
@@ -111,7 +112,9 @@ def _damages(path: Path) -> list[Damage]:
         for _ in Journal(path / JOURNAL).read(min(numbers, default=0) + 1):
             pass
     except DamagedJournalError as damage:
-        found.append(Damage(damage.path, damage.offset, f"{damage.lost} records from there on cannot be applied"))
+        found.append(
+            Damage(damage.path, damage.offset, f"{counted(damage.lost, 'record')} from there on cannot be applied")
+        )
     return found
 
 

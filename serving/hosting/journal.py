@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ...core.checks import counted
 from ...run_dir.files import make_folders, sync_folder
 from .fencing import OutdatedError
 
@@ -82,7 +83,9 @@ class DamagedJournalError(Exception):
     """
 
     def __init__(self, path: Path, offset: int, lost: int) -> None:
-        super().__init__(f"{path} is damaged at byte {offset}: {lost} records from there on cannot be applied")
+        super().__init__(
+            f"{path} is damaged at byte {offset}: {counted(lost, 'record')} from there on cannot be applied"
+        )
         self.path = path
         self.offset = offset
         self.lost = lost

@@ -158,7 +158,7 @@ def test_a_recurrent_model_continues_until_an_episode_begins(tmp_path: Path) -> 
     observations = np.zeros((3, 2), np.float32)
     assert [one.act(observations[0]) for _ in range(3)] == [1, 2, 3]
     assert one.act(observations[0], first=True) == 1
-    raised(ValueError, one.act, observations, match="had 1 observations before and now has 3: pass first=True")
+    raised(ValueError, one.act, observations, match="had 1 observation before and now has 3: pass first=True")
     assert one.act(observations, first=True).tolist() == [1, 1, 1]
     assert one.act(observations, first=np.array([False, True, False])).tolist() == [2, 1, 2]
     assert one.act(observations).tolist() == [3, 2, 3]

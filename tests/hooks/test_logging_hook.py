@@ -100,7 +100,7 @@ def test_updates_without_timesteps(session: Any, clock: Any, lines: Any) -> None
     hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 7.0, "episodes": 1.0}, (7.0,)))
     assert lines()[1:] == [
         "timestep 0 | update 2,000/5,000 | episode 0 | loss 0.5 | 200 updates/s",
-        "evaluation at timestep 0, update 2,000: return 7 (7 to 7) over 1 episodes",
+        "evaluation at timestep 0, update 2,000: return 7 (7 to 7) over 1 episode",
     ]
 
 

@@ -282,9 +282,7 @@ def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
     assert policy.act(batch).tolist() == [1, 2]
     policy.reset(np.array([False, True]))
     assert policy.act(batch).tolist() == [2, 2]
-    with pytest.raises(
-        ValueError, match=r"the recurrent state is for 2 episodes, but 1 observations were given: call reset"
-    ):
+    with pytest.raises(ValueError, match=r"the recurrent state is for 2 episodes, got 1 observation: call reset"):
         policy.act(floats([1, 0]))
     raised(ValueError, policy.reset, [0, 1], match=r"mask must be bool \[2\], got int64 \[2\]")
     policy.reset()
