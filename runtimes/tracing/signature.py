@@ -134,6 +134,9 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
             "model_fn",
             model_fn,
         )
+    if hasattr(model_fn, "get_concrete_function"):
+        message = f"model_fn must be a plain function, got a tf.function ({name}): leave it out, as axonrl traces it"
+        raise ArgumentError(message, "model_fn", model_fn)
     try:
         parameters = dict(inspect.signature(model_fn).parameters)
     except (TypeError, ValueError) as error:

@@ -231,6 +231,8 @@ def test_other_errors_of_a_model_fn_are_its_own(wrong: Callable[[Any], Any]) -> 
         tf.function(call, autograph=False)(tf.zeros(2))
 
 
-def test_a_keras_model_is_no_model_fn() -> None:
+def test_keras_models_and_tf_functions_are_no_model_fn() -> None:
     with pytest.raises(ArgumentError, match="got a Keras model or layer"):
         check_signature(keras.Sequential())
+    with pytest.raises(ArgumentError, match=r"got a tf\.function \(.*spec_of\)"):
+        check_signature(tf.function(spec_of))
