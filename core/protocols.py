@@ -168,6 +168,20 @@ class Exploration(Protocol):
         ...
 
 
+def check_exploration(argument: str, exploration: object) -> None:
+    """Raise ``ArgumentError`` for an object that is no behaviour policy; names the argument."""
+    kind = exploration.__name__ if isinstance(exploration, type) else type(exploration).__name__
+    if isinstance(exploration, type):
+        problem = f"takes an instance: got the class {kind}, expected {kind}(...)"
+    elif not callable(exploration):
+        problem = f"must be an Exploration, got {exploration!r}"
+    elif hasattr(exploration, "state_dict") != hasattr(exploration, "load_state_dict"):
+        problem = f"must have both state_dict() and load_state_dict(state), or neither; {kind} has one of them"
+    else:
+        return
+    raise ArgumentError(f"{argument} {problem}", argument, exploration)
+
+
 @dataclasses.dataclass(frozen=True)
 class EstimatorSpec:
     """The result of a ``model_fn``.
@@ -221,12 +235,8 @@ class EstimatorSpec:
             if not isinstance(value, Sequence):
                 self._refuse(name, f"must be a tuple, got {value!r}")
             object.__setattr__(self, name, tuple(value))
-        exploration: object = self.exploration
-        if isinstance(exploration, type):
-            name = exploration.__name__
-            self._refuse("exploration", f"takes an instance: got the class {name}, expected {name}(...)")
-        if exploration is not None and not callable(exploration):
-            self._refuse("exploration", f"must be an Exploration, got {exploration!r}")
+        if self.exploration is not None:
+            check_exploration("EstimatorSpec.exploration", self.exploration)
         if self.training_hooks and self.mode == Modes.PREDICT:
             self._refuse("training_hooks", "belong to the TRAIN spec, got some in mode 'predict'")
         if self.evaluation_hooks and self.mode == Modes.TRAIN:

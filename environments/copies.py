@@ -77,6 +77,8 @@ class Copies(BatchedEnvironment):
             return observation, reward, terminated, truncated  # the common case
         if not isinstance(reward, (float, int, np.floating, np.integer)):
             self._refuse("step", f"the reward {shortened(reward)}, which is not a number", i)
+        if isinstance(reward, np.float16):
+            reward = float(reward)  # compared in float16, the bounds would overflow, with a warning
         if not _LOW <= reward <= _HIGH:
             raise self._not_held(plain(reward), i)
         if not isinstance(terminated, (bool, np.bool_)) or not isinstance(truncated, (bool, np.bool_)):

@@ -243,8 +243,11 @@ def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
             return _make_one(env_id, kwargs)
         near = difflib.get_close_matches(name, list(gymnasium.registry), n=3)
         hint = f"import the package that registers it, or name that package, as in 'package:{name}'"
+        module, colon, path = name.partition(":")
         if near:
             hint = f"did you mean {' or '.join(map(repr, near))}?"
+        elif colon:
+            hint = f"module {module!r} neither registers the id {path!r} nor has a gymnasium.Env of this name"
         raise ArgumentError(f"unknown environment {name!r}; {hint}", "env_id", name) from error
     except Exception as error:
         raise _not_made(name, kwargs, error) from error

@@ -22,6 +22,7 @@ from ..explorations.returned_actions import check_returned
 from ..policies.compiled import CompiledProgram
 from ..policies.executors import action_names, with_parts
 from ..policies.modes import PredictMode, TrainMode
+from ..run_dir.arrays import DTYPES
 from .limits import UpdateSchedule
 from .update_schedule import PATIENCE, check_first_update
 
@@ -165,7 +166,8 @@ def recorded_specs(
     """Specs of ``EstimatorSpec.record``: predictions, or extras of the exploration (found by a trial copy on zeros).
 
     Raises:
-        ValueError: a name is neither, or is a key of the labels; the exploration returns an invalid value.
+        ValueError: a name is neither, or is a key of the labels; the exploration returns an invalid value, or a dtype
+            cannot be saved.
     """
     if not names:
         return {}
@@ -185,6 +187,12 @@ def recorded_specs(
             )
     check_returned(exploration, returned, predictions, names)
     arrays = {name: extras[name] if name in extras else zeros[name] for name in names}
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES:
+            raise ValueError(
+                f"EstimatorSpec.record names {name!r} of dtype {array.dtype}, which a checkpoint cannot hold; return"
+                f" one of {', '.join(DTYPES)}"
+            )
     return {name: ArraySpec(array.shape[1:], array.dtype) for name, array in arrays.items()}
 
 

@@ -340,7 +340,7 @@ def _folder(model_dir: Any) -> Path:
     if model_dir is None:
         model_dir = tempfile.mkdtemp(prefix="axonrl-")
         logger.warning("no model_dir given: saving this run in %s", model_dir)
-    if not isinstance(model_dir, str | os.PathLike) or not str(model_dir):
+    if not isinstance(model_dir, str | os.PathLike) or not str(model_dir) or "\0" in str(model_dir):
         message = f"model_dir must be a path, or None for a temporary folder, got {model_dir!r}"
         raise ArgumentError(message, "model_dir", model_dir)
     return Path(model_dir).absolute()

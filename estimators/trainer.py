@@ -7,8 +7,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from ..core.checks import refuse_non_finite
 from ..core.errors import ArgumentError, CheckpointError
 from ..core.protocols import Array, ArraySpec, Memory
@@ -19,7 +17,7 @@ from ..memories.batch import BatchMemory
 from ..memories.description import arguments_of as memory_arguments
 from ..memories.description import like
 from ..memories.resharding import timesteps_in
-from ..policies.executors import check_weights
+from ..policies.executors import arrays_of, check_weights
 from ..run_dir import record
 from ..run_dir.arrays import split_state
 from ..run_dir.snapshot import Counters
@@ -315,7 +313,7 @@ class Trainer:
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
         """Replace the run's weights, PREDICT's or all, in training and in a new checkpoint."""
-        run, arrays = self.run, {name: np.asarray(value) for name, value in weights.items()}
+        run, arrays = self.run, arrays_of(weights)
         refuse_non_finite(arrays, "in the given weights")
         if self.session is not None:
             self.state().stepper.set_weights(arrays)

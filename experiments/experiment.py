@@ -151,7 +151,8 @@ class Experiment:
     def continuous_train_and_eval(self, every: int) -> Iterator[dict[str, float]]:
         """Train and evaluate in turn, until a limit of the experiment is reached or a hook asks to stop.
 
-        The training is identical to one without evaluations.
+        The training is identical to one without evaluations, unless something follows the run's progress (``over:
+        run``, ``labels["progress"]``): the limit of each turn counts as the run's.
 
         Args:
             every: timesteps between evaluations; the last interval may be shorter.

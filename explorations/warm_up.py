@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import integer
-from ..core.protocols import Array, Exploration
+from ..core.protocols import Array, Exploration, check_exploration
 from .policies import Random
 from .returned_actions import level_of
 
@@ -26,6 +26,7 @@ class RandomWarmUp:
     """
 
     def __init__(self, exploration: Exploration, timesteps: int, action_space: Any) -> None:
+        check_exploration("RandomWarmUp.exploration", exploration)
         self.exploration = exploration
         self.timesteps = integer("timesteps", timesteps, at_least=0)
         self._random = Random(action_space)

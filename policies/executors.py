@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
+from ..core.checks import shortened
+from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec, ArrayTree
 
 Features: TypeAlias = "ArrayTree | Mapping[str, ArrayTree]"
@@ -99,6 +103,14 @@ def with_parts(predictions: dict[str, Any]) -> dict[str, Any]:
         return predictions
     parts = {name.removeprefix(_PARTS): predictions.pop(name) for name in action_names(predictions)}
     return {"action": parts, **predictions}
+
+
+def arrays_of(weights: Any) -> dict[str, Array]:
+    """Copies of the given weights as arrays, by name; ``ArgumentError`` for anything but a mapping."""
+    if not isinstance(weights, Mapping):
+        message = f"weights must be a mapping of names to arrays, as get_weights returns, got {shortened(weights)}"
+        raise ArgumentError(message, "weights", weights)
+    return {name: np.array(value) for name, value in weights.items()}
 
 
 def check_weights(

@@ -18,7 +18,7 @@ from ..explorations.description import from_description
 from . import description as descriptions
 from .boundary import ObservationsIn, actions_out
 from .description import Description
-from .executors import check_weights, with_parts
+from .executors import arrays_of, check_weights, with_parts
 from .interpreter import LiteProgram
 from .preprocessing import make_preprocessing
 from .weight_patches import FrozenProgram
@@ -215,8 +215,7 @@ class Policy:
         Raises:
             ValueError: a name is missing or unknown, a shape or dtype is wrong, or there is NaN or infinity; names it.
         """
-        given = {name: np.array(value) for name, value in weights.items()}
-        expected = self._described.weights
+        given, expected = arrays_of(weights), self._described.weights
         check_weights(self._described.model, given, expected, expected)
         for name, array in given.items():
             if array.dtype.kind == "f" and not all_finite(array):

@@ -38,6 +38,16 @@ def test_a_run_config_takes_numpy_s_integers() -> None:
     assert (config.seed, config.keep_checkpoint_max, type(config.keep_checkpoint_max)) == (3, 3, int)
 
 
+class Saved:
+    """An exploration with half of what saving its state takes."""
+
+    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> Any:
+        return predictions["action"], {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+
 @pytest.mark.parametrize(
     ("field", "arguments", "message"),
     [
@@ -55,6 +65,7 @@ def test_a_run_config_takes_numpy_s_integers() -> None:
         ("export_outputs", {**PREDICT, "export_outputs": {"serving": 1}}, "use Agent.export(directory)"),
         ("exploration", {**PREDICT, "exploration": "greedy"}, " must be an Exploration, got 'greedy'"),
         ("exploration", {**PREDICT, "exploration": dict}, " takes an instance: got the class dict, expected dict(...)"),
+        ("exploration", {**PREDICT, "exploration": Saved()}, " must have both state_dict() and load_state_dict(state)"),
     ],
 )
 def test_a_spec_refuses(field: str, arguments: dict[str, Any], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,11 @@ from ...core.protocols import EstimatorSpec, ModelFn, RunConfig
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
 EXPECTED = "model_fn(features, labels, mode[, params[, config[, model_dir]]])"
+_NEEDS_VALUE = re.compile(
+    r"not '?SymbolicTensor|'SymbolicTensor' object cannot be|SymbolicTensor\.__format__"
+    r"|symbolic tf\.Tensor .* to a numpy|^numpy\(\)"
+)
+"""Messages of Python, NumPy and TensorFlow where a value is needed."""
 
 
 class BoundModelFn:
@@ -57,18 +63,26 @@ class BoundModelFn:
             labels = Labels(labels)
         try:
             spec: object = self._model_fn(features=features, labels=labels, mode=mode, **fixed)
-        except AttributeError as error:
-            if error.name != "numpy":
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            if not _reads_value(error):
                 raise
             raise ValueError(
-                f"{self.name} reads the value of a tensor (.numpy()), which has none during tracing."
-                " Compute with TensorFlow ops; return values to observe as EstimatorSpec(metrics={...})"
+                f"{self.name} reads the value of a tensor (.numpy(), float(), if, for or NumPy), which has none during"
+                " tracing. Compute with TensorFlow ops; return values to observe as EstimatorSpec(metrics={...})"
             ) from error
         if not isinstance(spec, EstimatorSpec):
             raise ValueError(f"{self.name} must return an EstimatorSpec; in mode {mode!r} it returned {spec!r:.200}")
         if spec.mode != mode:
             raise ValueError(f"{self.name} was called in mode {mode!r} and returned a spec of mode {spec.mode!r}")
         return spec
+
+
+def _reads_value(error: Exception) -> bool:
+    """Whether the function failed because Python or NumPy needed the value of a symbolic tensor or a variable."""
+    if isinstance(error, AttributeError):
+        return error.name in ("numpy", "item")
+    # TensorFlow's OperatorNotAllowedInGraphError is a TypeError; NumPy's conversion is not implemented.
+    return type(error).__name__ == "OperatorNotAllowedInGraphError" or _NEEDS_VALUE.search(str(error)) is not None
 
 
 class _Named(dict[str, Any]):
@@ -120,6 +134,9 @@ def check_signature(model_fn: ModelFn, params: Mapping[str, Any] | None = None) 
             "model_fn",
             model_fn,
         )
+    if hasattr(model_fn, "get_concrete_function"):
+        message = f"model_fn must be a plain function, got a tf.function ({name}): leave it out, as axonrl traces it"
+        raise ArgumentError(message, "model_fn", model_fn)
     try:
         parameters = dict(inspect.signature(model_fn).parameters)
     except (TypeError, ValueError) as error:

@@ -157,6 +157,12 @@ def test_rewards_beyond_float32(reward: Any) -> None:
     assert held.reward.astype(np.float32).tolist() == [-largest]
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.int8, np.longdouble])
+def test_rewards_of_other_dtypes(kind: Any) -> None:
+    batched = stepped(Fake(then=(np.zeros(2), kind(2.0), False, False, {})))
+    assert batched.step(LEFT).reward.tolist() == [2.0]
+
+
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
 def test_numbers_that_are_not_finite(bad: Any) -> None:
     batched = stepped(Fake(), Fake(then=(np.zeros(2), bad, False, False, {})))

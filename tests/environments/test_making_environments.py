@@ -40,6 +40,7 @@ def test_make_one_and_several() -> None:
     [
         ("CartPol-v1", "unknown environment 'CartPol-v1'; did you mean 'CartPole-v1' or "),
         ("LunarLander-v2", "unknown environment 'LunarLander-v2'; did you mean 'LunarLander-v3'"),
+        ("axonrl.environments:make", "module 'axonrl.environments' neither registers the id 'make' nor has a gym"),
         ("nosuchpackage:Thing-v0", "needs a package that is not installed: No module named 'nosuchpackage'"),
     ],
 )

@@ -153,7 +153,8 @@ class Telling(EpsilonGreedy):
 
     def __call__(self, predictions: Any, timestep: int, rng: Any) -> Any:
         action, _ = super().__call__(predictions, timestep, rng)
-        return action, {"probability": np.full(len(action), 0.5 + timestep / 1000, np.float32)}
+        chance = np.full(len(action), 0.5 + timestep / 1000, np.float32)
+        return action, {"probability": chance, "text": chance.astype(str)}
 
 
 def recording(*names: str) -> Callable[..., EstimatorSpec]:
@@ -187,8 +188,9 @@ def test_predictions_and_extras_are_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("entropy", r"'entropy', which is neither a prediction \(action, values\) nor .*exploration \(probability\)"),
+        ("entropy", r"'entropy', which is neither .* \(action, values\) nor .*exploration \(probability, text\)"),
         ("discount", "names 'discount', which is already a key of labels"),
+        ("text", "names 'text' of dtype <U32, which a checkpoint cannot hold; return one of bool, int8"),
     ],
 )
 def test_what_cannot_be_recorded(name: str, message: str, tmp_path: Path) -> None:
@@ -278,6 +280,7 @@ def test_training_needs_a_memory_and_nothing_else_does(tmp_path: Path) -> None:
         ({"params": [1]}, r"params must be a mapping of names to values, got \[1\]"),
         ({"model_fn": None}, r"no model_fn given, and .* holds no run that names one"),
         ({"model_dir": 3}, r"model_dir must be a path, or None for a temporary folder, got 3"),
+        ({"model_dir": "a\0b"}, r"model_dir must be a path, or None for a temporary folder, got 'a\\x00b'"),
         ({"model_fn": "dqm"}, r"unknown model_fn 'dqm'; did you mean 'dqn'\?"),
         ({"model_fn": aiming_model, "params": {"a": 1}}, r"takes no argument 'params', but params were given: a"),
         ({"params": {("a", 1): 2}}, r"the keys of params must be strings, got \('a', 1\)"),

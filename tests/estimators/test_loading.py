@@ -179,6 +179,7 @@ def test_other_weights(tmp_path: Path) -> None:
     assert trained.global_timestep == 22
     (name,) = before
     assert 0 < np.abs(trained.get_weights()[name] - before[name]).max() < 0.5
+    raised(ValueError, trained.set_weights, [1], match="must be a mapping of names to arrays, as .* got")
     for wrong in ({}, {name: before[name][:1]}, {**before, "other": before[name]}, {name: before[name].astype("f8")}):
         raised(ValueError, trained.set_weights, wrong, match=r"weights|is float32")
     raised(NonFiniteError, trained.set_weights, {name: before[name] * np.nan})

@@ -73,6 +73,11 @@ def test_a_box_without_bounds_and_a_negative_timestep_are_refused() -> None:
     assert raised(ArgumentError, RandomWarmUp, Greedy(), -1, BOX).argument == "timesteps"
 
 
+@pytest.mark.parametrize("exploration", [None, Greedy])
+def test_what_is_no_exploration_is_refused(exploration: Any) -> None:
+    assert raised(ArgumentError, RandomWarmUp, exploration, 10, BOX).argument == "RandomWarmUp.exploration"
+
+
 def test_algorithms_with_continuous_actions_and_a_replay_memory_take_random_timesteps() -> None:
     found = {name for name in registry.BUILT_IN["model_fn"] if "random_timesteps" in parameters_of(name)}
     assert found == {"ddpg", "td3", "td3_bc", "naf", "sac", "redq", "tqc", "crossq", "cql_sac"}

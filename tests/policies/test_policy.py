@@ -303,6 +303,7 @@ def test_other_weights(box: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
+        ([np.zeros(2)], r"weights must be a mapping of names to arrays, .*got \[array"),  # as Keras returns them
         ({}, r"unknown \[\], missing \['0000.bias'\]"),
         ({"0000.bias": np.zeros(2, np.float32)}, r"0000.bias of .* must be float32\(\), got float32\(2,\)"),
         ({"0000.bias": np.float32(np.nan)}, r"the weight 0000.bias of .* has NaN or infinity"),

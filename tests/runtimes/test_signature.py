@@ -1,12 +1,14 @@
 """With which arguments a model_fn is called, and what is said about one that cannot be."""
 
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -190,17 +192,47 @@ def test_labels_that_do_not_exist_are_refused_with_those_that_do() -> None:
         Labels(terminated=0)["done"]
 
 
-def test_the_value_of_a_traced_tensor_is_not_there() -> None:
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.numpy(),
+        lambda x: x[0].item(),
+        lambda x: float(x[0]),
+        lambda x: int(x[0]),
+        lambda x: round(math.sqrt(x[0])),
+        lambda x: range(tf.shape(x)[0]),
+        lambda x: 1 if x[0] > 0 else 2,
+        list,
+        lambda x: f"{x[0]:.3f}",
+        np.tanh,
+        lambda x: tf.Variable(x).numpy(),
+    ],
+)
+def test_the_value_of_a_traced_tensor_is_not_there(read: Callable[[Any], Any]) -> None:
     def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        return spec_of(mode=mode, seen=features.numpy())
+        return spec_of(mode=mode, seen=read(features))
 
     def call(features: Any) -> Any:
         return BoundModelFn(model_fn, None, CONFIG, FOLDER)(features, None, Modes.PREDICT)
 
-    with pytest.raises(ValueError, match=r"model_fn reads the value of a tensor \(\.numpy\(\)\), which has none"):
+    with pytest.raises(ValueError, match=r"model_fn reads the value of a tensor \(\.numpy\(\), .*which has none"):
         tf.function(call, autograph=False)(tf.zeros(2))
 
 
-def test_a_keras_model_is_no_model_fn() -> None:
+@pytest.mark.parametrize("wrong", [lambda x: x.shpae, lambda x: x["position"]])
+def test_other_errors_of_a_model_fn_are_its_own(wrong: Callable[[Any], Any]) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        return spec_of(mode=mode, seen=wrong(features))
+
+    def call(features: Any) -> Any:
+        return BoundModelFn(model_fn, None, CONFIG, FOLDER)(features, None, Modes.PREDICT)
+
+    with pytest.raises((AttributeError, TypeError)):
+        tf.function(call, autograph=False)(tf.zeros(2))
+
+
+def test_keras_models_and_tf_functions_are_no_model_fn() -> None:
     with pytest.raises(ArgumentError, match="got a Keras model or layer"):
         check_signature(keras.Sequential())
+    with pytest.raises(ArgumentError, match=r"got a tf\.function \(.*spec_of\)"):
+        check_signature(tf.function(spec_of))
