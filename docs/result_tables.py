@@ -97,7 +97,7 @@ def everything() -> str:
     ]
     done = {name for experiments in found.values() for name in experiments}
     missing = ", ".join(f"`{name}`" for name in shipped() if name not in done)
-    what = f"No results in this form yet; some of their pages show earlier runs:\n{missing}."
+    what = f"No results in this form yet; some pages show earlier runs:\n{missing}."
     return "\n\n".join([*sections, *([f"## Not run\n\n{what}"] if missing else [])])
 
 

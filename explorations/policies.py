@@ -45,8 +45,9 @@ class Scheduled:
     """
 
     def __init__(self, level: ScheduleLike, name: str, at_most: float = math.inf) -> None:
-        self._name = name
+        self._name, self._at_most = name, at_most
         self._schedule = make_schedule(level, name, at_least=0, at_most=at_most)
+        self._is_checked = hasattr(self._schedule, "bounds")
         self.over = RUN if follows_run(self._schedule) else None
         self._progress = 0.0
 
@@ -61,7 +62,9 @@ class Scheduled:
     def _value(self, timestep: int) -> Any:
         """The schedule's value: a number for all environments, or one for each [N]."""
         value = self._schedule(timestep if self.over is None else self._progress)
-        return value if type(value) is float else checked_value(self._name, self._schedule, value)
+        if self._is_checked and type(value) is float:
+            return value
+        return checked_value(self._name, self._schedule, value, at_least=0, at_most=self._at_most)
 
 
 class EpsilonGreedy(Scheduled):

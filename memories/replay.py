@@ -14,8 +14,8 @@ from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, SpecTree, State
 from .columns import FLAGS, take
 from .memory import Memory
-from .sampler_kinds import SamplerLike, make_sampler
-from .samplers import Sampler, checked_td_error
+from .sampler_kinds import SamplerLike, is_ours, make_sampler
+from .samplers import Sampler, checked_places, checked_td_error
 
 PRIORITY: Final = "priority"
 """The column of :meth:`ReplayMemory.contents` with the priorities."""
@@ -136,7 +136,8 @@ class ReplayMemory(Memory):
         """
         if self._follows:
             self._tell_sampler()
-        self._places = self.sampler.draw(count, self.rng)
+        places = self.sampler.draw(count, self.rng)
+        self._places = places if is_ours(self.sampler) else checked_places(self.sampler, places, count)
         batch = self._batch_of(self._places)
         if (weights := self.sampler.weights()) is not None:
             batch["weight"] = weights

@@ -190,6 +190,10 @@ class Ring(Saving):
         places: Array = (self.begin[lane] + timestep) % self.timesteps * self._num_envs + lane
         return places
 
+    def holds_places(self, places: Array) -> Array:
+        """Mask bool [...]: which of these places, in 0 .. ``capacity`` - 1, have items."""
+        return self.holds(self.numbers(places))
+
     def holds(self, numbers: Array) -> Array:
         """Mask bool [...]: which of these timesteps, given their :meth:`numbers` [...], are items."""
         n, lane = np.divmod(numbers, self.num_envs)

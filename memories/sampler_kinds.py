@@ -15,6 +15,11 @@ SamplerLike: TypeAlias = "str | Mapping[str, Any] | Sampler | None"
 KINDS: Final[dict[str, type[Sampler]]] = {"uniform": Uniform, "prioritized": Prioritized}
 
 
+def is_ours(sampler: Sampler) -> bool:
+    """Whether it is one of axonrl's own classes. Subclasses are not, as they may do anything."""
+    return type(sampler) in KINDS.values()
+
+
 def make_sampler(value: SamplerLike, name: str = "sampler") -> Sampler:
     """Make a sampler from what a user wrote.
 

@@ -30,11 +30,16 @@ class Drawable(Protocol):
         """Places of the drawable items, by index in 0 .. len - 1."""
         ...
 
+    def holds_places(self, places: Array) -> Array:
+        """Mask bool [...]: which of these places have drawable items."""
+        ...
+
 
 class Sampler:
     """Draws the places of a batch. A sampler belongs to one memory; methods that are not overridden cost nothing.
 
-    A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1.
+    A subclass defines :meth:`draw`. A place is a number in 0 .. ``candidates.capacity`` - 1; ``candidates.places``
+    returns those that may be drawn.
     """
 
     candidates: Drawable | None = None
@@ -179,7 +184,7 @@ class Prioritized(Sampler):
 
     def weights(self) -> Array:
         """Loss weights of the transitions drawn last, float32 [n]; the largest is 1."""
-        beta = checked_value("Prioritized.beta", self.beta, self.beta(self._num_batches - 1))
+        beta = checked_value("Prioritized.beta", self.beta, self.beta(self._num_batches - 1), at_least=0, at_most=1)
         scaled = self._tree.values.take(self._drawn_places())
         weights: Array = (np.minimum.reduce(scaled) / scaled) ** beta
         return weights.astype(np.float32)
@@ -317,6 +322,25 @@ def checked_td_error(td_error: Any, count: int) -> Array:
         where = np.flatnonzero(~np.isfinite(errors))[0]
         raise NonFiniteError(f"td_error must be finite, got {errors[where]} at index {where} of the batch")
     return errors
+
+
+def checked_places(sampler: Sampler, places: Any, count: int) -> Array:
+    """Check the places that a user's sampler drew, and return them.
+
+    Raises:
+        ArgumentError: they are not integers [count], or nothing can be drawn at one of them.
+    """
+    candidates, name = _candidates_of(sampler), type(sampler).__name__
+    given = np.asarray(places)
+    if given.shape != (count,) or given.dtype.kind not in "iu":
+        found = f"{given.dtype} of shape {given.shape}"
+        raise ArgumentError(f"{name}.draw must return integers of shape {(count,)}, got {found}", "sampler", sampler)
+    inside = (given >= 0) & (given < candidates.capacity)
+    empty = ~inside | ~candidates.holds_places(np.where(inside, given, 0))
+    if empty.any():
+        message = f"{name}.draw must return places of candidates.places(...): nothing can be drawn at {given[empty][0]}"
+        raise ArgumentError(message, "sampler", sampler)
+    return given
 
 
 def _candidates_of(sampler: Sampler) -> Drawable:

@@ -193,6 +193,13 @@ class Sequences:
         places: Array = (self._begin[lane] + number) % self._rows * len(self._lanes) + lane
         return places
 
+    def holds_places(self, places: Array) -> Array:
+        """Mask bool [...]: which of these places, in 0 .. ``capacity`` - 1, have drawable sequences."""
+        row, lane = np.divmod(places, len(self._lanes))
+        begin = self._begin[lane]
+        held: Array = begin + (row - begin) % self._rows < self._end[lane]
+        return held
+
     def changes(self) -> tuple[Array, Array] | None:
         """Places emptied since the last call, and places that got another sequence; None if there are neither."""
         self._forget()

@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -94,7 +93,8 @@ def make_schedule(
             the default is the whole run.
         name: the argument's name in error messages.
         at_least: smallest permitted value.
-        at_most: largest permitted value. A user's own callable has no ``bounds`` and is not checked.
+        at_most: largest permitted value. A user's own callable has no ``bounds``: :func:`checked_value` checks what it
+            returns.
 
     Raises:
         ArgumentError: unsupported type, an unknown or missing kind or key, or values outside the range.
@@ -135,15 +135,20 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
     return schedule
 
 
-def checked_value(name: str, schedule: Any, value: Any) -> Any:
-    """Check that a user's schedule returned a number or an array of numbers.
+def checked_value(
+    name: str, schedule: Any, value: Any, *, at_least: float = -math.inf, at_most: float = math.inf
+) -> Any:
+    """Check that a user's schedule returned a number or an array of numbers, finite and within the range.
 
     Raises:
         ArgumentError: it did not; names the schedule and what it returned.
     """
-    if isinstance(value, Real) or np.asarray(value).dtype.kind in "biuf":
-        return value
-    message = f"{name}: the schedule {schedule!r} must return a number, but returned {shortened(value)}"
+    given, wanted = np.asarray(value), "a number"
+    if given.dtype.kind in "biuf":
+        if (np.isfinite(given) & (given >= at_least) & (given <= at_most)).all():
+            return value
+        wanted = f"a finite number in {at_least:g} .. {at_most:g}"
+    message = f"{name}: the schedule {schedule!r} must return {wanted}, but returned {shortened(value)}"
     raise ArgumentError(message, name, schedule)
 
 

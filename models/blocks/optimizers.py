@@ -149,7 +149,7 @@ def scheduled_value(
             value,
         ) from None
     found = function(time, ops=keras.ops)
-    return found if tf.is_tensor(found) else checked_value(name, function, found)
+    return found if tf.is_tensor(found) else checked_value(name, function, found, at_least=at_least)
 
 
 def make_optimizer(

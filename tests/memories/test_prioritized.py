@@ -215,6 +215,33 @@ def test_a_sampler_of_ones_own(built: Any, step: Any) -> None:
     assert sampler.told == [("added", [0, 1]), ("removed", [1]), ("added", [2, 3, 0])]
 
 
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        ([0], r"must return integers of shape \(2,\), got int64 of shape \(1,\)"),
+        ([0.0, 1.0], r"must return integers of shape \(2,\), got float64 of shape \(2,\)"),
+        ([0, -1], "nothing can be drawn at -1"),
+        ([8, 0], "nothing can be drawn at 8"),
+        ([0, 2], "nothing can be drawn at 2"),  # its return is not known yet
+        ([0, 3], "nothing can be drawn at 3"),  # never written
+    ],
+)
+@pytest.mark.parametrize("in_lock_step", [True, False])
+def test_places_where_nothing_can_be_drawn_are_refused(
+    places: Any, message: str, in_lock_step: bool, built: Any, step: Any
+) -> None:
+    class Own(Sampler):
+        def draw(self, n: int, rng: Any) -> Any:
+            return np.array(places)
+
+    memory = built(ReplayMemory(8, 2, n_step=2, sampler=Own()))
+    for t in range(3):
+        step(memory, t, t + 1)
+    if not in_lock_step:
+        memory._ring._leave_lockstep()
+    assert raised(ArgumentError, memory.sample, match=rf"Own\.draw .*{message}").argument == "sampler"
+
+
 @pytest.mark.parametrize("capacity", [1, 8, 1000])
 def test_sums_follow_from_the_values_alone(capacity: int) -> None:
     """After any history: bit for bit those of a new tree, and no place with 0 is ever found."""

@@ -9,7 +9,7 @@ import pytest
 from axonrl.core import registry
 from axonrl.core.protocols import ArraySpec
 from axonrl.errors import ArgumentError, NonFiniteError
-from axonrl.memories import Prioritized, ReplayMemory, SequenceMemory, sequence_index
+from axonrl.memories import Prioritized, ReplayMemory, Sampler, SequenceMemory, sequence_index
 from axonrl.memories.description import arguments_of
 from axonrl.tests.memories.transitions import in_order, refused, specs_of, timestep
 from axonrl.tests.raising import raised
@@ -79,6 +79,21 @@ def test_a_place_without_a_sequence_has_no_priority_however_long_nobody_asked() 
     assert memory.state_dict()["sampler"]["priorities"].tolist() == [1, 1, 1, 1]
     episode(memory, 8, 18, "goes on")  # 13 sequences, of which 9 .. 12 are there
     assert memory.state_dict()["sampler"]["priorities"].tolist() == [0, 1, 1, 1, 1]
+
+
+def test_a_sampler_of_ones_own_draws_places_with_sequences_only() -> None:
+    class Own(Sampler):
+        place = 0
+
+        def draw(self, n: int, rng: Any) -> Any:
+            return np.array([self.place])
+
+    memory = built(SequenceMemory(8, 1, length=2, overlap=0, sampler=(own := Own())))
+    episode(memory, 0, 18, "goes on")  # 9 sequences, of which 5 .. 8 are there: at places 5, 6, 7 and 0 of 8
+    for own.place, first in ((0, 16), (5, 10), (7, 14)):
+        assert memory.sample()["observation"][:, 0, 0].tolist() == [first, first + 1]
+    for own.place in (1, 4, 8, -1):
+        raised(ArgumentError, memory.sample, match=rf"Own\.draw .* nothing can be drawn at {own.place}$")
 
 
 def test_what_could_be_sampled_is_counted() -> None:
