@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ...hooks.events import EpisodeStats, Session
-from ...run_dir import record as run_record
 from ...run_dir.learning_curve import CURVE
 from ..config.seeds import seed_list
 from ..config.shipped import experiment_file
@@ -202,9 +201,9 @@ def export(arguments: argparse.Namespace) -> int:
 
     folder: Path = arguments.model_dir
     records.read_experiment(folder)
-    run_record.read(folder)  # damage shows first
     target = arguments.output or folder / "exported"
     check_target(target)
+    records.read_record(folder)  # damage shows before TensorFlow is loaded
     _, agent, policy = trained_agent.load_trained(folder, arguments.policy)
     print(agent.export(target, policy=policy, formats=arguments.formats))
     return DONE
