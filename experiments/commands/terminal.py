@@ -64,7 +64,7 @@ def _flush(stream: TextIO | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def report_error(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
+def report_error(error: BaseException, arguments: argparse.Namespace, remark: str = "") -> int:
     """Print an error; returns the exit code."""
     if arguments.debug:
         traceback.print_exception(error)
