@@ -45,9 +45,9 @@ class Column(NamedTuple):
         return max(len(self.name) if len(self.name) <= HEADING else self.least, *texts, 0)
 
 
-def room_of(stream: TextIO) -> int:
-    """Width of a terminal; practically unlimited for a file or another program."""
-    return shutil.get_terminal_size().columns if stream.isatty() else _ANY
+def room_of(stream: TextIO | None) -> int:
+    """Width of a terminal; practically unlimited for a file or another program, or if the output is closed."""
+    return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else _ANY
 
 
 def shortened(text: str, width: int) -> str:

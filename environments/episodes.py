@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -97,9 +98,8 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
         ArgumentError: there are no episodes, they have different arrays, or the file has another name or cannot be
             written.
     """
-    path, flat = Path(path), [dict(named_arrays(episode)) for episode in episodes]
-    if path.suffix != ".npz":
-        raise file_error(path, "is not the name of an npz file: it must end in .npz")
+    path = check_target(path)
+    flat = [dict(named_arrays(episode)) for episode in episodes]
     if not flat:
         raise ArgumentError("episodes must be at least one, got none", "episodes", flat)
     for number, one in enumerate(flat):
@@ -116,6 +116,22 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise file_error(path, f"cannot be written: {error}") from error
+
+
+def check_target(path: str | Path) -> Path:
+    """Refuse a file that :func:`write_episodes` could not write, before anything is recorded; returns its path.
+
+    Raises:
+        ArgumentError: it has another name, or its folder cannot be written.
+    """
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise file_error(path, "is not the name of an npz file: it must end in .npz")
+    try:
+        with tempfile.TemporaryFile(dir=path.absolute().parent):
+            return path
+    except OSError as error:
+        raise file_error(path, f"cannot be written: {path.parent}: {error.strerror}") from error
 
 
 class _Checks:

@@ -13,7 +13,7 @@ import gymnasium
 from ..core.checks import count, flag, number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ModelFn, RunConfig
-from ..environments.episodes import write_episodes
+from ..environments.episodes import check_target, write_episodes
 from ..hooks.hook import Hooks
 from ..run_dir.history import REPEAT, Evaluation
 from .evaluator import Evaluator
@@ -281,6 +281,7 @@ class Estimator:
         episodes = None if episodes is None else count("episodes", episodes)
         timesteps = None if timesteps is None else count("timesteps", timesteps)
         epsilon = number("epsilon", epsilon, at_least=0, at_most=1)
+        path = check_target(path)
         self._run.refresh()
         with self._model.lock:
             played = self._evaluator.record(policy, env, episodes, timesteps, epsilon, seed)

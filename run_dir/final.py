@@ -39,8 +39,11 @@ class FinalEvaluation(NamedTuple):
         return float(self.results["episode_return_mean"])
 
     def is_of(self, policy: str, timesteps: int, updates: int) -> bool:
-        """Does it evaluate the policy of this name, saved after this many timesteps and updates?"""
-        evaluated = _evaluated_policy(self.folder)
+        """Does it evaluate, greedily, the policy of this name, saved after this many timesteps and updates?"""
+        evaluate = _evaluate(self.folder)
+        if evaluate.get("explore"):
+            return False
+        evaluated = str(evaluate.get("policy", "last"))
         if evaluated == "last":  # also for a checkpoint's number, or "best" if the last policy was best
             return (timesteps, updates) == (self.timesteps, self.updates)
         return policy == evaluated
@@ -85,13 +88,13 @@ def _of(folder: Path, outputs: Mapping[str, Any]) -> FinalEvaluation | None:
     return found if found.episodes and math.isfinite(found.mean) else None
 
 
-def _evaluated_policy(folder: Path) -> str:
-    """The policy evaluated at the end, from the run's experiment."""
+def _evaluate(folder: Path) -> Mapping[str, Any]:
+    """The section on the evaluation at the end, from the run's experiment."""
     import yaml
 
     try:
         experiment = yaml.safe_load((folder / EXPERIMENT).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError):
-        return "last"
+        return {}
     evaluate = experiment.get("evaluate") if isinstance(experiment, dict) else None
-    return str(evaluate.get("policy", "last")) if isinstance(evaluate, dict) else "last"
+    return evaluate if isinstance(evaluate, dict) else {}

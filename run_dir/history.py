@@ -157,6 +157,8 @@ def _read(path: Path, kind: type[_Row]) -> list[_Row]:
         lines = path.read_text(encoding="utf-8").split("\n")[1:-1]
     except FileNotFoundError:
         return []
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     columns, hints = inspect.signature(kind).parameters, get_type_hints(kind)
     parsers = [_parser(hints[name], column.default) for name, column in columns.items()]
     rows: list[_Row] = []

@@ -123,7 +123,8 @@ def _evaluations(run: Path, described: Mapping[str, Any]) -> list[_Evaluated]:
     """The greedy evaluations of this policy: the one at the end of the run, then those during training."""
     trained = described["trained"]
     at = trained["global_timestep"], trained["global_step"]
-    rows = [row for row in evaluations_of_policies(run) if (row.global_timestep, row.global_step) == at]
+    every = [row for row in evaluations_of_policies(run) if not row.explore]
+    rows = [row for row in every if (row.global_timestep, row.global_step) == at]
     found: list[_Evaluated] = [("during training", row.results) for row in rows]
     final = final_evaluation(run)
     if final is not None and final.is_of(described["policy"], *at):
@@ -148,7 +149,7 @@ def _returns(run: Path, described: Mapping[str, Any], evaluations: Sequence[_Eva
 def _evaluation_text(when: str, results: Mapping[str, Any]) -> str:
     mean, episodes, around = results["episode_return_mean"], int(results["episodes"]), ""
     if episodes > 1:
-        half = _NORMAL * results["episode_return_std"] / math.sqrt(episodes)
+        half = _NORMAL * results["episode_return_std"] / math.sqrt(episodes - 1)  # the deviation is of these episodes
         around = f" (95 % interval {mean - half:,.6g} .. {mean + half:,.6g}, from the standard error over episodes)"
     return f"Evaluated greedily {when}, in {counted(episodes, 'episode')}: {mean:,.6g} on average{around}.\n"
 

@@ -66,3 +66,4 @@ def test_a_file_has_all_the_room_that_it_needs(is_terminal: bool, room: int, mon
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
     assert room_of(stream) == room
+    assert room_of(None) == 10_000  # a process without standard output

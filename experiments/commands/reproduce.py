@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ...core.tensorflow_import import load_tensorflow
+from ...run_dir.files import why_unwritable
 from ...run_dir.final import final_evaluation
 from ..config.schema import Evaluate, ExperimentFile
 from ..config.seeds import seed_list
@@ -39,6 +40,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     wanted = SEEDS if number is None else seed_list(number, first)
     results, code = arguments.results, DONE
     if missing := _without_result(results, experiment, wanted):
+        if why := why_unwritable(results.absolute()):
+            raise ExperimentError(f"--results {results}", f"results cannot be written here: {why}")
         with contextlib.redirect_stdout(sys.stderr):
             code = _run(arguments, missing)
         if code not in (DONE, FAILED):

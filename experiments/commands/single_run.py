@@ -11,7 +11,6 @@ from typing import Any
 
 from ...core.checks import counted
 from ...hooks.events import EpisodeStats, Session
-from ...run_dir import record as run_record
 from ...run_dir.learning_curve import CURVE
 from ..config.seeds import seed_list
 from ..config.shipped import experiment_file
@@ -93,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             return signals.exit_code
         except ExperimentError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an environment may call sys.exit(0) when its window is closed
             return report_error(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
         finally:
             if arguments.model_dir is None:
@@ -204,9 +203,9 @@ def export(arguments: argparse.Namespace) -> int:
 
     folder: Path = arguments.model_dir
     records.read_experiment(folder)
-    run_record.read(folder)  # damage shows first
     target = arguments.output or folder / "exported"
     check_target(target)
+    records.read_record(folder)  # damage shows before TensorFlow is loaded
     _, agent, policy = trained_agent.load_trained(folder, arguments.policy)
     print(agent.export(target, policy=policy, formats=arguments.formats))
     return DONE

@@ -13,7 +13,7 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TextIO
 
 from ...core.errors import is_expected, message_of
 from ...hooks.progress import pack
@@ -38,23 +38,33 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks the sign ± must not fail a finished training
     with messages():
         try:
-            return command(arguments)
+            code = command(arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # its errors are those of the command, too
+            return code
         except KeyboardInterrupt:
             say("Stopped by Ctrl-C.")
             return INTERRUPTED
         except BrokenPipeError:  # the reader of the output, such as head, has ended
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
             return report_error(error, arguments)
         finally:
-            try:
-                sys.stderr.flush()
-            except OSError:  # Python would try again on exit, and return 120
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+            _flush(sys.stdout)
+            _flush(sys.stderr)
 
 
-def report_error(error: Exception, arguments: argparse.Namespace, remark: str = "") -> int:
+def _flush(stream: TextIO | None) -> None:
+    """Write what is buffered, or discard it: otherwise Python would try again on exit, and return 120."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def report_error(error: BaseException, arguments: argparse.Namespace, remark: str = "") -> int:
     """Print an error; returns the exit code."""
     if arguments.debug:
         traceback.print_exception(error)

@@ -25,6 +25,7 @@ from ..errors import ExperimentError
 from ..running.folder import EXPERIMENT
 from ..running.report import WINDOW
 from ..tracking.journal import FAILED as TRACKED_FAILED
+from ..tracking.journal import KILLED as TRACKED_KILLED
 from ..tracking.journal import STOPPED, SUCCEEDED
 from .settings import Described, described_by
 
@@ -163,6 +164,8 @@ def _need_columns(folder: Path, problems: list[str]) -> None:
             if name == EPISODES:
                 problems.append(f"{path} is missing")
             continue
+        except OSError:  # reported when its rows were read
+            continue
         if found != columns:
             problems.append(f"{path} is damaged: its first line, {found[:80]!r}, does not name its columns")
 
@@ -218,10 +221,12 @@ def _status(folder: Path) -> str:
     if _is_held(folder):
         return RUNNING
     try:
-        found = next((entry["status"] for entry in last_entries(folder) if "status" in entry), None)
+        found = next((entry for entry in last_entries(folder) if "status" in entry), {})
     except OSError:  # a Python program's run does not record how it ended, but removes the file that names its process
         return KILLED if (folder / "lock.pid").exists() else ENDED
-    return _STATUSES.get(str(found), KILLED)
+    if found.get("message") == TRACKED_KILLED:  # the trackers' process saw it end: servers have no such status
+        return KILLED
+    return _STATUSES.get(str(found.get("status")), KILLED)
 
 
 def _is_held(folder: Path) -> bool:

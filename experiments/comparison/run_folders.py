@@ -53,12 +53,9 @@ def short_path(folder: Path, common: Path | None) -> str:
 
 
 def _runs_within(folder: Path) -> list[Path]:
-    if _is_run(folder):
+    if not os.access(folder, os.R_OK | os.X_OK) or _is_run(folder):  # nothing is known of one that cannot be read
         return [folder]
-    try:
-        entries = sorted(folder.iterdir(), key=lambda path: _natural(path.name))
-    except OSError:  # it cannot be read: a run of which nothing is known
-        return [folder]
+    entries = sorted(folder.iterdir(), key=lambda path: _natural(path.name))
     if not entries:
         return [folder]
     # Links may be circular, so only links to runs are followed.

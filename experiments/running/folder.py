@@ -250,13 +250,25 @@ def is_of_python(folder: Path) -> bool:
     return (folder / record.FILE).is_file() and not (folder / EXPERIMENT).is_file()
 
 
-def _of_python(folder: Path) -> ExperimentFile:
+def read_record(folder: Path) -> record.RunRecord:
+    """The record of the run in a folder.
+
+    Raises:
+        RunFolderError: it is missing or damaged.
+    """
     try:
         found = record.read(folder)
     except CheckpointError as error:
         raise RunFolderError(folder, str(error)) from error
-    known = None if found is None else found.environment
-    if found is None or known is None or "unrecorded" in known:
+    if found is None:
+        raise RunFolderError(folder, f"Run folder {folder} has no {record.FILE}. {record.REMEDY}")
+    return found
+
+
+def _of_python(folder: Path) -> ExperimentFile:
+    found = read_record(folder)
+    known = found.environment
+    if known is None or "unrecorded" in known:
         what = "" if known is None else f" of {known['id']}, {', '.join(known['unrecorded'])}"
         message = (
             f"The run in {folder} was started by a Python program, and its environment cannot be made again: run.json"
@@ -298,6 +310,8 @@ def _value_or_absent(values: Mapping[str, Any], key: str) -> str:
 
 def _experiment_to_continue(folder: Path, experiment: ExperimentFile) -> ExperimentFile:
     recorded = read_experiment(folder)
+    if CheckpointStore(folder).newest() is not None:
+        read_record(folder)
     if experiment.seed is None:
         experiment = experiment.model_copy(update={"seed": recorded.seed})
     if changed := changes(recorded, experiment):

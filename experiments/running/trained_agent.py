@@ -37,6 +37,7 @@ def load_trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFil
     if CheckpointStore(folder).newest() is None:
         message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
         raise RunFolderError(folder, message)
+    records.read_record(folder)
     from ...estimators.agent import Agent
 
     return experiment, Agent(None, model_dir=folder), policy or evaluation_of(experiment).policy

@@ -31,7 +31,6 @@ from ...core.protocols import Array, ArrayTree
 from ...core.text_columns import Column
 from ...environments.batched import BatchedEnvironment
 from ...explorations.policies import Random, parts_of
-from ...run_dir import record
 from ...run_dir.files import make_folders, write_atomically
 from ...run_dir.history import read_columns, read_evaluations
 from ...run_dir.initial_values import digests
@@ -40,8 +39,8 @@ from ...run_dir.starts import read_starts
 from ...run_dir.statistics import are_few, interquartile_mean, interval
 from ..config.schema import ExperimentFile
 from ..console import Table
-from ..errors import RunFolderError
 from ..running.components import environment_of
+from ..running.folder import read_record
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 _MINATAR: Final = "MinAtar's authors, better of two agents"
@@ -148,11 +147,9 @@ def result_of(
         last: the same for the last policy.
 
     Raises:
-        RunFolderError: the folder has no record of a run.
+        RunFolderError: the folder has no record of a run, or a damaged one.
     """
-    found = record.read(folder)
-    if found is None:
-        raise RunFolderError(folder, f"Run folder {folder} has no {record.FILE}. {record.REMEDY}")
+    found = read_record(folder)
     simulators = {name: version for name in _SIMULATORS if (version := version_of(name))}
     commits = [start["git_commit"] for start in read_starts(folder)]
     made_with = {**found.made_with, **simulators, "git_commit": commits[0] if commits else None}

@@ -56,6 +56,13 @@ def test_the_same_seed_gives_the_same_episodes_and_another_one_others(tmp_path: 
     assert env.seeds[0] != env.seeds[1]
 
 
+@pytest.mark.parametrize("name", ["data", "missing/data.npz"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_first_timestep(tmp_path: Path, name: str) -> None:
+    env = Counting()
+    raised(ArgumentError, trained(tmp_path / "run", env).record, tmp_path / name, env, episodes=2, match="npz")
+    assert env.actions == []
+
+
 def test_so_many_timesteps_cut_the_last_episode(tmp_path: Path) -> None:
     env, path = Counting(length=4), tmp_path / "data.npz"
     assert trained(tmp_path / "run", env).record(path, env, timesteps=10)["timesteps"] == 10

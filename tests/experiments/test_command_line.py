@@ -129,10 +129,15 @@ def test_what_is_not_usable_is_exit_code_2(
         (ValueError("the environment\n  is broken"), ["the environment is broken"]),
         (ClusterError("nothing moves:\nactor 0  waits"), ["nothing moves:", "actor 0  waits"]),  # in lines who waits
         (KeyError("q"), ["KeyError: 'q'; --debug prints the traceback"]),  # which is not the user's
+        (SystemExit(0), ["SystemExit: 0; --debug prints the traceback"]),  # of an environment whose window is closed
     ],
 )
 def test_a_failure_is_one_paragraph(
-    error: Exception, said: list[str], run_file: Path, failures: list[Exception], capfd: pytest.CaptureFixture[str]
+    error: BaseException,
+    said: list[str],
+    run_file: Path,
+    failures: list[BaseException],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     failures.extend([error, error])
     code, out, err = axonrl(capfd, "run", run_file)

@@ -16,6 +16,8 @@ from axonrl.experiments.comparison.run_digest import read_run
 from axonrl.experiments.comparison.run_folders import run_folders
 from axonrl.experiments.comparison.study import Study, across, study
 from axonrl.experiments.comparison.tables import age, number
+from axonrl.experiments.tracking.follower import complete
+from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.tests.experiments.made_runs import make_run
 
 
@@ -72,6 +74,8 @@ def test_the_status_is_the_last_of_the_journal_or_that_of_the_process_that_holds
     assert [read_run(folder)[0].status for folder in made] == ["finished", "stopped", "failed", "running"]
     (made[-1] / "lock.pid").write_text("999999999")
     assert read_run(made[-1])[0].status == "killed"
+    complete(TrackedRun(made[-1]), [])  # as the process that tracks a run does once the run is gone
+    assert read_run(made[-1])[0].status == "killed"
     program = make_run(tmp_path / "program", 3, [1.0], python=True)
     (program / "lock.pid").write_text("999999999")  # which a training removes, however it ends by itself
     assert read_run(program)[0].status == "killed"
@@ -88,17 +92,27 @@ def test_a_run_of_python_has_no_journal_and_the_same_settings(tmp_path: Path) ->
     ("file", "text"),
     [
         *(("run.json", "{"), ("starts.json", "[]]"), ("experiment.yml", "a: ["), ("episodes.csv", "x\n1,2\n")),
+        ("evaluations.csv", "\xff\n"),
     ],
 )
 def test_damage_names_the_file_and_what_to_do_and_leaves_the_rest(tmp_path: Path, file: str, text: str) -> None:
     folder = make_run(tmp_path / "one", 3, [1.0])
-    (folder / file).write_text(text)
+    (folder / file).write_text(text, encoding="latin-1")
     run, curve = read_run(folder)
     assert run.status == "damaged"
     assert file in run.problem
     assert run.problem.endswith(". Restore it from a copy, or train the run again in a new folder.")
     assert run.problem.count("Restore") == 1
     assert curve.ends.size == 0
+
+
+@pytest.mark.parametrize("name", ["run.json", "starts.json", "episodes.csv", "evaluations.csv"])
+def test_a_file_that_cannot_be_read_is_damage(tmp_path: Path, name: str) -> None:
+    path = make_run(tmp_path / "one", 3, [1.0]) / name
+    path.unlink()
+    path.symlink_to(name)  # a loop, as root may read any file
+    run, _ = read_run(tmp_path / "one")
+    assert (run.status, name in run.problem) == ("damaged", True)
 
 
 def test_a_run_that_has_trained_has_episodes(tmp_path: Path) -> None:
@@ -119,6 +133,20 @@ def test_folders_are_found_at_any_depth_each_once_in_the_order_of_numbers(tmp_pa
         (tmp_path / name).mkdir(parents=True)
     found = [path.relative_to(tmp_path).as_posix() for path in run_folders([tmp_path, tmp_path / "pole" / "seed-9"])]
     assert found == ["deep/er/run", "nothing", "pole/seed-9", "pole/seed-10"]
+
+
+def test_a_folder_that_cannot_be_searched_is_a_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [make_run(tmp_path / name, 3, [1.0]) for name in ("mine", "theirs")]
+    exists = Path.exists
+
+    def denied(path: Path, **options: Any) -> bool:
+        if path.parent == made[1]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path, **options)
+
+    monkeypatch.setattr(os, "access", lambda path, mode: path != made[1])
+    monkeypatch.setattr(Path, "exists", denied)
+    assert run_folders([tmp_path]) == made
 
 
 def test_ls_lists_all_and_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

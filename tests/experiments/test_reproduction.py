@@ -96,6 +96,9 @@ def test_what_has_a_result_is_not_run_again(
     assert capsys.readouterr().out == ""
     assert main(["reproduce", "dqn_cartpole", "--seeds", "100", *into]) == 2
     assert "seeds: 100 is a number of seeds, 100 to 199; write 100-100 for one seed" in capsys.readouterr().err
+    unwritable = "/proc/results"  # refused before the first run
+    assert main(["reproduce", "dqn_cartpole", "--seeds", "7-7", "--results", unwritable]) == 2
+    assert len(asked) == 3
 
 
 def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:

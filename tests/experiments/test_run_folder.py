@@ -7,11 +7,12 @@ import pytest
 from axonrl.core.yaml_text import to_yaml
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import ExperimentFile, load
-from axonrl.experiments.errors import ChangedExperimentError
+from axonrl.experiments.errors import ChangedExperimentError, RunFolderError
 from axonrl.experiments.running import folder as records
 from axonrl.experiments.running import runner, trained_agent
 from axonrl.experiments.tracking import producer
 from axonrl.experiments.tracking.mlflow import MLflowTracker
+from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.experiments.fakes import FakeAgent
 from axonrl.tests.raising import raised
 
@@ -88,6 +89,18 @@ def test_an_emptied_mapping_is_listed_by_its_entries(tmp_path: Path) -> None:
         " Only train.max_*, learn.max_steps, distributed, evaluate, tracker and submit may change."
         " Use --model-dir for a new run."
     )
+
+
+@pytest.mark.parametrize(("text", "message"), [(None, "has no run.json. Restore it"), ("{", "run.json is damaged")])
+def test_a_run_without_its_record_is_not_usable(
+    text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records.prepare(tmp_path, make(seed=1), resume=False)
+    monkeypatch.setattr(CheckpointStore, "newest", lambda _: 2)
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    raised(RunFolderError, records.prepare, tmp_path, make(seed=1), resume=True, match=message)
+    raised(RunFolderError, trained_agent.load_trained, tmp_path, match=message)
 
 
 def test_what_may_change_on_resume_is_recorded(tmp_path: Path) -> None:

@@ -27,17 +27,22 @@ DESCRIBED: dict[str, Any] = {
 
 
 def test_returns_are_those_of_this_policy(tmp_path: Path) -> None:
-    rows = ["1000,5.0,1.0,9.0,16,,,,20,,,,", "2000,10.0,2.0,9.0,16,,,,40,,,,", "3000,11.0,1.0,9.0,16,,,,60,,,,"]
+    rows = ["1000,5.0,1.0,9.0,16,,,,20,,,,", "2000,10.0,2.0,9.0,16,,,,40,,,0,", "3000,11.0,1.0,9.0,16,,,,60,,,,"]
     (tmp_path / EVALUATIONS).write_text("\n".join(["the columns", *rows]) + "\n")
     header = "episode,global_timestep,episode_return,length,seconds"
     (tmp_path / EPISODES).write_text(f"{header}\n1,900,7.0,9,0.1\n2,1900,7.0,9,0.1\n3,2900,99.0,9,0.1\n")
     add_start(tmp_path, 3, ["axonrl", "run", "my file.yml"])
     card = model_card(DESCRIBED, tmp_path)
-    assert "in 16 episodes: 10 on average (95 % interval 9.02002 .. 10.98," in card  # 1.959964 * 2 / sqrt(16)
+    assert "in 16 episodes: 10 on average (95 % interval 8.98788 .. 11.0121," in card  # 1.959964 * 2 / sqrt(15)
     assert "The last 2 episodes of its training, with exploration, returned 7 on average (95 % interval 7 .. 7," in card
     assert "\naxonrl run 'my file.yml'\n" in card
     assert "| timesteps | 2,000 |" in card
     assert "onnxruntime" not in card
+
+
+def test_evaluations_that_explored_are_not_those_of_the_exported_policy(tmp_path: Path) -> None:
+    (tmp_path / EVALUATIONS).write_text("the columns\n2000,10.0,2.0,9.0,16,,,,40,3,4,1,\n")
+    assert "The run has no recorded evaluation of this policy." in model_card(DESCRIBED, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,7 @@ def test_returns_are_those_of_this_policy(tmp_path: Path) -> None:
         ("best", "best", (3000, 60), "succeeded", True),
         ("best", "last", (2000, 40), "succeeded", False),
         ("last", "last", (2000, 40), "resuming", False),
+        ("last, explore: true", "last", (2000, 40), "succeeded", False),
     ],
 )
 def test_the_evaluation_at_the_end_of_the_run_is_told_first(
@@ -63,7 +69,7 @@ def test_the_evaluation_at_the_end_of_the_run_is_told_first(
     told = [line for line in card.splitlines() if line.startswith("Evaluated greedily")]
     assert told[-1].startswith("Evaluated greedily during training, in 16 episodes: 10 on average")
     at_the_end = (
-        "Evaluated greedily at the end of the run, in 100 episodes: 8 on average (95 % interval 7.804 .. 8.196,"
+        "Evaluated greedily at the end of the run, in 100 episodes: 8 on average (95 % interval 7.80302 .. 8.19698,"
     )
     assert [line.startswith(at_the_end) for line in told] == [True, False][not is_told :]
     (tmp_path / EVALUATIONS).unlink()
