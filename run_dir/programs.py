@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.checks import counted
 from ..core.errors import CheckpointError
 from .arrays import load_arrays, save_arrays
 from .files import make_folders
@@ -77,7 +78,8 @@ class Entry(NamedTuple):
         """Kind and path, and a description for people."""
         try:
             found = json.loads((self.path / "program.json").read_bytes())
-            what = f"{found['model_fn']}, {found['num_envs']} environments, params {json.dumps(found['params'] or {})}"
+            params, environments = json.dumps(found["params"] or {}), counted(found["num_envs"], "environment")
+            what = f"{found['model_fn']}, {environments}, params {params}"
             return {"kind": "training", "what": what, "path": str(self.path)}
         except (OSError, ValueError, KeyError):
             return {"kind": "converted", "what": self.path.name.partition("-")[0], "path": str(self.path)}
