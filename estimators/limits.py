@@ -19,6 +19,18 @@ class Default(int):
     """A default value, which the run's record replaces. The same number given by the user is a plain int."""
 
 
+class Turn(int):
+    """A total at which one of several calls of ``train`` ends, while the run goes on to ``whole``, if that is given."""
+
+    whole: int | None
+
+    def __new__(cls, total: int, whole: int | None) -> Turn:
+        """Set ``whole``, by which the run's progress is measured."""
+        turn = super().__new__(cls, total)
+        turn.whole = whole
+        return turn
+
+
 FIRST_UPDATE: Final = Default(35)
 UPDATE_FREQUENCY: Final = Default(10)
 
@@ -42,9 +54,10 @@ class Limits:
         return None
 
     def progress(self, counts: Counters) -> float:
-        """Reached share of the nearest limit, 0 .. 1; needs at least one limit."""
+        """Reached share of the run's nearest limit, 0 .. 1; needs at least one limit."""
         done = {"steps": counts.global_step, "episodes": counts.global_episode, "timesteps": counts.global_timestep}
-        return min(1.0, max(done[kind] / total for kind, total in self.by_kind().items()))
+        wholes = {kind: total.whole if isinstance(total, Turn) else total for kind, total in self.by_kind().items()}
+        return min(1.0, max(done[kind] / whole for kind, whole in wholes.items() if whole is not None))
 
     def by_kind(self) -> dict[str, int]:
         """The limits that are set."""
@@ -73,7 +86,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None:
+            if value is not None and not isinstance(value, Turn):
                 object.__setattr__(self, name, count(name, value))
         for kind in KINDS:
             more, total = getattr(self, kind), getattr(self, f"max_{kind}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..core.checks import count, did_you_mean, number, shortened
 from ..core.errors import ArgumentError, CheckpointError
-from ..estimators.limits import Goal, UpdateSchedule
+from ..estimators.limits import Goal, Turn, UpdateSchedule
 from ..hooks.evaluation import EvaluationHook
 from ..hooks.events import EndFacts, Session
 from ..hooks.hook import Hooks
@@ -151,8 +151,7 @@ class Experiment:
     def continuous_train_and_eval(self, every: int) -> Iterator[dict[str, float]]:
         """Train and evaluate in turn, until a limit of the experiment is reached or a hook asks to stop.
 
-        The training is identical to one without evaluations, unless something follows the run's progress (``over:
-        run``, ``labels["progress"]``): the limit of each turn counts as the run's.
+        The training is identical to one without evaluations.
 
         Args:
             every: timesteps between evaluations; the last interval may be shorter.
@@ -173,7 +172,7 @@ class Experiment:
             before = self.agent.global_timestep
             target = before + every if total is None else min(before + every, total)
             if target > before:
-                stopped = self._train({"max_timesteps": target})
+                stopped = self._train({"max_timesteps": Turn(target, total)})
             if self.agent.global_timestep == before:
                 return
             yield self.evaluate()

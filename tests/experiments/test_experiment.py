@@ -1,6 +1,7 @@
 import inspect
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,25 @@ def test_training_in_turn_with_evaluations_is_the_same_training(
         assert (turns.agent.get_weights()[name] == value).all()
     if stop is None:
         assert list(turns.continuous_train_and_eval(60)) == []
+
+
+@pytest.mark.parametrize("limits", [{"max_timesteps": 150}, {"max_steps": 7}, {"max_timesteps": 150, "max_steps": 7}])
+def test_progress_in_turns_is_that_of_the_whole_run(limits: dict[str, int], tmp_path: Path) -> None:
+    def levels(folder: str, train: Callable[[Experiment], Any]) -> list[float]:
+        seen: list[float] = []
+        epsilon = {"kind": "linear", "start": 1.0, "stop": 0.0, "over": "run"}
+        made = Agent(
+            "dqn", ReplayMemory(500, 8), tmp_path / folder, RunConfig(seed=1), {"hidden": [4], "epsilon": epsilon}
+        )
+        one = experiment(made, **limits)
+        one.extend_train_hooks([lambda session, episode: seen.append(session.exploration)])
+        train(one)
+        return seen
+
+    whole = levels("whole", lambda one: one.train())
+    assert levels("turns", lambda one: list(one.continuous_train_and_eval(60))) == whole
+    assert whole == sorted(whole, reverse=True)
+    assert len(whole) > 3
 
 
 def test_the_arguments_that_an_experiment_passes_on_are_those_of_train() -> None:
