@@ -28,11 +28,9 @@ class Drawable(Protocol):
 
     def places(self, index: Array) -> Array:
         """Places of the drawable items, by index in 0 .. len - 1."""
-        ...
 
     def holds_places(self, places: Array) -> Array:
         """Mask bool [...]: which of these places have drawable items."""
-        ...
 
 
 class Sampler:

@@ -96,13 +96,14 @@ class NoiseParams(WarmUpParams):
 
     def behaviour(self, space: spaces.Box, *, relative: bool = False) -> Exploration:
         """The behaviour policy with these parameters; ``relative``: sigma is in units of half an action's range."""
+        policy: Exploration
         match self.exploration:
             case "gaussian":
-                policy: Exploration = explorations.GaussianNoise(self.sigma, space, relative)
+                policy = explorations.GaussianNoise(self.sigma, space, relative)
             case "greedy":
                 policy = explorations.Greedy()
             case "random":
-                return explorations.Random(space)
+                policy = explorations.Random(space)
             case _:
                 policy = explorations.OrnsteinUhlenbeck(self.sigma, space, theta=self.theta, relative=relative)
         return self.after_warm_up(policy, space)
