@@ -17,7 +17,7 @@ from .events import Collected, Event, Gone, Started
 from .on_ray_shards import RayShards
 from .on_ray_weights import PUBLISH_S, RayWeights
 from .planner import DIED, RAISED
-from .ray_connection import Connection
+from .ray_connection import Connection, DiskFullError, refusing_full_disk
 from .replay import ShardPlan
 from .roles import ActorProcess, Raised, Ready, ShardProcess, WeightStore, versions
 from .settings import Settings
@@ -111,6 +111,7 @@ class OnRay:
             self._placing = placement_group(bundles, "STRICT_SPREAD", name=f"axonrl-{self._run}")
         return PlacementGroupSchedulingStrategy(self._placing, placement_group_bundle_index=actor)
 
+    @refusing_full_disk()
     def start(self, made: ActorSpec) -> None:
         """Start a process, and build an actor in it."""
         import ray
@@ -309,6 +310,8 @@ def _why(error: Exception) -> tuple[str, str]:
     """Explain why an incarnation ended: its kind, and a message."""
     import ray
 
+    if isinstance(error, ray.exceptions.OutOfDiskError):
+        return RAISED, str(DiskFullError())
     if isinstance(error, ray.exceptions.RayTaskError):
         return RAISED, f"{type(error.cause).__name__}: {error.cause}"
     return DIED, str(error).partition("\n")[0]

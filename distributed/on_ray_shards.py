@@ -12,8 +12,10 @@ import numpy as np
 
 from ..core.protocols import Array, State
 from . import message_chunks
-from .events import Emptied, Event, Lost, event_of
+from .events import Emptied, Event, Gone, Lost, event_of
 from .message_chunks import StateAssembler, leaves_of, outline_of, read
+from .planner import RAISED
+from .ray_connection import DiskFullError, refusing_full_disk
 from .replay import Drawn, Shard, ShardPlan, Stored
 from .unrolls import UnrollId
 
@@ -94,6 +96,9 @@ class RayShards:
         except ray.exceptions.ObjectLostError:  # the unroll was lost with its node
             shard.inserts.popleft()
             self._events.append(Lost(unroll))
+        except DiskFullError as error:  # the actor's process could not store the unroll
+            shard.inserts.popleft()
+            self._events.append(Gone(unroll.actor, unroll.incarnation, RAISED, str(error)))
         else:
             if inserted is not None:
                 shard.inserts.popleft()
@@ -177,6 +182,7 @@ class RayShards:
         self._await_created()
         return [self._load(shard.handle, state) for shard, state in zip(self._shards, states, strict=True)]
 
+    @refusing_full_disk()
     def _load(self, handle: Any, state: State) -> Stored:
         import ray
 
@@ -198,6 +204,7 @@ class RayShards:
                 ray.kill(shard.handle)
             self._shards.clear()  # unused results would keep their place in the object store
 
+    @refusing_full_disk()
     def _value(self, index: int, reference: Any) -> Any:
         """A shard's answer; None if it has ended or does not answer, and was replaced by an empty one."""
         import ray

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..core.protocols import Array, State
+from .ray_connection import refusing_full_disk
 
 PUBLISH_S: Final = 0.02
 """Minimum seconds between two publications."""
@@ -30,6 +31,7 @@ class RayWeights:
         self._at = 0.0
         self._answer: Any = None
 
+    @refusing_full_disk()
     def flush(self) -> Any:
         """Send pending weights if due; returns a new store if the old one has ended."""
         import ray

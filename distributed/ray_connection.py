@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -10,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,28 @@ _TOKEN: Final = secrets.token_hex(32)
 _CALLS: Final = "RAY_task_events_report_interval_ms"
 _AUTH_MODE: Final = "RAY_AUTH_MODE"
 _REACH_S: Final = 5.0
+
+
+class DiskFullError(ClusterError):
+    """Neither Ray's object store nor the disk beside it has room for an object."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Ray's object store is full, and so is the disk of the folder in which Ray puts what does not fit (it uses"
+            " up to 95 %): free space there, choose another disk by TMPDIR, or lower queue, in_flight or prefetch of"
+            " Cluster"
+        )
+
+
+@contextlib.contextmanager
+def refusing_full_disk() -> Iterator[None]:
+    """Turn Ray's error into :class:`DiskFullError`; also a decorator."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.OutOfDiskError:
+        raise DiskFullError from None
 
 
 class Connection:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.core.errors import ClusterError
 from axonrl.distributed import Cluster, ray_connection
 from axonrl.distributed.guardian import descendants
 from axonrl.distributed.ray_connection import Connection
@@ -25,10 +26,11 @@ SHAPE: dict[str, Any] = {**QUICK, "envs_per_actor": 10, "unroll": 20, "queue": 2
 
 
 @pytest.fixture(scope="module")
-def store(notes: Path) -> Iterator[Path]:
-    """A cluster with an object store of 80 MB; yields the folder of its files."""
+def store(notes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A cluster with an object store of 80 MB; yields the folder of its files. The disk is full or has room."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray_connection, "_STORE", 80 * MB)
+        patch.setenv("RAY_local_fs_capacity_threshold", {"full": "0", "room": "1"}[request.param])
         connection = Connection(Cluster(**QUICK), shards=1)
     assert connection._guardian is not None
     yield Path(connection._guardian.folder)
@@ -72,6 +74,7 @@ def bytes_below(folder: Path) -> int:
     return found
 
 
+@pytest.mark.parametrize("store", ["room"], indirect=True)
 @pytest.mark.parametrize(
     ("make_agent", "updates"),
     [
@@ -95,3 +98,12 @@ def test_more_than_fits_goes_to_files_and_leaves_them(
     while (left := bytes_below(store)) > 10 * MB and time.monotonic() < until:
         time.sleep(0.1)
     assert left <= 10 * MB
+
+
+@pytest.mark.parametrize("store", ["full"], indirect=True)
+@pytest.mark.parametrize("make_agent", [functools.partial(rollouts, size=4000), replay], ids=["rollouts", "replay"])
+def test_a_full_disk_is_named(store: Path, tmp_path: Path, make_agent: Any) -> None:
+    """An actor that cannot store an unroll ends like one that raised; the run ends when all have, with the cause."""
+    agent = make_agent(tmp_path)
+    with pytest.raises(ClusterError, match="object store is full, and so is the disk"):
+        agent.train(factory("images"), 4000, 4000, cluster=Cluster(**SHAPE), max_timesteps=40_000)
