@@ -14,12 +14,15 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 from axonrl import Agent, EstimatorSpec, RunConfig
+from axonrl.core import registry
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
+from axonrl.estimators.run_params import as_mapping
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
+from axonrl.models.blocks.params import params_of
 from axonrl.models.dqn import DQNParams
 from axonrl.tests.estimators.fakes import (
     At,
@@ -359,7 +362,12 @@ def test_a_function_with_other_arguments_is_refused_before_training(function: An
 def test_params_may_be_a_dataclass(tmp_path: Path) -> None:
     params = DQNParams(hidden=(4,), epsilon=0.5)
     one = Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path, RunConfig(seed=1), params)
-    assert one.params == {"hidden": (4,), "epsilon": 0.5, "target_update_period": 100}
+    assert one.params == {"hidden": (4,), "epsilon": 0.5}  # as given in a mapping: the same run
+
+
+@pytest.mark.parametrize("algorithm", registry.BUILT_IN["model_fn"])
+def test_no_default_of_a_dataclass_counts_as_given(algorithm: str) -> None:
+    assert as_mapping(params_of(algorithm)()) == {}
 
 
 def test_what_an_agent_says_of_itself(tmp_path: Path) -> None:
