@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             return signals.exit_code
         except ExperimentError:
             raise
-        except (Exception, SystemExit) as error:  # an environment may call sys.exit(0) when its window is closed
+        except (Exception, SystemExit) as error:
             return report_error(error, arguments, f"The run failed. {_what_is_left(folder, signals.began, arguments)}")
         finally:
             if arguments.model_dir is None:

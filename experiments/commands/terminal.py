@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Final, TextIO
 
-from ...core.errors import is_expected, message_of
+from ...core.errors import ArgumentError, is_expected, message_of
 from ...hooks.progress import pack
 from ...hooks.status import SEPARATOR
 from ..console import FAILED, INTERRUPTED, USAGE, say, tell
@@ -47,7 +47,7 @@ def carry_out(command: Callable[[argparse.Namespace], int], arguments: argparse.
             return INTERRUPTED
         except BrokenPipeError:  # the reader of the output, such as head, has ended
             return FAILED
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an environment may call sys.exit(0) when its window is closed
             return report_error(error, arguments)
         finally:
             _flush(sys.stdout)
@@ -72,7 +72,7 @@ def report_error(error: BaseException, arguments: argparse.Namespace, remark: st
         say(f"error: {message_of(one)}{'' if is_expected(one) else '; --debug prints the traceback'}")
     if remark:
         say(remark)
-    return USAGE if isinstance(error, ExperimentError) else FAILED
+    return USAGE if isinstance(error, ExperimentError | ArgumentError) else FAILED
 
 
 @contextlib.contextmanager

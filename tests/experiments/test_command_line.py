@@ -153,6 +153,18 @@ def test_a_failure_is_one_paragraph(
     assert len(axonrl(capfd, "run", run_file)[2]) < 2200
 
 
+def test_an_environment_that_exits_fails_other_commands_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("windows.py").write_text("import sys\ndef closed(**_):\n    sys.exit(0)\n")
+    code, _, err = axonrl(capfd, "check-env", "windows:closed")
+    assert (code, err.splitlines()[-1]) == (
+        1,
+        "axonrl: error: SystemExit: 0 (windows.py:3, in closed); --debug prints the traceback",
+    )
+
+
 def test_a_signal_stops_the_run_and_says_where_it_is(
     run_file: Path, agents: list[Any], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
