@@ -127,6 +127,8 @@ def check_target(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npz":
         raise file_error(path, "is not the name of an npz file: it must end in .npz")
+    if path.is_dir():
+        raise file_error(path, "is a folder: choose another name")
     try:
         with tempfile.TemporaryFile(dir=path.absolute().parent):
             return path

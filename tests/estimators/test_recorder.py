@@ -135,14 +135,18 @@ def test_dictionaries_and_recurrent_state(tmp_path: Path) -> None:
         ({"episodes": 1, "epsilon": 1.5}, "epsilon"),
         ({"episodes": 1, "env": vector(Counting(), Counting())}, "env"),
         ({"episodes": 1, "path": "data.csv"}, "path"),
+        ({"episodes": 1, "path": "missing/data.npz"}, "path"),
+        ({"episodes": 1, "path": "folder.npz"}, "path"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], argument: str, tmp_path: Path) -> None:
+def test_what_is_refused_before_anything_is_played(options: dict[str, Any], argument: str, tmp_path: Path) -> None:
     env = Counting()
     one = trained(tmp_path / "run", env)
+    (tmp_path / "folder.npz").mkdir()
     path = tmp_path / options.pop("path", "data.npz")
     assert raised(ArgumentError, one.record, path, options.pop("env", env), **options).argument == argument
     assert not list(tmp_path.glob("data*"))
+    assert env.actions == []
 
 
 def test_normalised_observations_are_refused(tmp_path: Path) -> None:
