@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .errors import ArgumentError, NonFiniteError
+from .trees import named_arrays
 
 INT64_MAX: Final = 2**63 - 1
 """The largest integer that arrays and files hold."""
@@ -99,6 +100,42 @@ def _initials(name: str) -> str:
 def all_finite(array: Any) -> bool:
     """Whether all numbers of a float array are finite. A search for a zero byte beats ``all()`` on short arrays."""
     return 0 not in np.isfinite(array).tobytes()
+
+
+def length_of(name: str, episode: Any) -> int:
+    """Number of timesteps T of an episode; ArgumentError about ``name`` if it is not made of arrays [T, ...]."""
+    if not isinstance(episode, Mapping):
+        raise ArgumentError(f"{name} must be a mapping of arrays, got {type(episode).__name__}", name, episode)
+    lengths = {key: len(array) if array.ndim else 0 for key, array in named_arrays(episode)}
+    length = next(iter(lengths.values()), 0)
+    if not length or {*lengths.values()} != {length}:
+        told = ", ".join(f"{key} {given}" for key, given in lengths.items()) or "none"
+        raise ArgumentError(f"the arrays of {name} must have one length of at least 1, got {told}", name, episode)
+    return length
+
+
+def check_episodes(name: str, given: Any) -> list[Mapping[str, Any]]:
+    """Check a caller's episodes like those of a file: all numbers are finite; the last timestep ends its episode.
+
+    Raises:
+        ArgumentError: they are not episodes, or hold NaN or infinity; the message calls them ``name``.
+    """
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        message = f"{name} must be a file, a folder, or a list of episodes, got {shortened(given)}"
+        raise ArgumentError(message, name, given)
+    episodes: list[Mapping[str, Any]] = []
+    for index, episode in enumerate(given):
+        one = f"{name}[{index}]"
+        length_of(one, episode)
+        for key, array in named_arrays(episode):
+            if array.dtype.kind == "f" and not all_finite(array):
+                raise ArgumentError(f"{key} of {one} is NaN or infinite", one, episode)
+        ended = dict(episode)
+        if "truncated" in episode:
+            ended["truncated"] = np.array(episode["truncated"], np.bool_)
+            ended["truncated"][-1:] |= not np.any(episode.get("terminated", ())[-1:])
+        episodes.append(ended)
+    return episodes
 
 
 def refuse_non_finite(weights: Mapping[str, Any], where: str) -> None:

@@ -258,15 +258,6 @@ Episode: TypeAlias = Mapping[str, ArrayTree]
 """The transitions of one episode: ``observation, action, reward, terminated, truncated, next_observation`` [T, ...]."""
 
 
-def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Array]]:
-    """The arrays of an episode by name; arrays of Dict observations have names such as ``observation/position``."""
-    if isinstance(tree, Mapping):
-        for key, part in tree.items():
-            yield from named_arrays(part, f"{name}/{key}" if name else str(key))
-    else:
-        yield name, np.asarray(tree)
-
-
 class EnvironmentView(Protocol):
     """The view that a memory has of the environment that fills it."""
 

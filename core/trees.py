@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,15 @@ def leaves(tree: Any) -> list[Any]:
     if isinstance(tree, (tuple, list)):
         return [array for item in tree for array in leaves(item)]
     return [tree]
+
+
+def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The arrays of an episode by name; arrays of Dict observations have names such as ``observation/position``."""
+    if isinstance(tree, Mapping):
+        for key, part in tree.items():
+            yield from named_arrays(part, f"{name}/{key}" if name else str(key))
+    else:
+        yield name, np.asarray(tree)
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Box
 
-from ..core.checks import shortened
+from ..core.checks import check_episodes, shortened
 from ..core.errors import ArgumentError
-from ..core.protocols import Array, Episode, named_arrays
+from ..core.protocols import Array, Episode
+from ..core.trees import named_arrays
 from .minari import file_error, raw_episodes
 from .spaces import AnySpace, Leaf, leaves, limits
 
@@ -92,21 +93,25 @@ def write_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
 
     Args:
         path: a file name that ends in ``.npz``; an existing file is replaced.
-        episodes: at least one, in the form of :func:`read_episodes`.
+        episodes: at least one, in the form of :func:`read_episodes`; the last timestep of each ends it.
 
     Raises:
-        ArgumentError: there are no episodes, they have different arrays, or the file has another name or cannot be
-            written.
+        ArgumentError: there are no episodes; their arrays differ in name, shape or length, or hold NaN, infinity or
+            Python objects; or the file has another name or cannot be written.
     """
-    path = check_target(path)
-    flat = [dict(named_arrays(episode)) for episode in episodes]
-    if not flat:
-        raise ArgumentError("episodes must be at least one, got none", "episodes", flat)
-    for number, one in enumerate(flat):
-        if one.keys() != flat[0].keys():
-            given, first = ", ".join(one), ", ".join(flat[0])
-            raise ArgumentError(f"episodes[{number}] has the arrays {given}; episodes[0] has {first}", "episodes", one)
+    path, given = check_target(path), check_episodes("episodes", episodes)
+    if not given:
+        raise ArgumentError("episodes must be at least one, got none", "episodes", given)
+    flat = [dict(named_arrays(episode)) for episode in given]
+    first, *others = [", ".join(f"{name} {[*array.shape[1:]]}" for name, array in sorted(one.items())) for one in flat]
+    for number, form in enumerate(others, 1):
+        if form != first:
+            message = f"episodes[{number}] has arrays of {form}; episodes[0] has {first}"
+            raise ArgumentError(message, "episodes", given[number])
     arrays: dict[str, Any] = {name: np.concatenate([one[name] for one in flat]) for name in flat[0]}
+    if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        message = f"episodes must be arrays of numbers, but {', '.join(objects)} has Python objects"
+        raise ArgumentError(message, "episodes", given)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:

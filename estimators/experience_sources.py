@@ -10,14 +10,13 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
-from ..core.checks import count
+from ..core.checks import check_episodes, count
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES, Episode, State
 from ..environments.batched import BatchedEnvironment
 from ..environments.episodes import checked_episodes, read_episodes
 from ..environments.ids import make, open_environment
 from ..environments.statistics import names_of, refuse_others
-from ..memories.recorded_episodes import check_episodes
 from .run import Run
 
 Spaces: TypeAlias = tuple[gymnasium.Space[Any], gymnasium.Space[Any]]

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import number
+from ..core.checks import check_episodes, number
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArrayTree, EnvironmentView, Episode, SpecTree, State
 from ..core.trees import map_tree
-from .recorded_episodes import check_episodes, digest_of, fill
+from .recorded_episodes import digest_of, fill
 from .replay import ReplayMemory
 from .sampler_kinds import SamplerLike
 from .samplers import checked_td_error

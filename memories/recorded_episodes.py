@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..core.checks import all_finite, shortened
-from ..core.errors import ArgumentError
-from ..core.protocols import Episode, Memory, named_arrays
-from ..core.trees import map_tree
+from ..core.checks import length_of
+from ..core.protocols import Episode, Memory
+from ..core.trees import map_tree, named_arrays
 
 
 def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
@@ -43,40 +41,6 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
             else:
                 memory.extend(mask, **map_tree(lambda value: np.broadcast_to(value, (lanes, *np.shape(value))), one))
     return stored
-
-
-def length_of(name: str, episode: Any) -> int:
-    """Number of timesteps T of an episode; ArgumentError about ``name`` if it is not made of arrays [T, ...]."""
-    if not isinstance(episode, Mapping):
-        raise ArgumentError(f"{name} must be a mapping of arrays, got {type(episode).__name__}", name, episode)
-    lengths = {key: len(array) if array.ndim else 0 for key, array in named_arrays(episode)}
-    length = next(iter(lengths.values()), 0)
-    if not length or {*lengths.values()} != {length}:
-        told = ", ".join(f"{key} {given}" for key, given in lengths.items()) or "none"
-        raise ArgumentError(f"the arrays of {name} must have one length of at least 1, got {told}", name, episode)
-    return length
-
-
-def check_episodes(name: str, given: Any) -> list[Episode]:
-    """Check a caller's episodes like those of a file: all numbers are finite; the last timestep ends its episode.
-
-    Raises:
-        ArgumentError: they are not episodes, or hold NaN or infinity; the message calls them ``name``.
-    """
-    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
-        message = f"{name} must be a file, a folder, or a list of episodes, got {shortened(given)}"
-        raise ArgumentError(message, name, given)
-    episodes: list[Episode] = []
-    for index, episode in enumerate(given):
-        one = f"{name}[{index}]"
-        length_of(one, episode)
-        for key, array in named_arrays(episode):
-            if array.dtype.kind == "f" and not all_finite(array):
-                raise ArgumentError(f"{key} of {one} is NaN or infinite", one, episode)
-        truncated = np.array(episode.get("truncated", ()), np.bool_)
-        truncated[-1:] |= not np.any(episode.get("terminated", ())[-1:])
-        episodes.append({**episode, "truncated": truncated})
-    return episodes
 
 
 def digest_of(episodes: Iterable[Episode]) -> str:

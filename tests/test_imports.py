@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 CORE: Final[dict[str, set[str]]] = {
     "errors": set(),
-    "checks": {"errors"},
+    "checks": {"errors", "trees"},
     "registry": {"checks", "errors"},
     "fields": {"checks", "errors"},
     "protocols": {"checks", "errors"},

@@ -63,6 +63,14 @@ def test_npz(tmp_path: Path) -> None:
     np.testing.assert_equal(read(tmp_path / "again.npz"), [first, second])
 
 
+def test_an_episode_that_is_written_ends_with_its_last_timestep(tmp_path: Path) -> None:
+    """Also one that the next episode would seem to continue; keys may be in any order."""
+    still = {name: value[:2] for name, value in arrays(note=None, terminated=np.zeros(5, np.bool_)).items()}
+    still |= {"observation": np.zeros((2, 2)), "next_observation": np.zeros((2, 2))}
+    write_episodes(tmp_path / "data.npz", [still, dict(reversed(still.items()))])
+    assert [episode["truncated"].tolist() for episode in read(tmp_path / "data.npz")] == [[False, True]] * 2
+
+
 NESTED: Any = Dict({"where": Dict({"x": Box(-1, 1, (1,))}), "which": Tuple([Discrete(2), Box(0, 255, (2,), np.uint8)])})
 MANY: Any = MultiDiscrete([2, 3])
 
@@ -164,7 +172,12 @@ def test_what_cannot_be_written_leaves_the_file_that_is_there(tmp_path: Path, mo
     fewer = {key: value for key, value in second.items() if key != "reward"}
     for where, episodes, told in (
         (path, [], "got none"),
-        (path, [first, fewer], "episodes[1] has the arrays"),
+        (path, [first, fewer], "episodes[1] has arrays"),
+        (path, [first, {**second, "observation": second["observation"][:, :1]}], "observation [1]"),
+        (path, [first, {**second, "reward": second["reward"][1:]}], "episodes[1]"),
+        (path, [{**first, "reward": first["reward"] * np.nan}], "reward of episodes[0] is NaN"),
+        (path, [{**first, "observation": [{"x": 1}] * 2}], "observation has Python objects"),
+        (path, first, "list of episodes"),
         (tmp_path / "run", [first], "must end in .npz"),
         (tmp_path / "missing" / "run.npz", [first], "cannot be written"),
     ):
