@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -267,8 +267,8 @@ class EnvironmentView(Protocol):
     def method(self, name: str) -> Callable[..., Any] | None:
         """The environment's method of that name; None if it has none, or if a caller owns the loop."""
 
-    def episodes(self, path: str) -> Iterator[Episode]:
-        """Episodes from a file, checked against the spaces; ArgumentError if they do not fit."""
+    def episodes(self, data: str | Iterable[Episode], name: str = "episodes") -> Iterator[Episode]:
+        """Episodes from a file, or a caller's called ``name``, checked against the spaces; ArgumentError if unfit."""
 
 
 @runtime_checkable

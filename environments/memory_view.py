@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from ..core.errors import ArgumentError
 from ..core.protocols import Episode
-from .episodes import read_episodes
+from .episodes import checked_episodes, read_episodes
 from .ids import similar
 from .spaces import AnySpace
 
@@ -50,10 +50,13 @@ class EnvironmentView:
                 return None
         return found if callable(found) else None
 
-    def episodes(self, path: str | Path) -> Iterator[Episode]:
-        """The episodes in a file or a folder; see :func:`~.episodes.read_episodes`."""
-        below = self._folder / path
-        return read_episodes(below if below.exists() else path, self.observation_space, self.action_space)
+    def episodes(self, data: str | Path | Iterable[Episode], name: str = "episodes") -> Iterator[Episode]:
+        """The episodes in a file or a folder, or a caller's, checked alike; see :func:`~.episodes.read_episodes`."""
+        spaces = self.observation_space, self.action_space
+        if not isinstance(data, str | Path):
+            return checked_episodes(name, data, *spaces)
+        below = self._folder / data
+        return read_episodes(below if below.exists() else data, *spaces)
 
     @functools.cached_property
     def _one(self) -> gymnasium.Env[Any, Any] | None:

@@ -104,13 +104,13 @@ class DemonstrationMemory(_BothReturns):
         self._expert: _Expert | None = None
 
     def use_environment(self, view: EnvironmentView) -> None:
-        """Read the demonstrations, if they are in a file.
+        """Read the demonstrations, if they are in a file, and check them.
 
         Raises:
             ArgumentError: they cannot be read, or do not fit the environment's spaces.
         """
-        if isinstance(self.demonstrations, str) and not self.num_envs:
-            self._episodes = list(view.episodes(self.demonstrations))
+        if self.demonstrations is not None and not self.num_envs:
+            self._episodes = list(view.episodes(self.demonstrations, "demonstrations"))
 
     def build(self, specs: Mapping[str, SpecTree], num_envs: int, rng: np.random.Generator) -> None:
         """Allocate the arrays and store the demonstrations, which must fit the specs; see :meth:`Memory.build`."""
@@ -183,8 +183,7 @@ class DemonstrationMemory(_BothReturns):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Copy an unbuilt memory; episodes are shared."""
-        if self._episodes is not None:
-            memo[id(self._episodes)] = self._episodes
+        memo.update({id(shared): shared for shared in (self._episodes, self.demonstrations) if shared is not None})
         return super().__deepcopy__(memo)
 
 

@@ -194,6 +194,31 @@ def test_episodes_that_are_none(expert: Any, argument: str, told: str) -> None:
         DemonstrationMemory(10, 4, demonstrations=expert)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"action": np.array([0, 1, 1000])}, "action is outside of Discrete(1000) at timestep 2:"),
+        ({"action": np.array([0, 1, 1.5])}, "action must be int32"),
+        ({"observation": np.zeros((3, 1))}, "next_observation of timestep 0 is not the observation of the next one"),
+        ({"truncated": [False, True, True]}, "terminated or truncated at timestep 1 already"),
+        ({"truncated": None}, "truncated missing"),
+    ],
+)
+def test_episodes_from_python_are_checked_as_those_of_a_file_are(changes: dict[str, Any], told: str) -> None:
+    given = {key: value for key, value in {**EXPERT[0], **changes}.items() if value is not None}
+    memory = DemonstrationMemory(10, 4, demonstrations=[EXPERT[1], given])
+    with refused("demonstrations", told):
+        memory.use_environment(EnvironmentView(*SPACES))
+
+
+def test_episodes_from_python_get_the_dtypes_of_the_spaces() -> None:
+    wide = [{key: value.astype(np.float64) for key, value in one.items()} for one in EXPERT]
+    memory, same = (DemonstrationMemory(10, 4, demonstrations=each) for each in (wide, EXPERT))
+    for one in (memory, same):
+        one.use_environment(EnvironmentView(*SPACES))
+    assert built(copy.deepcopy(memory)).demonstrations_digest == built(same).demonstrations_digest != ""
+
+
 def test_only_whole_episodes_are_filled_in() -> None:
     memory = built(ReplayMemory(10, 4))
     with refused("episodes[1]", "reward 1"):
