@@ -17,6 +17,8 @@ SAVING: Final = 3
 """Atomic work is in progress, and a checkpoint is to be saved at its end."""
 WAITING: Final = 4
 """Atomic work is in progress, and a checkpoint is to be saved before any further update."""
+CLOSED: Final = 5
+"""The session is over: no further atomic work."""
 
 
 class Interrupts:

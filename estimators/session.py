@@ -15,7 +15,7 @@ from ..environments.spaces import both_of
 from ..hooks.events import BeginFacts, EndFacts, EpisodeStats
 from ..hooks.hook import Hooks
 from .failures import FAILURES, error_summary
-from .interrupts import IDLE, RUNNING, SAVING, UNDONE, WAITING
+from .interrupts import CLOSED, IDLE, RUNNING, SAVING, UNDONE, WAITING
 from .limits import Goal, Limits
 from .live_evaluation import LiveEvaluations
 from .loop import Loop
@@ -121,6 +121,8 @@ class MonitoredSession:
         """
         if self._failed:
             logger.warning("no checkpoint is saved: the run has failed")
+        elif self._interrupts.phase == CLOSED:
+            self._refuse_torn()
         elif self._interrupts.phase != IDLE:
             self._interrupts.phase = max(self._interrupts.phase, SAVING)
         else:
@@ -313,6 +315,12 @@ class MonitoredSession:
         if self._unsaved or not equal(self._hooks.state_dict(), self._state.hooks):
             self.save_checkpoint()
 
+    def close(self) -> None:
+        """Refuse further timesteps and checkpoints: another session may have continued the run."""
+        self._interrupts.phase = CLOSED
+
     def _refuse_torn(self) -> None:
+        if self._interrupts.phase == CLOSED:
+            raise ValueError("this session is closed: open a new one to continue the run")
         if self._interrupts.phase != IDLE:
             raise ValueError("a timestep of this session failed or is in progress: open a new session")

@@ -145,6 +145,7 @@ class Trainer:
                 live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._model.eval_mode, closing)
                 described = None if lanes.offline else arguments_of(lanes.source)  # before hooks change it
                 self.session = MonitoredSession(self.run, state, lanes.env, watching, live, offline=lanes.offline)
+                closing.callback(self.session.close)
                 for prepare in watching.prepare:
                     prepare(self.session)
                 if self.run.current is None:
@@ -260,9 +261,8 @@ class Trainer:
             run.take_spaces(lanes.observation_space, lanes.action_space)
         except ValueError:
             if (policy := run.policies.newest()) is not None:
-                lanes.refuse_others(
-                    policy.statistics
-                )  # naming a missing wrapper helps more than reporting other spaces
+                # Naming a missing wrapper helps more than reporting other spaces.
+                lanes.refuse_others(policy.statistics)
             raise
         if lanes.like is None:
             run.refuse_other_count(lanes.number)

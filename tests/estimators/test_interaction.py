@@ -253,3 +253,17 @@ def test_hooks_stop_and_save_as_in_train(tmp_path: Path) -> None:
             driver.timesteps(1)
     assert one.global_timestep == 3
     assert saved(tmp_path) == [(0, 0, 0), (2, 0, 0), (3, 0, 1)]
+
+
+def test_a_closed_session_refuses_what_would_not_be_saved(tmp_path: Path) -> None:
+    one, opening = agent(tmp_path), Counting()
+    with one.interact(*SPACES) as interaction:
+        driver = Driver(Counting(), interaction)
+        driver.timesteps(2)
+    with one.session(opening) as session:
+        pass
+    calls = [lambda: driver.timesteps(1), interaction.session.save_checkpoint, session.run_episode]
+    for call in (*calls, session.save_checkpoint):
+        raised(ValueError, call, match="this session is closed")
+    assert one.global_timestep == 2
+    assert saved(tmp_path) == [(0, 0, 0), (2, 0, 0)]
