@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
 from ..core import hub
-from ..core.checks import all_finite, counted
+from ..core.checks import all_finite, counted, integer
 from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration
 from ..explorations.description import from_description
 from . import description as descriptions
@@ -53,7 +53,7 @@ class Policy:
         self._program = program
         self._num_threads = num_threads
         self._lock = threading.RLock()
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(None if seed is None else integer("seed", seed, at_least=0))
         self._explore: Exploration | None = None
         if description.exploration is not None:
             with descriptions.naming_field(description.path, "exploration"):

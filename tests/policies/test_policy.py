@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -469,6 +470,10 @@ def test_each_damaged_field_is_named(box: Path, tmp_path: Path) -> None:
         assert field.partition(".")[0] in error, field
 
 
-def test_threads_are_counted(discrete: Path) -> None:
+def test_threads_and_seeds_are_checked(discrete: Path) -> None:
     with pytest.raises(ValueError, match="num_threads must be an integer of at least 1, got 0"):
         Policy.load(discrete, num_threads=0)
+    makes: list[Callable[..., Policy]] = [partial(Policy.load, discrete), Policy.load(discrete, seed=0).copy]
+    for make in makes:
+        for seed in (-1, "1", 0.5):
+            raised(ValueError, make, seed=seed, match=f"seed must be an integer of at least 0, got {seed!r}")
