@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,6 @@ from .run_summary import RunSummary, summary_of
 from .session import MonitoredSession
 from .trainer import Trainer
 from .warm_start import WarmStartLike, as_warm_start
-
-logger = logging.getLogger("axonrl")
 
 
 class Agent(Estimator):
@@ -190,8 +187,6 @@ class Agent(Estimator):
         if cluster is not None:
             cluster.train(self._trainer, self._model, env, Hooks(hooks), schedule, goal)
             return self
-        if not goal.is_given:
-            logger.warning("no limit given: training continues until Ctrl-C, or until a hook stops it")
         with self._trainer.opened(env, Hooks(hooks), schedule, endless=not goal.is_given) as session:
             session.reach(goal)
         return self

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..core.errors import ArgumentError
 from ..core.protocols import Episode, Memory, SpecTree
-from ..environments.statistics import statistics_of
+from ..environments.statistics import names_of, statistics_of
 from ..memories.recorded_episodes import digest_of, fill
 from .experience_sources import Lanes
 from .state import TrainingState
@@ -58,10 +58,13 @@ def store(lanes: Lanes, state: TrainingState, specs: Mapping[str, SpecTree]) -> 
 
 def _refuse_normalised(lanes: Lanes, state: TrainingState) -> None:
     """Raise for normalising wrappers: the policy would act on other numbers than it learned from."""
-    if state.statistics or (lanes.env is not None and statistics_of(lanes.env.env)):
+    own = {} if lanes.env is None else statistics_of(lanes.env.env)
+    if found := own or state.statistics:
+        names = " and ".join(dict.fromkeys(names_of(found)))
+        where, advice = ("env", "leave it out") if own else ("this run", "start another run without it")
         message = (
-            "learning uses stored episodes unchanged, but wrappers of this environment normalise observations or"
-            " rewards: leave these wrappers out"
+            f"learning uses stored episodes unchanged, but {where} has {names}, which changes observations or rewards:"
+            f" {advice}"
         )
         raise ArgumentError(message, "env", lanes.source)
 

@@ -252,6 +252,9 @@ class MonitoredSession:
 
     def reach(self, goal: Goal) -> None:
         """Run until the goal is reached, unless it already is."""
+        if not goal.is_given:
+            what = "learning" if self._offline else "training"
+            logger.warning("no limit given: %s continues until Ctrl-C, or until a hook stops it", what)
         if (limits := self.limits_of(goal)) is not None:
             with self.monitored(limits):
                 self.run()

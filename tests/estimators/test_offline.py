@@ -1,6 +1,7 @@
 """learn: updates from stored episodes, without a timestep in an environment."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,11 @@ def test_what_a_session_that_did_not_begin_had_stored_is_gone(tmp_path: Path) ->
 
 def test_wrappers_that_normalise_do_not_fit_stored_episodes(tmp_path: Path) -> None:
     env = make("CartPole-v1", wrappers=["normalize_observation"])
-    assert raised(ArgumentError, agent(tmp_path).learn, [long_episode()], env, steps=1).argument == "env"
+    one = agent(tmp_path)
+    learn = partial(one.learn, [long_episode()], steps=1)
+    assert raised(ArgumentError, learn, env=env, match="env has normalize_observation").argument == "env"
+    one.train(env, 1000, timesteps=1)
+    assert raised(ArgumentError, learn, match="this run has normalize_observation").argument == "env"
 
 
 def long_episode() -> dict[str, Any]:
@@ -229,7 +234,7 @@ def test_evaluations_every_so_many_updates_are_in_the_history_and_in_the_picture
     assert [(row.global_timestep, row.offline_steps) for row in rows[3:]] == [(1, 10), (2, 10)]
 
 
-def test_hooks_stop_save_and_guard(tmp_path: Path) -> None:
+def test_hooks_stop_save_and_guard(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Stops:
         def after_update(self, session: Any, facts: Any) -> None:
             if session.global_step == 3:
@@ -237,6 +242,7 @@ def test_hooks_stop_save_and_guard(tmp_path: Path) -> None:
 
     one = agent(tmp_path / "stop")
     one.learn(DATA, SPACES, hooks=[Stops(), CheckpointHook(secs=1e-9)])
+    assert caplog.messages == ["no limit given: learning continues until Ctrl-C, or until a hook stops it"]
     assert saved(tmp_path / "stop") == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 0)]
     diverging = agent(tmp_path / "nan", params={"learning_rate": 1e30})
     raised(NonFiniteError, diverging.learn, DATA, SPACES, steps=10, match="loss is")
