@@ -86,6 +86,7 @@ def _fill(memory: Memory, episodes: Sequence[Episode], lanes: int) -> None:
     stored = fill(memory, episodes, lanes=lanes)
     if len(memory) < before + stored:
         kept, size = len(memory), getattr(memory, "size", len(memory))
-        message = f"data has {stored:,} transitions, but a memory of size={size:,} holds {kept:,}: raise its size"
+        there, advice = (f" and the memory {before:,}", "start a run with a larger one") if before else ("", "raise it")
+        message = f"data has {stored:,} transitions{there}, but a memory of size={size:,} holds {kept:,}: {advice}"
         raise ArgumentError(message, "data", stored)
     logger.info("stored %d episodes (%d transitions) in the memory", len(episodes), stored)

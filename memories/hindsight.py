@@ -99,8 +99,8 @@ class HindsightMemory(ReplayMemory):
         if reward is None:
             raise ArgumentError(
                 f"HindsightMemory needs an environment with a method {_REWARD}(achieved_goal, desired_goal, info);"
-                f" this one, with the observation space {view.observation_space}, has none that can be called. Use"
-                f" another one, or pass HindsightMemory(..., {_REWARD}=...)",
+                f" none was given, or it has no such method. The observation space is {view.observation_space}. Pass an"
+                f" environment that has it, or HindsightMemory(..., {_REWARD}=...)",
                 _REWARD,
                 None,
             )

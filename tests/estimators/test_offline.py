@@ -197,6 +197,14 @@ def test_after_a_refusal_the_memory_is_as_new(tmp_path: Path) -> None:
     assert (len(memory), one.global_step) == (12, 2)
 
 
+def test_data_must_fit_beside_what_the_memory_holds(tmp_path: Path) -> None:
+    one = agent(tmp_path, ReplayMemory(14, 4)).learn(DATA, SPACES, steps=1)
+    told = "3 transitions and the memory 12, but a memory of size=14 holds 14: start a run with a larger one"
+    assert raised(ArgumentError, one.learn, [episode(3, 7)], steps=1, match=told).argument == "data"
+    one.learn([episode(2)], steps=1)
+    assert len(one.memory or ()) == 14
+
+
 def test_what_a_session_that_did_not_begin_had_stored_is_gone(tmp_path: Path) -> None:
     memory = ReplayMemory(100, 4)
     one = agent(tmp_path, memory)

@@ -216,7 +216,7 @@ def test_what_is_refused_before_it_is_built() -> None:
     for observation, told in ((ArraySpec((4,), np.float32), "float32[4]"), (other, "desired_goal float32[2]")):
         with refused("observation_space", told):
             HindsightMemory(10, 2).build(specs_of(observation), 1, np.random.default_rng(0))
-    with refused("compute_reward", str(CARTPOLE)):
+    with refused("compute_reward", "none was given", str(CARTPOLE)):
         HindsightMemory(10, 2).use_environment(EnvironmentView(CARTPOLE, Discrete(2)))
 
 
