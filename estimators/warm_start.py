@@ -180,7 +180,7 @@ def take(start: WarmStart, variables: Mapping[str, Any], acting: Mapping[str, An
             taken[name] = array
     where = "the given weights" if isinstance(start.from_, Mapping) else f"{start.from_} ({source.name} policy)"
     if unfit:
-        raise _unfit(start, f"variables of {where} do not fit: {'; '.join(unfit.values())}", unfit)
+        raise _unfit(start, f"variables of {where} do not fit: {'; '.join(unfit.values())}", unfit, taken)
     _check_taken(start, taken, where, (name for name, _ in theirs), (name for name, _ in names))
     logger.info(
         "Warm start from %s: took %d variables (%s); new: %s", where, len(taken), _plain(taken), ", ".join(new) or "-"
@@ -208,7 +208,7 @@ def _taken_from_keras(start: WarmStart, variables: Mapping[str, Any], acting: Ma
         listed = [f"{', '.join(name for name, one in found.unfit.items() if one == why)}: {why}" for why in whys]
         there = ", ".join(layer.path for layer in layers) or "none"
         problem = f"{path} does not fit: {'; '.join(listed)}. The layers of the file are {there}"
-        raise _unfit(start, problem, found.unfit)
+        raise _unfit(start, problem, found.unfit, found.taken)
     _check_taken(start, found.taken, path, (layer.path for layer in layers), able)
     if found.unused and start.variables == WarmStart.variables:
         unused, here = ", ".join(found.unused), _plain(able)
@@ -227,9 +227,12 @@ def _able_to_take(variables: Mapping[str, Any], acting: Mapping[str, Any]) -> di
     return {name: variable for name, variable in variables.items() if name in acting or variable.trainable}
 
 
-def _unfit(start: WarmStart, problem: str, names: Iterable[str]) -> ArgumentError:
-    advice = f"Leave them out: WarmStart(..., variables='{_without(start.variables, names)}')"
-    return _no_source(start, f"{problem}. {advice}")
+def _unfit(start: WarmStart, problem: str, names: Iterable[str], others: Iterable[str]) -> ArgumentError:
+    """The error about variables that do not fit; ``others`` are those that do."""
+    selection = _without(start.variables, names)
+    if any(re.fullmatch(selection, _NUMBER.sub("", name)) for name in others):
+        return _no_source(start, f"{problem}. Leave them out: WarmStart(..., variables='{selection}')")
+    return _no_source(start, f"{problem}. No layer fits: do both runs have the same spaces, and params of networks?")
 
 
 def _check_taken(start: WarmStart, taken: Sized, where: object, theirs: Iterable[str], ours: Iterable[str]) -> None:

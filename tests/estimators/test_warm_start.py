@@ -114,6 +114,8 @@ def test_what_does_not_fit_is_refused_by_name(source: Path, tmp_path: Path) -> N
     assert str(caught).endswith("WarmStart(..., variables='(?!head/|copied/).*')")
     caught = raised(ArgumentError, started, tmp_path, WarmStart(source, "body/.*|head/.*"), actions=5)
     assert str(caught).endswith("WarmStart(..., variables='(?!head/)(?:body/.*|head/.*)')")
+    # Not the advice to select nothing.
+    raised(ArgumentError, started, tmp_path, WarmStart(source, "head/.*"), actions=5, match="No layer fits: do both")
     assert not (tmp_path / "run.json").exists()
     ours = started(tmp_path, WarmStart(source, "(?!head/|copied/).*"), actions=5)
     assert same(ours, weights_of(source)) & KERNELS == {"body/kernel", "critic/kernel"}
