@@ -34,8 +34,13 @@ def raw_episodes(path: Path, observation_space: AnySpace, action_space: AnySpace
     try:
         with h5py.File(file, "r") as opened:
             names = [name for name in opened if name.startswith(_GROUP)]
+            if not names:
+                found = ", ".join(opened) or "nothing"
+                raise file_error(file, f"no episode of Minari, a group {_GROUP}0, {_GROUP}1, ...; there is {found}")
             for name in sorted(names, key=lambda name: int(name.removeprefix(_GROUP))):
                 yield _episode(opened[name], observation_space, action_space)
+    except ArgumentError:
+        raise
     except KeyError as error:
         raise file_error(file, f"{name} lacks an array: {error}") from error
     except Exception as error:  # h5py raises a dozen types on damage

@@ -292,6 +292,15 @@ def test_minari_with_something_else_than_an_array(tmp_path: Path, name: str) -> 
         raised(ArgumentError, read, tmp_path, match=f"damaged.*{name} is not an array")
 
 
+def test_hdf5_of_another_library(tmp_path: Path) -> None:
+    h5py: Any = pytest.importorskip("h5py", reason="h5py is not installed: axonrl[minari]")
+    for names, told in ((("observations", "timeouts"), "there is observations, timeouts"), ((), "there is nothing")):
+        with h5py.File(tmp_path / "d4rl.hdf5", "w") as file:
+            for name in names:
+                file[name] = np.zeros(3)
+        raised(ArgumentError, read, tmp_path / "d4rl.hdf5", match=rf"d4rl\.hdf5: no episode of Minari, .*{told}")
+
+
 @pytest.mark.parametrize("kept", [{}, {"subspaces": {"where": {"type": "Dict"}}}])
 def test_minari_whose_metadata_lack_a_space(tmp_path: Path, kept: Any) -> None:
     written_by_hand(tmp_path)
