@@ -67,7 +67,7 @@ class Run:
         """Includes the run's seed, and its spaces once known."""
         if not isinstance(self.config, RunConfig):
             raise ArgumentError(f"config must be an axonrl.RunConfig, got {config!r}", "config", config)
-        params = run_params.as_mapping(params)
+        given_params, params = params, run_params.as_mapping(params)
         self._given_seed = self.config.seed
         self.record = record.read(self.model_dir)
         self.model_fn = None if self.compiled is not None else self._find(model_fn)
@@ -78,6 +78,7 @@ class Run:
         elif self.model_fn is not None:
             self.params = run_params.recorded_params(self.record, self.model_dir) if params is None else params
             check_signature(self.model_fn, self.params)
+            run_params.refuse_other_class(given_params, self.model_fn)
             self.model_name = registry.name_of(self.model_fn)
         self.seed = self._new_seed()
         self.spaces_fixed = False

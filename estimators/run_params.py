@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import typing
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 from ..core.checks import plain, shortened
 from ..core.errors import ArgumentError
+from ..core.protocols import ModelFn
 from ..policies.compiled import CompiledProgram
 from ..run_dir.record import RunRecord, recordable
 
@@ -21,7 +24,7 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
     Raises:
         ArgumentError: ``params`` is neither, or a number exceeds float64.
     """
-    if dataclasses.is_dataclass(params) and not isinstance(params, type):
+    if is_dataclass(params) and not isinstance(params, type):
         given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
         pairs = {name: (plain(value), plain(default)) for name, (value, default) in given.items()}
         params = {name: value for name, (value, default) in pairs.items() if value != default}
@@ -34,6 +37,18 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
             raise ArgumentError(f"the keys of params must be strings, got {key!r}", "params", key)
         _refuse_beyond_float64(f"params[{key!r}]", value)
     return {name: plain(value) for name, value in params.items()}
+
+
+def refuse_other_class(params: Any, model_fn: ModelFn) -> None:
+    """Raise ``ArgumentError`` for a dataclass that ``model_fn`` does not declare: its defaults would not count."""
+    try:
+        hint = typing.get_type_hints(model_fn).get("params")
+    except Exception:  # a user's annotations may hold anything
+        return
+    classes = tuple(one for one in typing.get_args(hint) or (hint,) if isinstance(one, type) and is_dataclass(one))
+    if classes and is_dataclass(params) and not isinstance(params, classes):
+        message = f"params must be a mapping or a {classes[0].__name__}, got a {type(params).__name__}"
+        raise ArgumentError(message, "params", params)
 
 
 def recorded_params(record: RunRecord | None, model_dir: Path) -> dict[str, Any] | None:

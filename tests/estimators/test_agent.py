@@ -370,6 +370,16 @@ def test_no_default_of_a_dataclass_counts_as_given(algorithm: str) -> None:
     assert as_mapping(params_of(algorithm)()) == {}
 
 
+@pytest.mark.parametrize("algorithm", registry.BUILT_IN["model_fn"])
+def test_params_of_another_algorithm_are_refused(algorithm: str, tmp_path: Path) -> None:
+    """Their defaults would not count: those of this algorithm would take their place."""
+    own, other = params_of(algorithm)(), params_of("dqn" if algorithm == "ppo" else "ppo")()
+    Agent(algorithm, None, tmp_path, None, own)
+    told = f"params must be a mapping or a {type(own).__name__}, got a {type(other).__name__}"
+    error = raised(ArgumentError, Agent, algorithm, None, tmp_path, None, other, match=told)
+    assert (error.argument, error.value) == ("params", other)
+
+
 def test_what_an_agent_says_of_itself(tmp_path: Path) -> None:
     one = agent(tmp_path)
     assert repr(one) == f"Agent(axonrl.tests.estimators.fakes.linear_model, model_dir={str(tmp_path)!r}, seed=0)"
