@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,12 +54,15 @@ SETTINGS: Final[dict[str, dict[str, dict[str, Any]]]] = {
 }
 """RL Baselines3 Zoo's, of the environments' versions v4; those of PPO with normalised observations and rewards."""
 _EPISODES: Final = 100
+_EVALUATIONS: Final = 30
+"""Evaluations of 10 episodes during training, whose spread says what one of them is worth."""
 
 
 def run(algorithm: str, task: str, seed: int, timesteps: int) -> dict[str, Any]:
-    """Train with a seed; returns what was run, and the last policy's mean return over 100 greedy episodes."""
+    """Train with a seed; returns what was run, the mean returns during training, and the last policy's over 100."""
     import stable_baselines3 as sb3
     import torch
+    from stable_baselines3.common.callbacks import EvalCallback
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecNormalize
@@ -69,18 +73,22 @@ def run(algorithm: str, task: str, seed: int, timesteps: int) -> dict[str, Any]:
         settings["policy_kwargs"] = {**policy, "activation_fn": getattr(torch.nn, policy["activation_fn"])}
     env, copy = make_vec_env(task, seed=seed), make_vec_env(task, seed=seed + 1_000)
     if algorithm == "ppo":
-        env = VecNormalize(env, gamma=settings.get("gamma", 0.99))
+        env, copy = VecNormalize(env, gamma=settings.get("gamma", 0.99)), VecNormalize(copy, training=False)
+        copy.norm_reward = False
     began = time.perf_counter()
     model = getattr(sb3, algorithm.upper())("MlpPolicy", env, seed=seed, device="cpu", **settings)
-    model.learn(timesteps, log_interval=None)
+    with tempfile.TemporaryDirectory() as folder:  # without one, the callback keeps no results
+        every = timesteps // _EVALUATIONS
+        looks = EvalCallback(copy, n_eval_episodes=10, eval_freq=every, log_path=folder, verbose=0)
+        model.learn(timesteps, log_interval=None, callback=looks)
     seconds = time.perf_counter() - began
     if isinstance(env, VecNormalize):
-        copy = VecNormalize(copy, training=False, norm_reward=False)
         copy.obs_rms = env.obs_rms
     returns, _ = evaluate_policy(model, copy, _EPISODES, return_episode_rewards=True)
     return {
         **{"algorithm": algorithm, "task": task, "seed": seed, "timesteps": timesteps, "seconds": round(seconds, 1)},
         "last": round(sum(returns) / _EPISODES, 2),
+        "evaluations": [round(float(sum(of_one) / len(of_one)), 1) for of_one in looks.evaluations_results],
         **{name: version_of(name) for name in ("stable-baselines3", "torch", "gymnasium", "mujoco")},
     }
 
