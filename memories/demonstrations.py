@@ -120,7 +120,9 @@ class DemonstrationMemory(_BothReturns):
         if expert is not None:
             expert.build(specs, 1, rng)
             self._draws = self.batch_size - expert.batch_size
-            self.demonstrations_digest = digest_of(self._episodes or ())
+            # As they were given, not as they were checked: a run that is resumed has kept this digest.
+            given = self._episodes if isinstance(self.demonstrations, str) else self.demonstrations
+            self.demonstrations_digest = digest_of(given or ())
         super().build(specs, num_envs, rng)
         self._expert, self._episodes = expert, None  # they are stored
 

@@ -211,14 +211,6 @@ def test_episodes_from_python_are_checked_as_those_of_a_file_are(changes: dict[s
         memory.use_environment(EnvironmentView(*SPACES))
 
 
-def test_episodes_from_python_get_the_dtypes_of_the_spaces() -> None:
-    wide = [{key: value.astype(np.float64) for key, value in one.items()} for one in EXPERT]
-    memory, same = (DemonstrationMemory(10, 4, demonstrations=each) for each in (wide, EXPERT))
-    for one in (memory, same):
-        one.use_environment(EnvironmentView(*SPACES))
-    assert built(copy.deepcopy(memory)).demonstrations_digest == built(same).demonstrations_digest != ""
-
-
 def test_only_whole_episodes_are_filled_in() -> None:
     memory = built(ReplayMemory(10, 4))
     with refused("episodes[1]", "reward 1"):
