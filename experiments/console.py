@@ -57,7 +57,7 @@ def print_table(table: Table) -> None:
     from rich import box
     from rich.table import Table as RichTable
 
-    console = _console()
+    console = output_console(width=room_of(sys.stdout))
     columns, left_out = fit_columns(table.columns, console.width - 2, across=table.across)
     made = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for column in columns:
@@ -75,7 +75,7 @@ def print_rows(title: str, rows: Mapping[str, str], justify: Literal["left", "ri
     from rich import box
     from rich.table import Table
 
-    console = _console()
+    console = output_console(width=room_of(sys.stdout))
     made = Table(box=box.SIMPLE_HEAD, show_header=False)
     labels = told_apart([*rows], console.width // 2)
     room = max(console.width - max(map(len, labels), default=0) - 7, 1)
@@ -87,10 +87,15 @@ def print_rows(title: str, rows: Mapping[str, str], justify: Literal["left", "ri
     console.print(made)
 
 
-def _console() -> Console:
-    from rich.console import Console
+def output_console(**settings: Any) -> Console:
+    """Console for standard output; ``BrokenPipeError`` if its reader, such as ``head``, has ended."""
+    from rich import console
 
-    return Console(width=room_of(sys.stdout))
+    class OutputConsole(console.Console):
+        def on_broken_pipe(self) -> None:  # rich would end the process
+            raise BrokenPipeError
+
+    return OutputConsole(**settings)
 
 
 def _print_title(console: Console, title: str) -> None:

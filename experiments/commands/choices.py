@@ -10,7 +10,7 @@ from pathlib import Path
 from ...core.checks import counted
 from ...run_dir import programs
 from ..config.shipped import SHIPPED, shipped
-from ..console import DONE, print_json
+from ..console import DONE, output_console, print_json
 from ..errors import ExperimentError
 from .completion import script
 
@@ -21,10 +21,9 @@ def list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(sections)
         return DONE
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False)  # colours only on a terminal
+    console = output_console(highlight=False, markup=False)  # colours only on a terminal
     for title, entries in sections.items():
         console.print(Text(f"{title}:", style="bold"))
         indent = min(4 + max(map(len, entries), default=0), console.width // 2)

@@ -62,13 +62,14 @@ def test_what_standard_output_cannot_show_is_a_question_mark(monkeypatch: pytest
     assert written.getvalue() == b"262.40 ? 21.00\n"
 
 
+@pytest.mark.parametrize("words", [["completion", "bash"], ["list"]])
 @pytest.mark.parametrize(("target", "error"), [("/dev/full", "axonrl: error: No space left on device\n"), ("", "")])
-def test_buffered_output_that_cannot_be_written_fails_the_command_once(target: str, error: str) -> None:
+def test_output_that_cannot_be_written_fails_the_command_once(words: list[str], target: str, error: str) -> None:
     reader, pipe = os.pipe()
     os.close(reader)  # a pipe that nobody reads any more
     output = os.open(target, os.O_WRONLY) if target else pipe
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [sys.executable, "-m", "axonrl", "completion", "bash"]
+    command = [sys.executable, "-m", "axonrl", *words]
     found = subprocess.run(command, check=False, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
     for descriptor in {output, pipe}:
         os.close(descriptor)
