@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
 from ..core.checks import is_json, plain
 from . import bit_flip, minatar
-from .ids import ENVPOOL, SYNC, VECTOR_ARGUMENTS, vectorization_of
+from .ids import ENVPOOL, SYNC, VECTOR_ARGUMENTS, ClassSpec, vectorization_of
 from .normalization import Wrapped, WrappedVector, are_copies, wrappers_of
 from .several_agents import worlds_in
 
@@ -102,6 +102,8 @@ def _kwargs(spec: EnvSpec) -> dict[str, Any]:
     """Arguments that differ from the environment's registration."""
     registered = gymnasium.registry.get(spec.id)
     usual = {} if registered is None else {**registered.kwargs, "max_episode_steps": registered.max_episode_steps}
+    if isinstance(spec, ClassSpec):  # the class has no limit
+        usual = {"max_episode_steps": None}
     limit = spec.max_episode_steps
     if limit is None and usual.get("max_episode_steps") is not None:
         limit = -1  # "no limit" for gymnasium.make
@@ -115,6 +117,8 @@ def _kwargs(spec: EnvSpec) -> dict[str, Any]:
 
 def _id(spec: EnvSpec) -> str:
     """The id; for a user's own environment preceded by the module that registers it, which Gymnasium then imports."""
+    if isinstance(spec, ClassSpec):
+        return spec.id
     entry = spec.entry_point
     module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
     known = not module or module == "__main__" or module.partition(".")[0] in _REGISTERED_BY

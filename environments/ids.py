@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import difflib
 import functools
 import importlib
@@ -15,7 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
-from ..core.checks import choice, count
+from ..core.checks import choice, count, is_json, plain
 from ..core.errors import ArgumentError
 from ..core.protocols import MOST_LANES
 from . import bit_flip, minatar
@@ -112,6 +113,11 @@ def make(
     if num_envs is None:
         return _make_one(env_id, kwargs)
     return SyncVectorEnv([lambda: _make_one(env_id, kwargs)] * num_envs, autoreset_mode=AutoresetMode.DISABLED)
+
+
+@dataclasses.dataclass
+class ClassSpec(EnvSpec):
+    """How :func:`make` made an environment from its class, ``"module:Class"``, with arguments that JSON holds."""
 
 
 def vectorization_of(env: Any) -> str:
@@ -222,14 +228,18 @@ def _make_vector(
 
 def _make_one(env_id: str | EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     name = env_id if isinstance(env_id, str) else env_id.id
+    env: AnyEnv
     is_minatar = isinstance(env_id, str) and env_id.startswith(minatar.NAMESPACE)
     try:
         for namespace, register in _REGISTER.items():
             if name.startswith(namespace):
                 register()
         if isinstance(env_id, str) and (own := _class_of(env_id)) is not None:
-            return own(**kwargs)
-        env: AnyEnv = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
+            env = own(**kwargs)
+            if env.unwrapped is env and env.spec is None and is_json(plain(kwargs)):
+                env.spec = ClassSpec(env_id, own, order_enforce=False, disable_env_checker=True, kwargs=kwargs)
+            return env
+        env = gymnasium.make(env_id, **{"disable_env_checker": True, **kwargs})
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         message = f"{name} needs a package that is not installed: {_advice(name, str(error))}"
         raise ArgumentError(message, "env_id", name) from error

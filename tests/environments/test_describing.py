@@ -1,3 +1,4 @@
+from fractions import Fraction
 from typing import Any, cast
 
 import gymnasium
@@ -61,6 +62,11 @@ def test_a_class_of_the_users_is_told_by_its_name_and_made_by_it_where_nothing_i
     assert isinstance(make(f"{__name__}:Plain"), Plain)
     found = cast(Any, make(f"{__name__}:Sized", 2, size=5))
     assert [type(one.unwrapped) for one in found.envs] == [Sized, Sized]
+    limit = [{"kind": "time_limit", "max_episode_steps": 3}]
+    for made, wrappers in ((found, []), (make(f"{__name__}:Sized", 1, wrappers=limit, size=5), limit)):
+        assert described(made) == {"id": f"{__name__}:Sized", "kwargs": {"size": 5}, "wrappers": wrappers}
+    fraction = cast(Any, make(f"{__name__}:Sized", size=2, speed=Fraction(1)))  # JSON has none
+    assert described(fraction) == {**plain, "id": f"{__name__}:Sized", "unrecorded": {"size": 2, "speed": None}}
     with pytest.raises(ArgumentError, match=r"unknown environment '.*:Absent'"):
         make(f"{__name__}:Absent")
 

@@ -124,6 +124,24 @@ def test_similar_to_one_with_its_wrappers() -> None:
     assert similar("CartPole-v1").spec.id == "CartPole-v1"
 
 
+@pytest.mark.parametrize("copies", [None, 1, 2])
+@pytest.mark.parametrize("wrappers", [[], [{"kind": "time_limit", "max_episode_steps": 2}, "normalize_reward"]])
+def test_similar_to_one_made_from_its_class(copies: Any, wrappers: Any) -> None:
+    env = make("axonrl.tests.estimators.fakes:Counting", copies, wrappers=wrappers, length=4)
+    env.reset()
+    fresh = similar(env)
+    fresh.reset()
+    assert fresh.unwrapped not in (env.unwrapped, *(one.unwrapped for one in getattr(env, "envs", ())))
+    # rewards of an evaluation are the environment's: 1, 2, 3, ...
+    steps = [fresh.step(0)[1:4] for _ in range(2 if wrappers else 4)]
+    ended = (
+        [(1, False, False), (2, False, True)]
+        if wrappers
+        else [*((n, False, False) for n in (1, 2, 3)), (4, True, False)]
+    )
+    assert steps == ended
+
+
 def test_similar_to_a_vector_environment() -> None:
     env = make("Pendulum-v1", 2, g=3.0)
     fresh = similar(env)
