@@ -142,7 +142,7 @@ class Run:
         if found is not None:
             if self._given_seed not in (None, found.seed):
                 raise ValueError(f"{self.model_dir} was started with seed {found.seed}; got seed {self._given_seed}")
-            run_params.refuse_other(self.params, found, self.model_dir)
+            run_params.refuse_other(self.params, found, self.model_dir, self.model_fn)
             self.seed = found.seed
             self.take_spaces(found.observation_space, found.action_space)
         self.config = dataclasses.replace(self.config, seed=self.seed)

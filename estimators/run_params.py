@@ -41,14 +41,19 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
 
 def refuse_other_class(params: Any, model_fn: ModelFn) -> None:
     """Raise ``ArgumentError`` for a dataclass that ``model_fn`` does not declare: its defaults would not count."""
-    try:
-        hint = typing.get_type_hints(model_fn).get("params")
-    except Exception:  # a user's annotations may hold anything
-        return
-    classes = tuple(one for one in typing.get_args(hint) or (hint,) if isinstance(one, type) and is_dataclass(one))
+    classes = _declared_by(model_fn)
     if classes and is_dataclass(params) and not isinstance(params, classes):
         message = f"params must be a mapping or a {classes[0].__name__}, got a {type(params).__name__}"
         raise ArgumentError(message, "params", params)
+
+
+def _declared_by(model_fn: ModelFn | None) -> tuple[type[Any], ...]:
+    """The dataclasses in the annotation of ``params``."""
+    try:
+        hint = typing.get_type_hints(model_fn).get("params")
+    except Exception:  # a user's annotations may hold anything
+        return ()
+    return tuple(one for one in typing.get_args(hint) or (hint,) if isinstance(one, type) and is_dataclass(one))
 
 
 def recorded_params(record: RunRecord | None, model_dir: Path) -> dict[str, Any] | None:
@@ -61,15 +66,24 @@ def recorded_params(record: RunRecord | None, model_dir: Path) -> dict[str, Any]
     return dict(record.params or {})
 
 
-def refuse_other(params: Mapping[str, Any] | None, record: RunRecord, model_dir: Path) -> None:
-    """Raise ``ValueError`` if params differ from those recorded."""
+def refuse_other(
+    params: Mapping[str, Any] | None, record: RunRecord, model_dir: Path, model_fn: ModelFn | None
+) -> None:
+    """Raise ``ValueError`` if params differ from those recorded, defaults that ``model_fn`` declares included."""
     given, unrecorded = recordable(params)
     had, has = _through_json(record.params) or {}, _through_json(given) or {}
     names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
     changed = [name for name in names if name not in (*unrecorded, *record.unrecorded)]
-    if changed:
+    if changed and not any(_are_equal(cls, had, has) for cls in _declared_by(model_fn)):
         listed = ", ".join(f"{name} ({had.get(name)!r} -> {has.get(name)!r})" for name in changed)
         raise ValueError(f"{model_dir} was started with other params: {listed}; choose another model_dir")
+
+
+def _are_equal(cls: type[Any], had: Mapping[str, Any], has: Mapping[str, Any]) -> bool:
+    try:
+        return bool(cls(**had) == cls(**has))
+    except Exception:  # invalid ones are reported when the model is built
+        return False
 
 
 def compiled_for(

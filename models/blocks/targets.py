@@ -41,13 +41,13 @@ class TargetParams(Params):
                 "target_update_rate",
                 rate,
             )
+        if period is None and rate is None:
+            object.__setattr__(self, "target_update_period", DEFAULT_PERIOD)
 
     def move_target(self, mode: str, online: Sequence[Any], target: Sequence[Any], labels: Mapping[str, Any]) -> None:
         """Call :func:`update_target` in TRAIN, and nothing otherwise. Call before the loss."""
         if mode == Modes.TRAIN:
             period, rate = self.target_update_period, self.target_update_rate
-            if period is None and rate is None:
-                period = DEFAULT_PERIOD
             update_target(online, target, labels["global_step"], period=period, rate=rate)
 
 

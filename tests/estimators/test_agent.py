@@ -17,7 +17,6 @@ from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.core import registry
 from axonrl.environments import make
 from axonrl.errors import ArgumentError
-from axonrl.estimators.run_params import as_mapping
 from axonrl.explorations import EpsilonGreedy
 from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import ReplayMemory
@@ -362,12 +361,18 @@ def test_a_function_with_other_arguments_is_refused_before_training(function: An
 def test_params_may_be_a_dataclass(tmp_path: Path) -> None:
     params = DQNParams(hidden=(4,), epsilon=0.5)
     one = Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path, RunConfig(seed=1), params)
-    assert one.params == {"hidden": (4,), "epsilon": 0.5}  # as given in a mapping: the same run
+    assert one.params == {"hidden": (4,), "epsilon": 0.5, "target_update_period": 100}
 
 
-@pytest.mark.parametrize("algorithm", registry.BUILT_IN["model_fn"])
-def test_no_default_of_a_dataclass_counts_as_given(algorithm: str) -> None:
-    assert as_mapping(params_of(algorithm)()) == {}
+def test_params_that_are_equal_with_their_defaults_continue_a_run(tmp_path: Path) -> None:
+    def made(params: Any) -> Agent:
+        return Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path, RunConfig(seed=1, progress=False), params)
+
+    explicit = {"hidden": (4,), "double": DQNParams().double, "target_update_period": 100}
+    for number, same in enumerate(({"hidden": [4]}, DQNParams(hidden=(4,)), explicit, None), 1):
+        assert made(same).train("CartPole-v1", 10, timesteps=1).global_timestep == number
+    for other, told in (({**explicit, "target_update_period": 99}, "target_update_period"), ({}, "hidden")):
+        raised(ValueError, made, other, match=f"was started with other params: .*{told} ")
 
 
 @pytest.mark.parametrize("algorithm", registry.BUILT_IN["model_fn"])

@@ -15,6 +15,7 @@ from axonrl.models.blocks.targets import TargetParams, update_target
 
 
 def test_one_way_only() -> None:
+    assert (TargetParams().target_update_period, TargetParams().target_update_rate) == (100, None)
     soft = TargetParams(target_update_rate=0.005)
     assert (soft.target_update_period, soft.target_update_rate) == (None, 0.005)
     with pytest.raises(ArgumentError, match=r"not both; got 5 and 0\.1") as error:
@@ -23,13 +24,6 @@ def test_one_way_only() -> None:
     for period, rate in [(None, None), (5, 0.1)]:
         with pytest.raises(ArgumentError, match=f"needs a period or a rate, got {period} and {rate}"):
             update_target([], [], tf.constant(0, tf.int64), period=period, rate=rate)
-
-
-@pytest.mark.parametrize(("step", "moved"), [(0, True), (99, False), (100, True)])
-def test_without_period_and_rate_every_hundredth_update_copies(step: int, moved: bool) -> None:
-    online, target = keras.Variable([1.0, 2.0]), keras.Variable([0.0, 0.0])
-    TargetParams().move_target("train", [online], [target], {"global_step": tf.constant(step, tf.int64)})
-    np.testing.assert_array_equal(target.numpy(), [1.0, 2.0] if moved else [0.0, 0.0])
 
 
 @pytest.mark.parametrize("size", [4, LARGE])
