@@ -73,8 +73,8 @@ def run(algorithm: str, task: str, seed: int, timesteps: int) -> dict[str, Any]:
         settings["policy_kwargs"] = {**policy, "activation_fn": getattr(torch.nn, policy["activation_fn"])}
     env, copy = make_vec_env(task, seed=seed), make_vec_env(task, seed=seed + 1_000)
     if algorithm == "ppo":
-        env, copy = VecNormalize(env, gamma=settings.get("gamma", 0.99)), VecNormalize(copy, training=False)
-        copy.norm_reward = False
+        env = VecNormalize(env, gamma=settings.get("gamma", 0.99))
+        copy = VecNormalize(copy, training=False, norm_reward=False)
     began = time.perf_counter()
     model = getattr(sb3, algorithm.upper())("MlpPolicy", env, seed=seed, device="cpu", **settings)
     with tempfile.TemporaryDirectory() as folder:  # without one, the callback keeps no results

@@ -7,7 +7,6 @@ import json
 import sys
 import typing
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
     Raises:
         ArgumentError: ``params`` is neither, or a number exceeds float64.
     """
-    if is_dataclass(params) and not isinstance(params, type):
+    if dataclasses.is_dataclass(params) and not isinstance(params, type):
         given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
         pairs = {name: (plain(value), plain(default)) for name, (value, default) in given.items()}
         params = {name: value for name, (value, default) in pairs.items() if value != default}
@@ -41,8 +40,9 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
 
 def refuse_other_class(params: Any, model_fn: ModelFn) -> None:
     """Raise ``ArgumentError`` for a dataclass that ``model_fn`` does not declare: its defaults would not count."""
-    classes = _declared_by(model_fn)
-    if classes and is_dataclass(params) and not isinstance(params, classes):
+    if not dataclasses.is_dataclass(params):
+        return
+    if (classes := _declared_by(model_fn)) and not isinstance(params, classes):
         message = f"params must be a mapping or a {classes[0].__name__}, got a {type(params).__name__}"
         raise ArgumentError(message, "params", params)
 
@@ -53,7 +53,8 @@ def _declared_by(model_fn: ModelFn | None) -> tuple[type[Any], ...]:
         hint = typing.get_type_hints(model_fn).get("params")
     except Exception:  # a user's annotations may hold anything
         return ()
-    return tuple(one for one in typing.get_args(hint) or (hint,) if isinstance(one, type) and is_dataclass(one))
+    either = typing.get_args(hint) or (hint,)
+    return tuple(one for one in either if isinstance(one, type) and dataclasses.is_dataclass(one))
 
 
 def recorded_params(record: RunRecord | None, model_dir: Path) -> dict[str, Any] | None:
