@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import gymnasium
 
@@ -60,6 +60,14 @@ class Estimator:
         if owner.__module__.rpartition(".")[0] != __name__.rpartition(".")[0]:  # of a user's class
             self._evaluator.overridden_by = type(self).__name__
         self._acting: PolicyActor | None = None
+
+    def __reduce__(self) -> NoReturn:
+        """``TypeError``: a copy would write into the same run folder."""
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} cannot be pickled or copied: two of them would write into {self.model_dir}. To act elsewhere, use"
+            " the Policy of an export, which can be pickled; to train a copy, Agent.load(..., into=...)"
+        )
 
     @property
     def model_dir(self) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -166,9 +168,18 @@ class Policy:
             seed: for the random numbers of exploration; None draws one.
         """
         with self._lock:
-            weights, frozen = self.get_weights(), self._frozen
-            program = self._program if frozen is None else frozen.with_weights(weights)
-            return Policy(self._described, program, weights, seed=seed, num_threads=self._num_threads)
+            return Policy(*self._parts(), seed=seed, num_threads=self._num_threads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and deepcopy: the copy has the same random numbers and state, and continues as this policy."""
+        with self._lock:
+            state = {name: getattr(self, name) for name in ("_rng", "_explore", "_state")}
+            return functools.partial(Policy, num_threads=self._num_threads), self._parts(), copy.deepcopy(state)
+
+    def _parts(self) -> tuple[Description, bytes, dict[str, Array]]:
+        """The description, the program with the present weights, and these."""
+        weights, frozen = self.get_weights(), self._frozen
+        return self._described, self._program if frozen is None else frozen.with_weights(weights), weights
 
     def reset(self, mask: Any = None) -> None:
         """Begin episodes: reset the recurrent state, if there is one, and the exploration.

@@ -1,5 +1,7 @@
 """The Agent in every kind of environment: what it stores, what it counts, what reaches the model."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -300,6 +302,11 @@ def test_one_memory_is_for_one_agent(tmp_path: Path) -> None:
         match=r"cannot be copied \(it is already built\) .* every Agent needs its own new memory, which copy",
     ):
         agent(tmp_path / "b", memory).train(Counting(), timesteps=4)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
+def test_an_agent_cannot_be_pickled(duplicate: Callable[[Any], Any], tmp_path: Path) -> None:
+    raised(TypeError, duplicate, agent(tmp_path), match=r"Agent cannot be pickled .* Agent\.load\(\.\.\., into=")
 
 
 def test_a_drawn_seed_is_stored_and_a_contradiction_refused(tmp_path: Path) -> None:

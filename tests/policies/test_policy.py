@@ -1,7 +1,9 @@
 """The exported actor: light, without TensorFlow, exact, and clear about what is wrong with what it is given."""
 
+import copy
 import dataclasses
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -264,6 +266,23 @@ def test_noise_that_drifts_begins_anew_with_every_episode(tmp_path: Path) -> Non
     expected = [first / 2, 0.75 * first / 2 + second / 2]
     expected += [expected[1] * [[0.75], [0]] + third / 2, fourth / 2]
     np.testing.assert_allclose(noise, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])
+def test_a_pickled_policy_continues_as_the_original(remembering: Path, tmp_path: Path, duplicate: Any) -> None:
+    """In the middle of an episode: with its state, its random numbers, the state of its noise, and its weights."""
+    policy = Policy.load(remembering)
+    policy.set_weights({name: 3 * weight for name, weight in policy.get_weights().items()})
+    assert policy.act(floats([1, 0])) == 1
+    other = duplicate(policy)
+    assert [one.act(floats([2, 0])) for one in (policy, other, other)] == [3, 3, 5]
+    assert other.predict(floats([2, 0]))["total"].tolist() == [6]
+    drifting = acting(lambda features: 0 * features, OrnsteinUhlenbeck(0.5, Box(-9, 9, (2,)), theta=0.25))
+    policy = Policy.load(exported(tmp_path, drifting, Counting(action_space=Box(-9, 9, (2,)))), seed=1, num_threads=2)
+    policy.act(floats([0, 0]), explore=True)
+    other = duplicate(policy)
+    noise = [[one.act(floats([0, 0]), explore=True).tolist() for _ in range(3)] for one in (policy, other)]
+    assert noise[0] == noise[1] != [[0, 0]] * 3
 
 
 def test_a_recurrent_policy_keeps_its_state_until_an_episode_begins(remembering: Path) -> None:
