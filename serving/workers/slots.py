@@ -56,6 +56,8 @@ class Slot:
     agent: HostedAgent | None = None
     used: float = 0.0
     is_ready: bool = False
+    is_held: bool = False
+    """Whether its steps wait until it is saved, which is due: while they keep it busy, it is never settled."""
     behind_until: float = 0.0
     """Time until which others come first, because one of its requests took long."""
     update: Future[None] | None = None
@@ -73,10 +75,20 @@ class Slot:
         return str(self.queue[0][0]["do"]) if self.queue else ""
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in another thread, or about to be."""
+        return not self.waiting and self.update is None and self.sync is None
+
+    @property
     def rests(self) -> bool:
-        """Whether nothing is in progress, and nothing long is left to do, so that it can be saved at once."""
-        idle = not self.queue and not self.waiting and self.update is None and self.sync is None
+        """Whether nothing is in progress, and nothing long is left to do, so that it can be unloaded at once."""
+        idle = not self.queue and self.is_quiet
         return idle and (self.agent is None or self.agent.learning.seconds_owed() < _MOST_SECONDS_OWED)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything accepted is applied and on the disk, so that it can be saved at once."""
+        return self.is_quiet and (self.agent is None or not self.agent.learning.has_work)
 
     @property
     def may_answer(self) -> bool:
@@ -85,10 +97,10 @@ class Slot:
         if not do or agent is None:
             return bool(do) and self.update is None
         if do in KEEPS_ORDER:
-            return not agent.is_behind and (self.update is None or agent.relaxed)
+            return not self.is_held and not agent.is_behind and (self.update is None or agent.relaxed)
         if do == ACT:
             return agent.relaxed or (self.update is None and not agent.learning.has_work)
-        return not (self.update or self.sync or self.waiting or agent.learning.has_work)
+        return self.is_settled
 
     @property
     def may_work(self) -> bool:
@@ -286,6 +298,13 @@ class Slots:
 
     # -- all agents --------------------------------------------------------------------------------------------------
 
+    def save_held(self, slot: Slot) -> None:
+        """Save an agent whose steps wait for that, if it is settled."""
+        if slot.is_held and slot.is_settled:
+            slot.is_held = False
+            if slot.agent is not None:
+                self._save(slot.name, slot.agent.save)
+
     def put_all_away(self) -> None:
         """Save every agent."""
         for slot in self.by_name.values():
@@ -304,12 +323,13 @@ class Slots:
             agent = slot.agent
             if agent is None and slot.rests and not slot.is_ready:
                 del self.by_name[name]
-            if agent is None or not slot.rests:
+            if agent is None:
                 continue
-            if now - slot.used > settings.idle_seconds:
+            if slot.rests and now - slot.used > settings.idle_seconds:
                 self.put_away(slot)
             elif agent.due_for_saving(settings.checkpoint_steps, settings.checkpoint_seconds):
-                self._save(name, agent.save)
+                slot.is_held = True
+                self.save_held(slot)
         if settings.memory and resident_bytes() > settings.memory:
             self._put_away_oldest()
         SERVING.agent = None

@@ -40,8 +40,7 @@ _STEPS_AT_ONCE: Final = 64
 """Number of step requests per turn: they are forced to the disk together."""
 _LONG_SECONDS, _BEHIND = 0.02, 1000.0
 """Seconds of the processor above which a request is long; seconds for which others come first, for each of these."""
-_HOUSEKEEPING_SECONDS: Final = 1.0
-_BEAT_SECONDS: Final = 1.0
+_HOUSEKEEPING_SECONDS, _BEAT_SECONDS = 1.0, 1.0
 _BEAT: Final = encode({"id": BEAT})
 _UPDATES: Final = 32
 """Maximum number of long updates at once: with one at a time, a large agent would keep others from learning."""
@@ -157,7 +156,8 @@ class Worker:
         return wait_for(both, seconds, writes=[self._connection] if self._out else [])
 
     def _make_ready(self, slot: Slot) -> None:
-        """Queue a slot for a turn, if it has anything to do."""
+        """Queue a slot for a turn, if it has anything to do, after a save that its steps wait for."""
+        self._agents.save_held(slot)
         if not slot.is_ready and (slot.may_answer or slot.may_work):
             self._queue(slot, self._acting if slot.may_act else self._ready)
 

@@ -269,3 +269,20 @@ def test_with_seconds_of_updates_owed_steps_wait_or_are_refused(
     assert asked.ask("a", "act", ACT).head["status"] == 200
     assert json.loads(asked.ask("a", "info").body)["counters"]["global_step"] == 10 + accepted
     assert json.loads(asked.ask("a", "step", STEP).body) == {"accepted": 1, "seq": 18 + accepted}
+
+
+@pytest.mark.parametrize("freshness", ["strict", "relaxed"])
+def test_a_due_checkpoint_is_written_before_the_next_step_of_an_agent_that_steps_keep_busy(
+    started: Started, built: Built, houses: Houses, freshness: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates, asked, folder = Updates(monkeypatch), started(checkpoint_steps=10), tmp_path / "agents" / "a"
+    asked.ask("a", "open", json.dumps(built("dqn", {**DQN, "freshness": freshness}).to_json()).encode())
+    assert asked.ask("a", "steps", steps(0, 12)).head["status"] == 200
+    houses.pass_by()  # five updates are to be done first
+    asked.send(("a", "step", STEP))
+    houses.pass_by()
+    assert checkpoints(folder) == [0]
+    updates.go(5)
+    assert json.loads(asked.answer().body) == {"accepted": 1, "seq": 13}
+    assert (checkpoints(folder), updates.done) == ([0, 1], 5)
+    updates.allowed.release()
