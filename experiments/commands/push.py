@@ -14,7 +14,8 @@ from ...run_dir import record as run_record
 from ...run_dir.model_card import HERE
 from ..console import DONE
 from ..errors import ExperimentError
-from ..running.trained_agent import load_trained
+from ..running.folder import usual_policy
+from ..running.trained_agent import load_agent
 from .arguments import FORMATS
 from .single_run import where_the_run_began
 
@@ -35,7 +36,8 @@ def push(arguments: argparse.Namespace) -> int:
         files = _files_of_export(folder, repository)
         print(hub.upload(repository, files, _OURS, "A policy of axonrl", private=arguments.private))
         return DONE
-    _, agent, policy = load_trained(folder, arguments.policy)
+    usual = usual_policy(folder)
+    policy, agent = arguments.policy or usual, load_agent(folder)
     with tempfile.TemporaryDirectory() as temporary:
         exported = agent.export(Path(temporary, "exported"), policy=policy, formats=arguments.formats)
         files = {**published.files_of(folder, Path(temporary)), **_files_of_export(exported, repository, run=True)}

@@ -202,12 +202,11 @@ def export(arguments: argparse.Namespace) -> int:
     from ...estimators.export import check_target
 
     folder: Path = arguments.model_dir
-    records.read_experiment(folder)
+    usual = records.usual_policy(folder)
     target = arguments.output or folder / "exported"
     check_target(target)
     records.read_record(folder)  # damage shows before TensorFlow is loaded
-    _, agent, policy = trained_agent.load_trained(folder, arguments.policy)
-    print(agent.export(target, policy=policy, formats=arguments.formats))
+    print(trained_agent.load_agent(folder).export(target, policy=arguments.policy or usual, formats=arguments.formats))
     return DONE
 
 

@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ...core.checks import did_you_mean
 from ...core.errors import CheckpointError
@@ -265,14 +265,34 @@ def read_record(folder: Path) -> record.RunRecord:
     return found
 
 
+def usual_policy(folder: Path) -> str:
+    """The policy of a run that commands use: the one that its experiment evaluates; else the best, if one was kept.
+
+    The environment of a Python program's run may be unknown.
+
+    Raises:
+        ExperimentError: as for :func:`read_experiment`.
+    """
+    if is_of_python(folder):
+        return _kept_policy(folder)
+    return (read_experiment(folder).evaluate or Evaluate()).policy
+
+
+def _kept_policy(folder: Path) -> Literal["best", "last"]:
+    return "best" if (folder / "best.safetensors").is_file() else "last"
+
+
 def _of_python(folder: Path) -> ExperimentFile:
     found = read_record(folder)
     known = found.environment
-    if known is None or "unrecorded" in known:
-        what = "" if known is None else f" of {known['id']}, {', '.join(known['unrecorded'])}"
+    if known is None:
+        message = f"The run in {folder} has no recorded environment that can be made again. Use Agent.load in Python."
+        raise RunFolderError(folder, message)
+    if "unrecorded" in known:
+        lacking = ", ".join(known["unrecorded"])
         message = (
             f"The run in {folder} was started by a Python program, and its environment cannot be made again: run.json"
-            f" lacks arguments or wrappers{what}. Use Agent.load in Python."
+            f" lacks arguments or wrappers of {known['id']}, {lacking}. Use Agent.load in Python."
         )
         raise RunFolderError(folder, message)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:128] or "run"
@@ -282,7 +302,7 @@ def _of_python(folder: Path) -> ExperimentFile:
         seed=found.seed,
         environment=Environment.model_validate({"num_envs": found.num_envs, **known}),
         agent=AgentSection.model_validate({"model_fn": model_fn, "params": found.params or {}, "memory": found.memory}),
-        evaluate=Evaluate(policy="best" if (folder / "best.safetensors").is_file() else "last"),
+        evaluate=Evaluate(policy=_kept_policy(folder)),
     )
 
 

@@ -33,6 +33,11 @@ def load_trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFil
     The last value is the policy to use: ``"best"`` or ``"last"``; None for the one that the experiment evaluates.
     """
     experiment = records.read_experiment(folder)
+    return experiment, load_agent(folder), policy or evaluation_of(experiment).policy
+
+
+def load_agent(folder: Path) -> Any:
+    """The Agent of a run folder, whose modules become importable; its environment may be unknown."""
     make_importable_for(folder)
     if CheckpointStore(folder).newest() is None:
         message = f"Run folder {folder} has no checkpoint. Continue the run with axonrl run --resume."
@@ -40,7 +45,7 @@ def load_trained(folder: Path, policy: str | None = None) -> tuple[ExperimentFil
     records.read_record(folder)
     from ...estimators.agent import Agent
 
-    return experiment, Agent(None, model_dir=folder), policy or evaluation_of(experiment).policy
+    return Agent(None, model_dir=folder)
 
 
 def evaluation_of(experiment: ExperimentFile) -> Evaluate:

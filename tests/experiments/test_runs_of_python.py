@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -137,12 +138,22 @@ def test_it_is_not_synced_while_it_is_trained(run: Path, capsys: pytest.CaptureF
 def test_one_whose_environment_is_not_known(run: Path, tmp_path: Path) -> None:
     record = json.loads((run / "run.json").read_text())
     own = {**record["environment"], "unrecorded": {"level": 2}}
-    for environment, lacking in ((None, "wrappers"), (own, "wrappers of CartPole-v1, level")):
+    told = "has no recorded environment that can be made again", "lacks arguments or wrappers of CartPole-v1, level"
+    for environment, what in zip((None, own), told, strict=True):
         (tmp_path / "run.json").write_text(json.dumps({**record, "environment": environment}))
-        with pytest.raises(ExperimentError, match=rf"lacks arguments or {lacking}\. Use Agent\.load in Python"):
+        with pytest.raises(ExperimentError, match=rf"{what}\. Use Agent\.load in Python"):
             records.read_experiment(tmp_path)
     (tmp_path / "run.json").write_text("{")
     raised(ExperimentError, records.read_experiment, tmp_path, match=r"run\.json is damaged")
+
+
+def test_one_without_an_environment_is_exported(run: Path, tmp_path: Path) -> None:
+    """As one that its program's own loop trained, that learned from stored episodes, or that a service hosts."""
+    folder = shutil.copytree(run, tmp_path / "run")
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "environment": None}))
+    assert main(["export", str(folder), "--output", str(tmp_path / "exported")]) == 0
+    assert Policy.load(tmp_path / "exported").description["policy"] == "best"
 
 
 WARM = """\
