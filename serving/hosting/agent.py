@@ -242,10 +242,13 @@ class HostedAgent(DurableAgent):
         if self.failure is not None:  # then it has the weights of the newest checkpoint
             self._actor_step = None
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether the next step waits until updates are done. A relaxed agent's does not: acts are queued behind it."""
-        return not self.relaxed and _WAITING_SECONDS_OWED < self.learning.seconds_owed() <= _MOST_SECONDS_OWED
+    def step_waits(self, *, held: bool) -> bool:
+        """Whether the next step waits until updates are done; with too many of them it is refused at once.
+
+        A relaxed agent's does not, as acts are queued behind it, unless it is ``held`` until the agent is saved.
+        """
+        owed = self.learning.seconds_owed()
+        return owed <= _MOST_SECONDS_OWED and (held or (not self.relaxed and owed > _WAITING_SECONDS_OWED))
 
     @property
     def relaxed(self) -> bool:

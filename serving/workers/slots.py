@@ -97,7 +97,7 @@ class Slot:
         if not do or agent is None:
             return bool(do) and self.update is None
         if do in KEEPS_ORDER:
-            return not self.is_held and not agent.is_behind and (self.update is None or agent.relaxed)
+            return not agent.step_waits(held=self.is_held) and (self.update is None or agent.relaxed)
         if do == ACT:
             return agent.relaxed or (self.update is None and not agent.learning.has_work)
         return self.is_settled
