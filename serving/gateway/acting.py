@@ -16,30 +16,32 @@ from .models import Accepted, Act, Acted, ActedBatch, EndEpisode, Step, Steps
 from .problems import of_failure
 
 routes = Routes("acting")
-_STEP: Final = JSON._replace(is_frame=True)
-_BATCH: Final = _STEP._replace(
-    most=lambda limits: min(limits.batch_bytes or MAX_BODY, MAX_BODY), limits=("batch_bytes", "json_depth")
+_END: Final = JSON._replace(is_frame=True, required=False)
+_DATA: Final = JSON._replace(
+    is_frame=True,
+    most=lambda limits: min(limits.batch_bytes or MAX_BODY, MAX_BODY),
+    limits=("batch_bytes", "json_depth"),
 )
-_END: Final = _STEP._replace(required=False)
+"""Observations, of which one may have 100,000 numbers."""
 _RATE: Final = ("steps_per_second",)
 
 
-@routes("POST", "/agents/{name}/act", Route("act", _BATCH), takes=list[Any] | Act, answers=Acted | ActedBatch)
+@routes("POST", "/agents/{name}/act", Route("act", _DATA), takes=list[Any] | Act, answers=Acted | ActedBatch)
 async def act(request: Request) -> Reply:
     """Get an action for one observation, or for several."""
-    return await _ask_worker(request, "act", _BATCH)
+    return await _ask_worker(request, "act", _DATA)
 
 
-@routes("POST", "/agents/{name}/step", Route("learn", _STEP, _RATE), takes=Step, answers=Accepted)
+@routes("POST", "/agents/{name}/step", Route("learn", _DATA, _RATE), takes=Step, answers=Accepted)
 async def step(request: Request) -> Reply:
     """Report a step."""
-    return await _ask_worker(request, "step", _STEP)
+    return await _ask_worker(request, "step", _DATA)
 
 
-@routes("POST", "/agents/{name}/steps", Route("learn", _BATCH, _RATE), takes=Steps, answers=Accepted)
+@routes("POST", "/agents/{name}/steps", Route("learn", _DATA, _RATE), takes=Steps, answers=Accepted)
 async def steps(request: Request) -> Reply:
     """Report up to 1,000 steps."""
-    return await _ask_worker(request, "steps", _BATCH)
+    return await _ask_worker(request, "steps", _DATA)
 
 
 @routes("POST", "/agents/{name}/end_episode", Route("learn", _END), takes=EndEpisode, answers=dict[str, Any])
@@ -64,7 +66,7 @@ async def _ask_worker(request: Request, do: str, body: BodyKind) -> Reply:
         gateway.check_growth(request.grant)
     if do in ("step", "steps"):
         gateway.charge("steps_per_second", request.grant, known.id)
-    values = known.batch_values if body is _BATCH else known.step_values
+    values = known.batch_values if do in ("act", "steps") else known.step_values
     await read(request, body.most(gateway.limits), values, known.step_values)
     gateway.used[known.id] = time.time()
     answer = await gateway.pool.ask(known.id, do, request.body, **head)

@@ -64,7 +64,7 @@ async def read(request: Request, most: int, values: int, in_list: int = 0, *, is
     request.is_read = True
     length = request.headers.get(b"content-length")
     if most and length and int(length) > most:
-        raise _too_large(most)
+        raise _too_large(most, f"{int(length):,}")
     content, share, file, digest = bytearray(), None, None, hashlib.sha256()
     size = found = 0
     more = True
@@ -78,7 +78,7 @@ async def read(request: Request, most: int, values: int, in_list: int = 0, *, is
             values = in_list
         size += len(part)
         if most and size > most:
-            raise _too_large(most)
+            raise _too_large(most, f"{size:,} or more")
         if values and (more or size > values):  # every value has a byte
             found += values_in(part)
             if found > values:
@@ -137,8 +137,9 @@ def form_of(body: bytes) -> dict[str, str]:
     return form
 
 
-def _too_large(most: int) -> RefusedError:
-    return RefusedError("body_too_large", f"the body may have {most} bytes").closing()
+def _too_large(most: int, given: str) -> RefusedError:
+    what = f"the body may have {most:,} bytes, got {given}: send less at once, or raise the limit"
+    return RefusedError("body_too_large", what).closing()
 
 
 def _too_many(values: int) -> RefusedError:

@@ -107,7 +107,7 @@ class Limits(Section):
     body_bytes: Count = _MIB
     """Size of the body of most requests."""
     batch_bytes: Count = 8 * _MIB
-    """Size of a body of acts, or of a batch of steps."""
+    """Size of a body of acts or steps."""
     state_bytes: Count = 256 * _MIB
     """Size of an uploaded agent state."""
     json_depth: Count = 8

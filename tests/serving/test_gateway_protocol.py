@@ -189,7 +189,7 @@ def test_headers_without_end_are_refused(patient: Faked) -> None:
 
 def test_a_body_that_is_too_large_is_answered_before_it_is_read_and_to_who_has_sent_it(patient: Faked) -> None:
     step = f"POST {ACT.replace('act', 'step')}"
-    assert exchange(patient, patient.request(step, b"x" * (2**20 + 1)))[1]["code"] == "body_too_large"
+    assert exchange(patient, patient.request(step, b"x" * (2**23 + 1)))[1]["code"] == "body_too_large"
     with patient.connect() as connection:
         connection.sendall(patient.request(step, b"").replace(b"th: 0", b"th: 100000000"))
         assert answer(connection)[1]["code"] == "body_too_large"
