@@ -49,15 +49,14 @@ def serve(gateway: Gateway, *, during: AbstractAsyncContextManager[object] | Non
         SettingsError: the service cannot listen at the address, or use the certificate and its key.
         RefusedError: the database is down.
     """
-    listen = gateway.settings.listen
+    listen, metrics = gateway.settings.listen, gateway.settings.metrics.port
     _check_certificate(listen.tls_cert, listen.tls_key)
-    bound = listening(listen.host, listen.port)
-    handler = logs.configure(gateway.settings.log.level)
-    try:
+    with contextlib.ExitStack() as closing:
+        bound = [closing.enter_context(listening(listen.host, listen.port))]
+        if metrics is not None:
+            bound.append(closing.enter_context(listening("127.0.0.1", metrics, "metrics.port")))
+        closing.callback(logs.unconfigure, logs.configure(gateway.settings.log.level))
         return uvloop.run(_serve(gateway, bound, during))
-    finally:
-        bound.close()
-        logs.unconfigure(handler)
 
 
 def _check_certificate(cert: str | None, key: str | None) -> None:
@@ -76,8 +75,8 @@ def _check_certificate(cert: str | None, key: str | None) -> None:
         raise SettingsError(what, "listen.tls_cert") from None
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A listening socket at an address.
+def listening(host: str, port: int, key: str = "listen.port") -> socket.socket:
+    """A listening socket at an address; ``key``: the port's, for the error.
 
     Raises:
         SettingsError: the address is in use, or not this machine's.
@@ -94,8 +93,8 @@ def listening(host: str, port: int) -> socket.socket:
         bound.setblocking(False)
     except OSError as error:
         bound.close()
-        what = f"cannot listen at {host}, port {port}: {error.strerror}; choose another port, 0 for a free one"
-        raise SettingsError(what, "listen.port") from None
+        what = f"cannot listen at {host}, port {port}: {error.strerror}; choose another {key}"
+        raise SettingsError(what, key) from None
     return bound
 
 
@@ -108,12 +107,13 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(gateway: Gateway, bound: socket.socket, during: AbstractAsyncContextManager[object] | None) -> int:
-    listen, port = gateway.settings.listen, gateway.settings.metrics.port
+async def _serve(
+    gateway: Gateway, bound: Sequence[socket.socket], during: AbstractAsyncContextManager[object] | None
+) -> int:
+    listen = gateway.settings.listen
     tls = {"ssl_certfile": listen.tls_cert, "ssl_keyfile": listen.tls_key}
     servers = [_Server(_config(gateway, Edge(gateway), **tls))]
-    if port is not None:
-        servers.append(_Server(_config(gateway, Edge(gateway, METRICS), port=port)))
+    servers += [_Server(_config(gateway, Edge(gateway, METRICS))) for _ in bound[1:]]
     received: list[int] = []
 
     def stop(number: int) -> None:
@@ -135,13 +135,14 @@ async def _serve(gateway: Gateway, bound: socket.socket, during: AbstractAsyncCo
     return received[0] if received else 0
 
 
-async def _run(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket) -> None:
+async def _run(servers: Sequence[_Server], gateway: Gateway, bound: Sequence[socket.socket]) -> None:
     """Serve until the first server ends; the other one, if any, is for the metrics, on a loopback port."""
     first, *others = servers
-    tasks = [*housekeeping(gateway), *(asyncio.create_task(one.serve()) for one in others)]
-    tasks.append(asyncio.create_task(_announce(servers, gateway, bound)))
+    served = [asyncio.create_task(one.serve([at])) for one, at in zip(others, bound[1:], strict=True)]
+    tasks = [*housekeeping(gateway), *served]
+    tasks.append(asyncio.create_task(_announce(servers, gateway, bound[0])))
     try:
-        await first.serve([bound])
+        await first.serve([bound[0]])
     finally:
         for one in others:
             one.should_exit = True

@@ -16,12 +16,13 @@ import pytest
 import trustme
 
 from axonrl.serving import ServiceUnavailable
-from axonrl.serving.gateway.server import listening
-from axonrl.serving.gateway.settings import SettingsError
+from axonrl.serving.gateway.server import listening, serve
+from axonrl.serving.gateway.settings import SettingsError, load
 from axonrl.tests.experiments.sharing import free_port
 from axonrl.tests.raising import raised
 
 from .faked import ACT, SECONDS, Faked, answer, exchange, read
+from .gateway_fakes import FakePool, fake_gateway
 from .live import agent, running
 
 SHORT = ("http.header_seconds=0.4", "http.body_seconds=0.6", "http.idle_seconds=0.8", "http.connections_per_address=0")
@@ -258,9 +259,16 @@ def test_over_tls_a_client_knows_the_server_by_its_authority(tmp_path: Path) -> 
             assert not read(plain).startswith(b"HTTP/1.1 200")
 
 
-def test_a_port_in_use_says_so() -> None:
+@pytest.mark.parametrize("key", ["listen.port", "metrics.port"])
+def test_a_port_in_use_says_so(tmp_path: Path, key: str) -> None:
     with listening("127.0.0.1", 0) as first:
-        assert raised(SettingsError, listening, "127.0.0.1", first.getsockname()[1]).key == "listen.port"
+        port = first.getsockname()[1]
+        settings = load(None, {"listen.port": "0", key: str(port)})
+        gateway, database, _ = fake_gateway(tmp_path, settings, FakePool())
+        error = raised(SettingsError, serve, gateway)
+        database.close()
+    assert error.key == key
+    assert f"port {port}: Address already in use; choose another {key}" in str(error)
 
 
 def test_metrics_have_a_port_of_their_own(server: Faked) -> None:
