@@ -33,8 +33,13 @@ def number(
         if math.isfinite(converted) and above < converted and at_least <= converted <= at_most:
             return converted
     bounds = {"above": above, "of at least": at_least, "of at most": at_most}
-    wanted = " and".join(f" {words} {bound:g}" for words, bound in bounds.items() if math.isfinite(bound))
+    wanted = " and".join(f" {words} {bound_text(bound)}" for words, bound in bounds.items() if math.isfinite(bound))
     raise ArgumentError(f"{name} must be a finite number{wanted}, got {shortened(value)}", name, value)
+
+
+def bound_text(bound: float) -> str:
+    """A bound for a message: an integer with all its digits, unless they are many."""
+    return f"{bound:,.0f}" if float(bound).is_integer() and abs(bound) < 1e15 else f"{bound:g}"
 
 
 def _as_float(value: Real) -> float:

@@ -93,6 +93,10 @@ def test_what_is_not_a_choice(value: Any) -> None:
         ),
         (lambda: refused(count, 0), "Room.size must be an integer of at least 1, got 0"),
         (lambda: refused(integer, 0.5, at_least=0), "Room.size must be an integer of at least 0, got 0.5"),
+        (
+            lambda: refused(number, 31_536_001, at_least=-1e30, at_most=31_536_000),
+            "Room.size must be a finite number of at least -1e+30 and of at most 31,536,000, got 31536001",
+        ),
         (lambda: refused(count, 9, at_most=8), "Room.size must be an integer of at most 8, got 9"),
         (
             lambda: refused(count, 2**20_000),

@@ -262,11 +262,18 @@ def _place(places: Mapping[Keys, Place], source: str, keys: Keys) -> Place:
 def _what(error: Any) -> str:
     keys, kind, message = error["loc"], error["type"], str(error["msg"])
     if kind == "extra_forbidden":
-        section: Any = Settings.model_fields[keys[0]].annotation if len(keys) > 1 else Settings
-        near = nearest(str(keys[-1]), section.model_fields)
+        near = nearest(str(keys[-1]), _section(keys[:-1]).model_fields)
         return "unknown key" + (f"; did you mean {near!r}?" if near else "")
     if kind == "value_error":
         return message.removeprefix("Value error, ")
     what = message.removeprefix("Input should be ").replace("greater than or equal to", "at least")
+    what = what.replace("less than or equal to", "at most")
     words = {"a valid integer": "an integer", "a valid string": "text", "a valid boolean": "true or false"}
+    if kind == "model_type":
+        words[what] = f"a mapping with keys such as {next(iter(_section(keys).model_fields))}"
     return f"must be {words.get(what, what)}, got {error['input']!r:.80}"
+
+
+def _section(keys: Keys) -> Any:
+    """The section with these keys; the whole configuration without any."""
+    return Settings.model_fields[str(keys[0])].annotation if keys else Settings

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Tuple
 from pydantic_core import CoreSchema, PydanticCustomError, SchemaValidator, ValidationError, core_schema
 
-from ...core.checks import FLOAT32_MAX, shortened
+from ...core.checks import FLOAT32_MAX, bound_text, shortened
 from ...core.protocols import Array, ArraySpec, ArrayTree
 from ...environments import spaces
 from ...environments.spaces import AnySpace
@@ -214,7 +214,7 @@ def _what(error: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         return "is not a field of this request"
     if kind in ("greater_than_equal", "less_than_equal"):
-        limit = f"at least {more['ge']:g}" if "ge" in more else f"at most {more['le']:g}"
+        limit = f"at least {bound_text(more['ge'])}" if "ge" in more else f"at most {bound_text(more['le'])}"
         return f"must be {limit}, got {shortened(error['input'])}"
     if kind in ("too_short", "too_long"):
         limit = f"at least {more['min_length']:,}" if kind == "too_short" else f"at most {more['max_length']:,}"

@@ -49,6 +49,8 @@ def test_a_file_and_options(tmp_path: Path) -> None:
     [
         ("limits:\n  agentss: 5\n", "service.yml:2: limits.agentss: unknown key; did you mean 'agents'?"),
         ("limits:\n  agents: -1\n", "service.yml:2: limits.agents: must be at least 0, got -1"),
+        ("limits: 5\n", "service.yml:1: limits: must be a mapping with keys such as url_bytes, got 5"),
+        ("listen:\n  port: 70000\n", "service.yml:2: listen.port: must be at most 65535, got 70000"),
         ("http:\n  docs: true\n  docs: false\n", "service.yml:3: http.docs: duplicate key"),
         ("http: [\n", "service.yml:2: http: not valid YAML"),
         ("http:\n  allowed_origins: [example.org]\n", "service.yml:2: http.allowed_origins.0: must be an origin"),
