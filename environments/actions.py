@@ -56,7 +56,7 @@ class ArrayActions:
         for value in actions.tolist():
             if not low <= value <= high:
                 _check_legal(actions)
-                raise ArgumentError(f"the action {value} is not in {self._space}", "actions", actions)
+                raise self._outside(value)
         return list(actions.astype(self._dtype))
 
     def single(self, actions: Any) -> Any:
@@ -91,17 +91,21 @@ class ArrayActions:
             is_outside = bool(((actions < self._low) | (actions > self._high)).any())
         if is_outside:  # checked before the cast, which may overflow
             _check_legal(actions)
-            raise ArgumentError(f"an action of {actions.tolist()} is not in {self._space}", "actions", actions)
+            raise self._outside(actions.tolist())
         made: Array = actions.astype(self._dtype)
         return made
+
+    def _outside(self, actions: Any) -> ArgumentError:
+        allowed = f", whose actions are {self._low} .. {self._high}" if self._is_discrete else ""
+        return ArgumentError(f"the action {actions} is not in {self._space}{allowed}", "actions", actions)
 
     def _check_kind(self, actions: Array) -> None:
         if not isinstance(actions, np.ndarray):
             raise ArgumentError(f"actions for {self._space} must be an array, got {actions!r}", "actions", actions)
         if actions.shape != self._shape or actions.dtype.kind not in self._kinds:
-            expected = f"{'float' if self._is_box else 'integer'} array of shape {self._shape}"
+            expected = f"{'a float' if self._is_box else 'an integer'} array of shape {self._shape}"
             found = f"{actions.dtype} {actions.shape}"
-            raise ArgumentError(f"actions for {self._space} must be an {expected}, got {found}", "actions", actions)
+            raise ArgumentError(f"actions for {self._space} must be {expected}, got {found}", "actions", actions)
 
 
 class CompositeActions:

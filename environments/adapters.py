@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium import Space
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers.vector import NormalizeObservation
 
 from ..core.errors import ArgumentError
 from . import minatar
@@ -99,11 +100,18 @@ def _open_vector(env: AnyVectorEnv) -> BatchedEnvironment:
     if type(env) is AsyncVectorEnv and mode is AutoresetMode.NEXT_STEP:
         mode = AutoresetMode.DISABLED  # its processes drop a pending reset once they are reset by mask
     if mode is not AutoresetMode.DISABLED:
-        advice = "autoreset_mode DISABLED would be exact"
-        if env.spec is not None:
-            advice = f"axonrl.environments.make({env.spec.id!r}, num_envs={env.num_envs}) would be exact"
+        advice = f"{_exact_alternative(env)} would be exact"
         details["not_exact"] = f"it resets itself (autoreset_mode {mode.name}); {advice}"
     return kinds[mode](env, num_envs=env.num_envs, **details)
+
+
+def _exact_alternative(env: AnyVectorEnv) -> str:
+    normalizes = any(isinstance(one, NormalizeObservation) for one in wrappers_of(env))  # it takes NEXT_STEP only
+    if env.spec is None and not normalizes:
+        return "autoreset_mode DISABLED"
+    env_id = "..." if env.spec is None else repr(env.spec.id)
+    wrappers = ", wrappers=['normalize_observation']" if normalizes else ""
+    return f"axonrl.environments.make({env_id}, num_envs={env.num_envs}{wrappers})"
 
 
 def _open_own(env: NativeVectorEnv | PooledVectorEnv | WorldsVectorEnv) -> BatchedEnvironment:

@@ -78,7 +78,7 @@ class ArrayObservations:
             raise MismatchError(f"an {self._what} that is not an array: {error}") from error
         if given.shape != shape or given.dtype.kind not in "biuf":
             found = f"of shape {given.shape} and dtype {given.dtype}"
-            raise MismatchError(f"an {self._what} {found}; {self._space} asks for shape {shape}")
+            raise MismatchError(f"an {self._what} {found}; {self._space} asks for numbers of shape {shape}")
         if given.dtype == self._dtype:
             array = given
         else:

@@ -19,7 +19,7 @@ from ..core.protocols import Array
 from ..policies import weight_patches
 from ..policies.reasons import ACTOR, LITERT
 from ..policies.weight_patches import FrozenProgram, Placement
-from .executor_choice import Cache, choose_and_convert
+from .executor_choice import Cache, choose_and_convert, find_refused
 from .litert import op_allowlist
 from .litert.conversion import ConversionError, convert
 from .litert.fingerprint import fingerprint
@@ -65,7 +65,9 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
             return freeze(program, cache)
         except ConversionError as error:
             logger.warning("%s is exported with its weights as variables, which is slower: %s", program.name, error)
-    contents, _ = choose_and_convert(program, None, LITERT, None, cache)
+    contents, choice = choose_and_convert(program, None, LITERT, None, cache)
+    if refused := find_refused(program, choice):
+        raise ValueError(refused)
     return contents[ACTOR,]
 
 

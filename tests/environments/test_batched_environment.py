@@ -106,8 +106,9 @@ def test_dict_and_tuple_observations_are_flat() -> None:
         (
             TWO,
             np.zeros(3, np.float32),
-            r"an observation of shape \(3,\) and dtype float32; Box.* asks for shape \(2,\)",
+            r"an observation of shape \(3,\) and dtype float32; Box.* asks for numbers of shape \(2,\)",
         ),
+        (TWO, np.array(["a", "b"]), r"of shape \(2,\) and dtype <U1; Box.* asks for numbers"),
         (TWO, None, r"dtype object; Box"),
         (TWO, [[1.0], [2.0, 3.0]], "an observation that is not an array"),
         (Box(0, 255, (1,), np.uint8), np.array([0.5]), "values that uint8 cannot hold"),
@@ -236,9 +237,9 @@ def test_other_actions_take_the_dtype_of_their_space() -> None:
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        (np.array([2], np.int32), r"the action 2 is not in Discrete\(2\)"),
+        (np.array([2], np.int32), r"the action 2 is not in Discrete\(2\), whose actions are 0 \.\. 1"),
         (np.array([-1], np.int32), "the action -1 is not in"),
-        (np.array([0.0], np.float32), r"integer array of shape \(1,\), got float32 \(1,\)"),
+        (np.array([0.0], np.float32), r"must be an integer array of shape \(1,\), got float32 \(1,\)"),
         (np.array([0, 1], np.int32), r"got int32 \(2,\)"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import NormalizeReward, TimeLimit
+from gymnasium.wrappers.vector import NormalizeObservation
 
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from axonrl.tests.environments.untyped import make, open_environment, opened
@@ -192,6 +193,9 @@ def test_a_vector_environment_with_one_generator_takes_one_seed() -> None:
     advice = "axonrl.environments.make('CartPole-v1', num_envs=2) would be exact"
     assert batched.name == "CartPole-v1"
     assert batched.not_exact == f"it resets itself (autoreset_mode NEXT_STEP); {advice}"
+    normalized = open_environment(NormalizeObservation(env))  # Gymnasium's wrapper takes no other mode
+    advice = "axonrl.environments.make('CartPole-v1', num_envs=2, wrappers=['normalize_observation']) would be exact"
+    assert normalized.not_exact == f"it resets itself (autoreset_mode NEXT_STEP); {advice}"
     expected, _ = gymnasium.make_vec("CartPole-v1", num_envs=2).reset(seed=7)
     np.testing.assert_array_equal(batched.reset(None, [7, 8]), expected)
 
@@ -238,7 +242,7 @@ NO, ZEROS, SEEN = np.zeros(2, bool), np.zeros(2), np.zeros((2, 1))
     ("result", "message"),
     [
         ((SEEN, ZEROS, NO, NO), r"expected \(observations, rewards, terminated, truncated, infos\)"),
-        ((np.zeros((3, 1)), ZEROS, NO, NO, {}), r"an observation of shape \(3, 1\).*asks for shape \(2, 1\)"),
+        ((np.zeros((3, 1)), ZEROS, NO, NO, {}), r"an observation of shape \(3, 1\).*for numbers of shape \(2, 1\)"),
         ((SEEN, np.zeros((2, 1)), NO, NO, {}), r"rewards of shape \(2, 1\) and dtype float64, expected float64 \[2\]"),
         ((SEEN, [1, None], NO, NO, {}), r"rewards of shape \(2,\) and dtype object, .*: \[1, None\]"),
         ((SEEN, [[1], [1, 2]], NO, NO, {}), "rewards that are not an array: "),
