@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from ..core.checks import refuse_non_finite
-from ..core.protocols import Array, Memory, SpecTree
+from ..core.protocols import Array, Exploration, Memory, SpecTree, State
 from ..core.tensorflow_import import collections_paused
+from ..explorations import Greedy
 from ..policies.actor import ActorProgram
 from ..policies.behaviour import zero_state
 from ..policies.description import Normalization, Part
@@ -56,6 +58,7 @@ class Model:
         self._is_fresh = True  # do the variables have their initial values, as far as known?
         self._experience: Experience | None = None
         self._is_litert = self._is_kept = False
+        self._untrained_exploration: State | None = None
         self._key: Key | None = None
         """Key of the program in the cache, before the trace."""
 
@@ -158,6 +161,9 @@ class Model:
 
     def _choose(self, source: TracedModel | CompiledModel, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
         executor, choice = source.choose(kept)
+        exploration: Any = source.program.predict.exploration
+        if self._untrained_exploration is None and hasattr(exploration, "state_dict"):
+            self._untrained_exploration = copy.deepcopy(exploration.state_dict())
         self._is_litert = TENSORFLOW not in choice.runtimes.values()
         logger.info("%s", choice)
         return executor, choice
@@ -220,6 +226,13 @@ class Model:
             ValueError: ONNX lacks an op (names it); or the model is compiled, so there is no function.
         """
         return self._source.onnx_model(self.predict_weights(policy), observation, action_space)
+
+    def exploration_alone(self) -> Exploration:
+        """Copy the behaviour policy for acting outside the training, without its state of the training's lanes."""
+        exploration: Any = copy.deepcopy(self.program.predict.exploration)
+        if self._untrained_exploration is not None:
+            exploration.load_state_dict(copy.deepcopy(self._untrained_exploration))
+        return Greedy() if exploration is None else cast("Exploration", exploration)
 
     def fresh_state(self, size: int) -> dict[str, Array] | None:
         """Zeros [size, ...] for each recurrent state; None if the model has none."""

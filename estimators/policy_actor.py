@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from ..core.protocols import Array
 from ..core.schedules import follows_run
 from ..core.trees import leaves
 from ..environments import spaces
-from ..explorations import Greedy
 from ..policies import description
 from ..policies.boundary import actions_out
 from ..run_dir.snapshot import PolicySnapshot
@@ -40,7 +38,7 @@ class PolicyActor:
         self._normalization: dict[str, Any] | None = None
         self._observations = observations_in(observation_space)
         predict = model.program.predict
-        self._exploration = copy.deepcopy(Greedy() if predict.exploration is None else predict.exploration)
+        self._exploration, self._rows = model.exploration_alone(), 0
         self._noise = predict.noise
         attributes = description.space_attributes(spaces.to_json(action_space))
         self._actions = actions_out(attributes, predict.outputs)
@@ -60,7 +58,9 @@ class PolicyActor:
             self._observations = observations_in(self._observation_space, normalization)
         features: Any
         features, single = self._observations.features(observation)
-        state = self._state_for(len(leaves(features)[0]), first)
+        if (rows := len(leaves(features)[0])) != self._rows:  # one of a user's may have a state per row
+            self._exploration, self._rows = self._model.exploration_alone(), rows
+        state = self._state_for(rows, first)
         if state is not None:
             features = {"observation": features, "state": state}
         with self._model.acting(policy) as act:

@@ -197,6 +197,52 @@ def test_evaluations_may_explore_without_a_trace_in_the_training(tmp_path: Path)
     assert set(env.actions) == {0, 1}
 
 
+class Drifting:
+    """Chooses by a random walk of each lane; an array of another number of lanes does not fit it."""
+
+    def __init__(self) -> None:
+        self.walk = np.zeros(0)
+
+    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> Any:
+        lanes = len(predictions["action"])
+        self.walk = (self.walk if len(self.walk) else np.zeros(lanes)) + rng.normal(size=lanes)
+        return (self.walk > 0).astype(np.int32), {}
+
+    def reset(self, mask: Any) -> None:
+        if len(self.walk):
+            self.walk[mask] = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"walk": self.walk.copy()}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.walk = np.array(state["walk"])
+
+
+def drifting(features: Any, labels: Any, mode: str, params: Any = None) -> EstimatorSpec:
+    spec = linear_model(features, labels, mode)
+    return spec if mode != "predict" else EstimatorSpec(mode, spec.predictions, exploration=Drifting())
+
+
+@pytest.mark.parametrize(
+    ("model", "params"),
+    [(dqn.model_fn, {"hidden": [4], "exploration": "random_decay", "epsilon": 0.5}), (drifting, None)],
+)
+def test_exploring_outside_the_training_depends_on_nothing_of_its_lanes(
+    model: Any, params: Any, tmp_path: Path
+) -> None:
+    """In as many lanes as the training, where another process repeats it, and in another number of them."""
+    seen, env = Counting(20), Counting(20)
+    one = agent(tmp_path, model=model, params=params)
+    one.train(Counting(7), 8, timesteps=20, hooks=[EvaluationHook(10, episodes=2, env=seen, explore=True)])
+    Agent.load(tmp_path, model_fn=model).evaluate(env, "repeat", policy="best")
+    assert env.actions == seen.actions[:40]
+    assert one.evaluate(vector(Counting(), Counting(), Counting()), episodes=3, explore=True)["episodes"] == 3
+    for rows in (2, 3):
+        assert one.act(np.zeros((rows, 2), np.float32), explore=True, first=True).shape == (rows,)
+        assert one.act(np.zeros((rows, 2), np.float32)).shape == (rows,)
+
+
 @pytest.mark.parametrize("model", ["by name", "none"])
 def test_a_fresh_agent_gives_the_same_numbers(model: str, tmp_path: Path) -> None:
     params = {"hidden": [4], "epsilon": 0.3}

@@ -108,8 +108,12 @@ def test_without_a_limit_nothing_is_begun(tmp_path: Path) -> None:
 
 def test_exploring_from_outside_is_refused(tmp_path: Path) -> None:
     """A loaded run does not know how long it was to be, and so not how much it explores."""
-    agent(tmp_path, model=dqn.model_fn, params=PARAMS).train(Counting(), 8, 2, max_timesteps=20)
+    trained = agent(tmp_path, model=dqn.model_fn, params=PARAMS).train(Counting(), 8, 2, max_timesteps=20)
     loaded = Agent.load(tmp_path)
+    assert trained.evaluate(Counting(), episodes=1, explore=True)["episodes"] == 1
+    with pytest.raises(ArgumentError, match="evaluate cannot explore: EpsilonGreedy follows the run") as caught:
+        loaded.evaluate(Counting(), episodes=1, explore=True)
+    assert caught.value.argument == "explore"
     assert loaded.act([0.0, 0.0]) in (0, 1)
     with pytest.raises(ValueError, match="EpsilonGreedy follows the run"):
         loaded.act([0.0, 0.0], explore=True)
