@@ -18,7 +18,6 @@ from gymnasium.spaces import Dict, Tuple
 from ..core.checks import count, integer
 from ..core.errors import ArgumentError
 from ..core.protocols import Array, Episode, State
-from ..core.schedules import follows_run
 from ..core.trees import leaves
 from ..environments import spaces
 from ..environments.adapters import innermost
@@ -147,8 +146,6 @@ class Evaluator:
         with contextlib.ExitStack() as closing:
             opened = _open_env(env, asked.then, closing)
             snapshot, statistics = self._policy_for(opened, policy)
-            if asked.explore:
-                self._refuse_unknown_progress(snapshot)
             if run.record is None:
                 logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
             watching = Hooks(hooks, last=model.program.predict.evaluation_hooks)
@@ -165,16 +162,6 @@ class Evaluator:
         if asked.then is not None and len(stats) == asked.episodes:
             _compare(results, asked.then)
         return results
-
-    def _refuse_unknown_progress(self, policy: PolicySnapshot) -> None:
-        """Raise ``ArgumentError`` if the exploration follows the run, and the policy is not the one trained here."""
-        exploration = self._model.program.predict.exploration
-        if follows_run(exploration) and (self.live is None or self.live().counters != policy.counters):
-            message = (
-                f"evaluate cannot explore: {type(exploration).__name__} follows the run (over: run), whose length is"
-                " known only while it trains. Evaluate greedily, or with EvaluationHook(explore=True)"
-            )
-            raise ArgumentError(message, "explore", True)
 
     def _choose_episodes(
         self, policy: str | int, episodes: int | str | None, seed: int | None, explore: bool
@@ -264,7 +251,9 @@ class Evaluator:
         predict = self._model.program.predict
         mode = PredictMode(outputs=predict.outputs, state=predict.state)
         if explore:
-            mode = dataclasses.replace(mode, exploration=self._model.exploration_alone(), noise=predict.noise)
+            exploration = self._model.exploration_alone()
+            self._model.tell_progress(exploration, policy.counters)
+            mode = dataclasses.replace(mode, exploration=exploration, noise=predict.noise)
         with self._model.acting(policy, resting=not mode.noise) as act:
             executor: Any = types.SimpleNamespace(act=act)
             yield Behaviour(mode, executor, lanes, rng)

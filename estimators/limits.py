@@ -56,12 +56,16 @@ class Limits:
     def progress(self, counts: Counters) -> float:
         """Reached share of the run's nearest limit, 0 .. 1; needs at least one limit."""
         done = {"steps": counts.global_step, "episodes": counts.global_episode, "timesteps": counts.global_timestep}
-        wholes = {kind: total.whole if isinstance(total, Turn) else total for kind, total in self.by_kind().items()}
-        return min(1.0, max(done[kind] / whole for kind, whole in wholes.items() if whole is not None))
+        return min(1.0, max(done[kind] / whole for kind, whole in self.of_the_run().items()))
 
     def by_kind(self) -> dict[str, int]:
         """The limits that are set."""
         return {kind: value for kind in KINDS if (value := getattr(self, kind)) is not None}
+
+    def of_the_run(self) -> dict[str, int]:
+        """The limits of the whole run, of which a call may be a turn."""
+        wholes = {kind: total.whole if isinstance(total, Turn) else total for kind, total in self.by_kind().items()}
+        return {kind: whole for kind, whole in wholes.items() if whole is not None}
 
     def call(self, method: str) -> str:
         """The call that continues an interrupted run up to these limits, for a message."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.checks import refuse_non_finite
 from ..core.protocols import Array, Exploration, Memory, SpecTree, State
+from ..core.schedules import follows_run
 from ..core.tensorflow_import import collections_paused
 from ..explorations import Greedy
 from ..policies.actor import ActorProgram
@@ -25,8 +26,9 @@ from ..policies.modes import ModelProgram, PredictMode, TrainMode
 from ..policies.reasons import LITERT, TENSORFLOW, Choice
 from ..policies.weight_patches import FrozenActor, FrozenProgram
 from ..run_dir.initial_values import digests
-from ..run_dir.snapshot import PolicySnapshot
+from ..run_dir.snapshot import Counters, PolicySnapshot
 from . import program_cache
+from .limits import Limits
 from .program_cache import Experience, Key
 from .run import Run
 
@@ -233,6 +235,12 @@ class Model:
         if self._untrained_exploration is not None:
             exploration.load_state_dict(copy.deepcopy(self._untrained_exploration))
         return Greedy() if exploration is None else cast("Exploration", exploration)
+
+    def tell_progress(self, exploration: Any, counters: Counters) -> None:
+        """Set the progress of the run at these counters, for an exploration that follows it; 0 before any training."""
+        record = self._run.record
+        if follows_run(exploration) and record is not None and record.limits:
+            exploration.follow(Limits(**record.limits).progress(counters))
 
     def fresh_state(self, size: int) -> dict[str, Array] | None:
         """Zeros [size, ...] for each recurrent state; None if the model has none."""

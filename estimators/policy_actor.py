@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core.checks import counted
 from ..core.protocols import Array
-from ..core.schedules import follows_run
 from ..core.trees import leaves
 from ..environments import spaces
 from ..policies import description
@@ -48,11 +47,6 @@ class PolicyActor:
     def __call__(self, policy: PolicySnapshot, observation: Any, explore: bool, first: Any) -> Any:
         """See ``Agent.act``."""
         normalization = normalization_of(policy.statistics)
-        if explore and follows_run(self._exploration):
-            raise ValueError(
-                f"act(explore=True): {type(self._exploration).__name__} follows the run (over: run), whose length is"
-                " known only while it trains"
-            )
         if normalization != self._normalization:
             self._normalization = normalization
             self._observations = observations_in(self._observation_space, normalization)
@@ -68,6 +62,7 @@ class PolicyActor:
             predictions, self._state = act(features, draws) if draws else act(features)
         if not explore:
             return self._actions(predictions["action"], single)
+        self._model.tell_progress(self._exploration, policy.counters)
         actions, _ = self._exploration(predictions, policy.counters.global_timestep, self._rng)
         return self._actions(actions, single)
 

@@ -239,7 +239,7 @@ class Run:
         self._record(schedule=dict(schedule))
 
     def record_limits(self, limits: Mapping[str, int]) -> None:
-        """Record the limits of this call."""
+        """Record the limits of the run, as this call knows them."""
         self._record(limits=dict(limits))
 
     @contextlib.contextmanager

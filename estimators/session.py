@@ -196,7 +196,7 @@ class MonitoredSession:
     def monitored(self, limits: Limits) -> Iterator[None]:
         """Call hooks' ``begin``, run the context, save a checkpoint, and call every hook's ``end``."""
         self._stepper.limits = limits
-        self._run.record_limits(limits.by_kind())
+        self._run.record_limits(limits.of_the_run())
         self._warn_of_no_update(limits)
         began = time.perf_counter()
         error: BaseException | None = None

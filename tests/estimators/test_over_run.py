@@ -106,17 +106,27 @@ def test_without_a_limit_nothing_is_begun(tmp_path: Path) -> None:
     one.check(Counting())  # of which no limit is asked
 
 
-def test_exploring_from_outside_is_refused(tmp_path: Path) -> None:
-    """A loaded run does not know how long it was to be, and so not how much it explores."""
-    trained = agent(tmp_path, model=dqn.model_fn, params=PARAMS).train(Counting(), 8, 2, max_timesteps=20)
-    loaded = Agent.load(tmp_path)
-    assert trained.evaluate(Counting(), episodes=1, explore=True)["episodes"] == 1
-    with pytest.raises(ArgumentError, match="evaluate cannot explore: EpsilonGreedy follows the run") as caught:
-        loaded.evaluate(Counting(), episodes=1, explore=True)
-    assert caught.value.argument == "explore"
-    assert loaded.act([0.0, 0.0]) in (0, 1)
-    with pytest.raises(ValueError, match="EpsilonGreedy follows the run"):
-        loaded.act([0.0, 0.0], explore=True)
+def test_every_policy_explores_as_at_its_timestep(tmp_path: Path) -> None:
+    """Epsilon is 1 - 0.8 * (5 / 20) / 0.5 = 0.6 at timestep 5 of 20, and 0.2 from 10 on."""
+    params = {**PARAMS, "learning_rate": 0.0}
+    one = agent(tmp_path / "run", model=dqn.model_fn, params=params)
+    one.train(Counting(), 8, 2, max_timesteps=20, hooks=[At("after_timestep", 5, lambda at: at.save_checkpoint())])
+    asked: list[tuple[int | str, float]] = [(2, 0.6), ("last", 0.2)]
+    for policy, epsilon in asked:
+        constant = agent(tmp_path / str(policy), model=dqn.model_fn, params={**params, "epsilon": epsilon})
+        constant.train(Counting(), 8, 2, max_timesteps=2).set_weights(one.get_weights())
+        loaded, rows = Agent.load(tmp_path / "run"), np.zeros((40, 2), np.float32)
+        evaluated = [explored(made, at) for made, at in ((constant, "last"), (one, policy), (loaded, policy))]
+        assert evaluated[0] == evaluated[1] == evaluated[2]
+        acted = constant.act(rows, explore=True), loaded.act(rows, explore=True, policy=policy)
+        np.testing.assert_array_equal(*acted)
+
+
+def explored(made: Agent, policy: int | str) -> list[Any]:
+    """The actions of an exploring evaluation."""
+    env = Counting(40)
+    made.evaluate(env, episodes=3, seed=1, explore=True, policy=policy)
+    return env.actions
 
 
 def scheduled(features: Any, labels: Any, mode: str) -> EstimatorSpec:
