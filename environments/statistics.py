@@ -19,6 +19,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from ..core.errors import ArgumentError
 from ..core.protocols import State
 from .normalization import BY_NAME, Wrapped, are_copies, wrappers_of
+from .wrapping import Imported
 
 _KINDS = (
     wrappers.NormalizeObservation,
@@ -52,6 +53,7 @@ _BLIND = (
     wrappers.TimeLimit,
     wrappers.vector.NormalizeReward,
     wrappers.vector.RecordEpisodeStatistics,
+    Imported,
 )
 """Wrappers that do not change observations."""
 
@@ -212,6 +214,11 @@ def _fitting(env: Any, learning: Sequence[Any], statistics: State, evaluating: b
 
 def _differing(here: list[str], had: list[str]) -> str:
     """Explain the difference between an environment's wrappers and the run's."""
+    if here and had and {*here} == {*had} and len(here) != len(had):
+        return (
+            f"the run was trained with {_tally(Counter(had))}, this environment has {_tally(Counter(here))}: each copy"
+            " has its own statistics. Use as many copies; with axonrl's wrappers by name all copies share them"
+        )
     missing, surplus = Counter(had) - Counter(here), Counter(here) - Counter(had)
     problems = []
     if missing:

@@ -255,7 +255,7 @@ def normalization_of(statistics: State | None) -> dict[str, Any] | None:
     if others or not one.get("is_last"):
         why = "each environment has its own statistics" if others else "other wrappers may follow it"
         raise ValueError(
-            "training used Gymnasium's NormalizeObservation, which cannot be exported"
+            "training used Gymnasium's NormalizeObservation, which a policy alone cannot repeat"
             f" ({why}). Train with axonrl's normalize_observation (axonrl.environments.make)"
         )
     moments = one["obs_rms"]

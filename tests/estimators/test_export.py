@@ -14,6 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
+from axonrl.environments import make
 from axonrl.errors import CheckpointError
 from axonrl.estimators import export as exporting
 from axonrl.explorations import EpsilonGreedy, Greedy
@@ -275,8 +276,11 @@ def around(count: int) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_vector_environments_that_share_statistics(tmp_path: Path) -> None:
-    made = trained(tmp_path / "run", env=around(2))
+@pytest.mark.parametrize(
+    "env", [lambda: around(2), lambda: make("CartPole-v1", wrappers=["gymnasium.wrappers:NormalizeObservation"])]
+)
+def test_environments_with_the_same_statistics_for_all(env: Any, tmp_path: Path) -> None:
+    made = trained(tmp_path / "run", env=env())
     about = described(made.export(tmp_path / "exported"))
     assert about["normalization"]["mean"]["values"] == statistics_of(made)["0"]["obs_rms"]["mean"].tolist()
 

@@ -20,6 +20,7 @@ from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.runtimes import Policy
 from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, failing, snapshot
+from axonrl.tests.raising import raised
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -190,6 +191,17 @@ def test_evaluation_needs_what_normalises_observations_and_not_what_normalises_r
     assert learner(tmp_path).evaluate(cart(4, ["normalize_observation"]), episodes=6) == first
     for env in (cart(4, ()), cart(4, ["normalize_reward"]), "CartPole-v1"):
         refused(learner(tmp_path).evaluate, env, 1, names=["normalize_observation"])
+
+
+def test_statistics_of_each_copy_need_as_many_copies(tmp_path: Path) -> None:
+    def copies(number: int) -> Any:
+        return make("CartPole-v1", num_envs=number, wrappers=["gymnasium.wrappers:NormalizeObservation"])
+
+    one, name = agent(tmp_path).train(copies(2), 8, timesteps=20), "Gymnasium's NormalizeObservation"
+    assert one.evaluate(copies(2), 1)["episodes"] == 1
+    for number, here in ((1, name), (3, rf"{name} \(3 times\)")):
+        message = rf"trained with {name} \(2 times\), this environment has {here}: .*\. Use as many copies; "
+        raised(ArgumentError, one.evaluate, copies(number), 1, match=message)
 
 
 def test_gymnasium_s_wrapper_of_an_evaluation_takes_over_what_the_training_s_has_learnt(tmp_path: Path) -> None:
