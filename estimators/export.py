@@ -186,7 +186,7 @@ def _policy_description(
     if not (silent or explores):
         silent = f"{type(exploration).__name__} is not one of axonrl's explorations, and cannot be described"
     if silent:
-        logger.warning("export: %s", silent)
+        logger.warning("exporting without the behaviour policy (explore=True): %s", silent)
     observation, action = spaces.both_of(config)
     return {
         "format": description.FORMAT,

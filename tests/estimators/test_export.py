@@ -177,7 +177,7 @@ def test_a_model_that_litert_cannot_run_is_refused_with_its_op(tmp_path: Path) -
 
 def test_a_behaviour_policy_of_one_s_own_is_left_out_and_that_is_said(tmp_path: Path, caplog: Any) -> None:
     directory = trained(tmp_path / "run", own_model).export(tmp_path / "exported")
-    assert "export: Own is not one of axonrl's explorations, and cannot be described" in caplog.messages
+    assert "exporting without the behaviour policy (explore=True): Own is not one of axonrl's" in caplog.text
     policy = Policy.load(directory)
     assert policy.act(OBSERVATIONS[0]) in (0, 1)
     with pytest.raises(ValueError, match="was exported without its behaviour policy: Own is not one of axonrl's"):
