@@ -50,16 +50,7 @@ def choose(
         ValueError: LiteRT was requested, or is recorded, and it cannot run the program; names the op.
     """
     contents, choice = choose_and_convert(program, train, runtime, kept, cache)
-    if runtime == LITERT and kept is None and (refused := find_refused(program, choice)):
-        raise ValueError(f"runtime='litert', but {refused}. With runtime='auto', TensorFlow runs it.")
     return _executor(program, train, contents), choice
-
-
-def find_refused(program: Program, choice: Choice) -> str | None:
-    """Describe what LiteRT cannot run of a program, and why; None if it runs everything."""
-    refused = {part: choice.why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
-    parts = " and ".join(refused)
-    return f"LiteRT cannot run the {parts} of {program.name}: {_join_reasons(refused)}" if refused else None
 
 
 def choose_and_convert(
@@ -87,7 +78,22 @@ def choose_and_convert(
         )
     why.update(failed)
     choice = Choice({part: TENSORFLOW if part in failed else kind for part, kind in wanted.items()}, why)
+    if runtime == LITERT and kept is None and TENSORFLOW in choice.runtimes.values():
+        refused = {part: why[part] for part, kind in choice.runtimes.items() if kind == TENSORFLOW}
+        raise ValueError(
+            f"runtime='litert', but LiteRT cannot run the {' and '.join(refused)} of {program.name}:"
+            f" {_join_reasons(refused)}. With runtime='auto', TensorFlow runs it."
+        )
     return contents, choice
+
+
+def convert_actor(program: Program, cache: Cache) -> bytes:
+    """Convert PREDICT to a LiteRT program, whatever runs it in training; ``ValueError`` if that is impossible."""
+    obstacle = _obstacle(program.predict, by_name=True)
+    contents, failed = ({}, {ACTOR: obstacle}) if obstacle else _convert_parts(program, None, [ACTOR], cache)
+    if failed:
+        raise ValueError(f"LiteRT cannot run the {ACTOR} of {program.name}: {failed[ACTOR]}")
+    return contents[ACTOR,]
 
 
 def _obstacle(traced: Predict | Train, by_name: bool) -> Reason | None:

@@ -17,9 +17,8 @@ from tensorflow.python.framework.convert_to_constants import (  # TensorFlow's o
 
 from ..core.protocols import Array
 from ..policies import weight_patches
-from ..policies.reasons import ACTOR, LITERT
 from ..policies.weight_patches import FrozenProgram, Placement
-from .executor_choice import Cache, choose_and_convert, find_refused
+from .executor_choice import Cache, convert_actor
 from .litert import op_allowlist
 from .litert.conversion import ConversionError, convert
 from .litert.fingerprint import fingerprint
@@ -65,10 +64,7 @@ def acting_program(program: Program, cache: Cache, *, noise: bool = False) -> Fr
             return freeze(program, cache)
         except ConversionError as error:
             logger.warning("%s is exported with its weights as variables, which is slower: %s", program.name, error)
-    contents, choice = choose_and_convert(program, None, LITERT, None, cache)
-    if refused := find_refused(program, choice):
-        raise ValueError(refused)
-    return contents[ACTOR,]
+    return convert_actor(program, cache)
 
 
 def freeze(program: Program, cache: Cache) -> FrozenProgram:

@@ -14,8 +14,7 @@ from ...run_dir import record as run_record
 from ...run_dir.model_card import HERE
 from ..console import DONE
 from ..errors import ExperimentError
-from ..running.folder import usual_policy
-from ..running.trained_agent import load_agent
+from ..running.trained_agent import load_agent, usual_policy
 from .arguments import FORMATS
 from .single_run import where_the_run_began
 

@@ -202,7 +202,7 @@ def export(arguments: argparse.Namespace) -> int:
     from ...estimators.export import check_target
 
     folder: Path = arguments.model_dir
-    usual = records.usual_policy(folder)
+    usual = trained_agent.usual_policy(folder)
     target = arguments.output or folder / "exported"
     check_target(target)
     records.read_record(folder)  # damage shows before TensorFlow is loaded

@@ -265,20 +265,8 @@ def read_record(folder: Path) -> record.RunRecord:
     return found
 
 
-def usual_policy(folder: Path) -> str:
-    """The policy of a run that commands use: the one that its experiment evaluates; else the best, if one was kept.
-
-    The environment of a Python program's run may be unknown.
-
-    Raises:
-        ExperimentError: as for :func:`read_experiment`.
-    """
-    if is_of_python(folder):
-        return _kept_policy(folder)
-    return (read_experiment(folder).evaluate or Evaluate()).policy
-
-
-def _kept_policy(folder: Path) -> Literal["best", "last"]:
+def kept_policy(folder: Path) -> Literal["best", "last"]:
+    """``"best"`` if an evaluation hook kept a policy, else ``"last"``."""
     return "best" if (folder / "best.safetensors").is_file() else "last"
 
 
@@ -302,7 +290,7 @@ def _of_python(folder: Path) -> ExperimentFile:
         seed=found.seed,
         environment=Environment.model_validate({"num_envs": found.num_envs, **known}),
         agent=AgentSection.model_validate({"model_fn": model_fn, "params": found.params or {}, "memory": found.memory}),
-        evaluate=Evaluate(policy=_kept_policy(folder)),
+        evaluate=Evaluate(policy=kept_policy(folder)),
     )
 
 

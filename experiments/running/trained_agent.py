@@ -48,6 +48,16 @@ def load_agent(folder: Path) -> Any:
     return Agent(None, model_dir=folder)
 
 
+def usual_policy(folder: Path) -> str:
+    """The policy of a run that commands use: the one that its experiment evaluates; else the best, if one was kept.
+
+    The environment of a Python program's run may be unknown.
+    """
+    if records.is_of_python(folder):
+        return records.kept_policy(folder)
+    return evaluation_of(records.read_experiment(folder)).policy
+
+
 def evaluation_of(experiment: ExperimentFile) -> Evaluate:
     """The evaluation that an experiment asks for, or the default."""
     return experiment.evaluate or Evaluate()

@@ -425,6 +425,12 @@ def test_what_cannot_be_compiled_is_named(change: Any, message: str, tmp_path: P
     assert not (tmp_path / "compiled").exists()
 
 
+def test_an_op_that_litert_lacks_is_refused_as_in_training_where_litert_was_asked_for(tmp_path: Path) -> None:
+    one = agent(tmp_path / "run", model=_with(_own_op), runtime="litert")
+    with pytest.raises(ValueError, match=r"^runtime='litert', but LiteRT cannot run the learner of .*RandomUniform"):
+        one.compile(tmp_path / "compiled", "CartPole-v1")
+
+
 def test_an_exploration_of_one_s_own_is_made_again(tmp_path: Path) -> None:
     exploring = _with(_exploring(Own(Constant(0.5), 1)))
     one = agent(tmp_path / "run", ReplayMemory(1000, 4, path=tmp_path / "memory"), model=exploring)

@@ -178,7 +178,7 @@ def test_an_export_that_cannot_be_is_refused_before_tensorflow_is_loaded(
         (workplace / "run" / "run.json").write_text(damage)
     (workplace / "file").write_text("")
     before = sorted(workplace.rglob("*"))
-    monkeypatch.setattr(trained_agent, "load_trained", lambda *_: pytest.fail("it began"))
+    monkeypatch.setattr(trained_agent, "load_agent", lambda *_: pytest.fail("it began"))
     assert cli.main(["export", "run", "-o", output]) == 2
     assert message.format(workplace) in capfd.readouterr().err
     assert sorted(workplace.rglob("*")) == before
