@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import importlib.abc
@@ -13,6 +14,7 @@ import os
 import random
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -25,6 +27,9 @@ _UNUSED: Final = (
 import."""
 _users: list[int] = []
 """The first process that used TensorFlow: this one, or one from which it was forked."""
+_SIGNAL_STACK_BYTES: Final = 64 * 1024  # a frame with AMX registers has 11 KB
+_signal_stacks: list[Any] = []
+"""The main thread's stack for signal handlers; memory that is never released."""
 
 
 def announce(text: str) -> None:
@@ -109,6 +114,8 @@ keras: Final[Any] = _OnUse("keras")
 def use_tensorflow() -> None:
     """Record that this process uses TensorFlow; call before anything runs or is traced.
 
+    In the main thread, signals become harmless to TensorFlow's matrix products: see ``_set_signal_stack``.
+
     Raises:
         RuntimeError: this process was forked from one that has used TensorFlow. Its threads do not exist here, so
             TensorFlow would wait for them forever.
@@ -121,6 +128,31 @@ def use_tensorflow() -> None:
             " forked process. Start processes with multiprocessing.get_context('spawn'), or with"
             " set_start_method('spawn'). Only LiteRT works here: a Policy, or an Agent with a compiled program"
         )
+    if not _signal_stacks and threading.current_thread() is threading.main_thread():
+        _set_signal_stack()
+
+
+class _SignalStack(ctypes.Structure):
+    """The C type ``stack_t`` of Linux."""
+
+    _fields_ = (("pointer", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+def _set_signal_stack() -> None:
+    """Make signal handlers of this thread use a stack of their own, unless they have one.
+
+    TensorFlow's matrix products on x86 use the stack pointer for data in the heap, before oneDNN 3.11.2
+    (https://github.com/uxlfoundation/oneDNN/issues/4845). A signal that arrives meanwhile, such as Ctrl-C, would
+    overwrite the heap: the process aborts, or its data are wrong. Python's handlers use the alternate stack where there
+    is one; the system prefers the main thread for signals to a process.
+    """
+    stack = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
+    _signal_stacks.append(stack)
+    if sys.platform != "linux":  # where TensorFlow has no oneDNN, or the system no signals
+        return
+    sigaltstack, current = ctypes.CDLL(None).sigaltstack, _SignalStack()
+    if sigaltstack(None, ctypes.byref(current)) == 0 and not current.pointer:
+        sigaltstack(ctypes.byref(_SignalStack(ctypes.addressof(stack), 0, len(stack))), None)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
-"""What must be the same in another process, and the number of threads, which is known before TensorFlow begins."""
+"""What must be the same in another process, signals to one, and the number of threads before TensorFlow begins."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zlib
@@ -14,7 +15,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from axonrl import Agent
 from axonrl.core.protocols import ArraySpec, RunConfig, SpecTree
+from axonrl.memories import ReplayMemory
 from axonrl.runtimes.tensorflow import TensorFlowExecutor, _has_one_thread
 from axonrl.runtimes.tracing.program import Program
 from axonrl.runtimes.tracing.signature import BoundModelFn
@@ -59,6 +62,24 @@ def child() -> None:
     print(json.dumps({"threads": found, "loaded": loaded, "loads": loads, **made}))
 
 
+def train_among_signals() -> None:
+    """Train, without signals and with one every 0.2 ms; what differs and how many signals arrived."""
+    received: list[int] = []
+    signal.signal(signal.SIGALRM, lambda number, _: received.append(number))
+    made = []
+    for interval in (0.0, 2e-4):
+        memory = ReplayMemory(1000, batch_size=256)
+        config = RunConfig(seed=0, runtime="tensorflow")
+        agent = Agent("dqn", memory, params={"hidden": [256, 256]}, config=config)
+        agent.train("CartPole-v1", first_update=256, max_steps=1)
+        signal.setitimer(signal.ITIMER_REAL, interval, interval)
+        agent.train("CartPole-v1", max_steps=300)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        made.append(agent.get_weights())
+    differing = [name for name, value in made[0].items() if not np.array_equal(value, made[1][name])]
+    print(json.dumps({"differing": differing, "signals": len(received)}))
+
+
 @pytest.fixture(scope="module")
 def there() -> dict[str, Any]:
     loading = "from axonrl.core.tensorflow_import import load_tensorflow; load_tensorflow()"
@@ -81,3 +102,15 @@ def test_names_initial_weights_and_keys_are_the_same_in_a_second_trace_and_in_an
     assert here == described()
     assert (there["weights"], there["key"]) == (here["weights"], here["key"])
     assert len(dict(here["weights"])) == 14
+
+
+def test_signals_during_updates_change_nothing() -> None:
+    # On one thread, the main thread, updates are matrix products of oneDNN.
+    code = f"from {__name__} import train_among_signals; train_among_signals()"
+    one = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+    command, env = [sys.executable, "-c", code], {**os.environ, **one}
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["differing"] == []
+    assert found["signals"] > 100
