@@ -5,6 +5,7 @@ A *tree* is one array, or a flat dictionary of arrays (Dict spaces); the functio
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -23,19 +24,12 @@ REQUIRED = ("observation", "action", "reward", *FLAGS, "next_observation")
 MADE = ("discount", "weight")
 """Keys of a batch that the memory itself adds."""
 _ARRAY = np.ndarray
-_EXACT = {"b": "b", "u": "bu", "i": "bi", "f": "biuf", "c": "biufc"}
-"""Kind of a stored dtype to the kinds that it holds exactly, whatever their values."""
-_SCALARS = {
-    float: "f",
-    int: "i",
-    bool: "b",
-    np.float64: "f",
-    np.float32: "f",
-    np.int64: "i",
-    np.int32: "i",
-    np.bool_: "b",
-}
-"""Scalar types to the kind of their dtype."""
+_DTYPES = "?" + np.typecodes["AllInteger"] + np.typecodes["AllFloat"]
+"""Characters of the dtypes of numbers."""
+_CASTING: Any = {"b": "safe", "u": "safe", "i": "safe", "f": "same_kind", "c": "same_kind"}
+"""Kind of a stored dtype to the casts into it that need no look at the values: floats are rounded."""
+_SCALARS = (float, bool, np.float64, np.float32, np.int64, np.int32, np.bool_)
+"""Scalar types whose dtype needs no look at the value; an ``int`` may be of any size."""
 
 
 def checked_specs(specs: Mapping[str, SpecTree]) -> dict[str, SpecTree]:
@@ -113,9 +107,9 @@ class Leaf(NamedTuple):
     target: Array
 
     @property
-    def exact(self) -> str:
-        """Kinds of dtypes that the storage holds exactly, whatever their values."""
-        return _EXACT.get(self.target.dtype.kind, "")
+    def holds(self) -> str:
+        """Characters of the dtypes that the storage holds, whatever their values."""
+        return _held_by(self.target.dtype)
 
     def check(self, value: Any) -> None:
         """Refuse a value of another shape, or one that the stored dtype would change (1.5 in an int32).
@@ -130,7 +124,7 @@ class Leaf(NamedTuple):
             raise ArgumentError(f"{name} must have shape {self.shape}: {error}", name, value) from None
         if given.shape != self.shape:
             raise ArgumentError(f"{name} must have shape {self.shape}, got {given.shape}", name, value)
-        if given.dtype.kind not in self.exact and not _keeps(given, dtype):
+        if given.dtype.char not in self.holds and not _keeps(given, dtype):
             raise ArgumentError(
                 f"{name} must be {dtype}, got {given.dtype} with values that {dtype} cannot hold: {shortened(value)}",
                 name,
@@ -155,9 +149,9 @@ class Layout:
         leaves = [*self._observation, *self._columns, *self._next_observation]
         # Grouped by the cost of the check: most values are numbers, or arrays that fit.
         self._numbers = [(leaf.key, leaf, _types(leaf)) for leaf in leaves if leaf.part is None and not leaf.shape]
-        self._arrays = [(leaf.key, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is None and leaf.shape]
+        self._arrays = [(leaf.key, leaf, leaf.shape, leaf.holds) for leaf in leaves if leaf.part is None and leaf.shape]
         self._in_parts = [
-            (leaf.key, leaf.part, leaf, leaf.shape, leaf.exact) for leaf in leaves if leaf.part is not None
+            (leaf.key, leaf.part, leaf, leaf.shape, leaf.holds) for leaf in leaves if leaf.part is not None
         ]
 
     def check(self, values: Mapping[str, Any]) -> None:
@@ -179,13 +173,13 @@ class Layout:
         for key, leaf, types in self._numbers:
             if type(values[key]) not in types:
                 leaf.check(values[key])
-        for key, leaf, shape, exact in self._arrays:
+        for key, leaf, shape, held in self._arrays:
             value = values[key]
-            if type(value) is not _ARRAY or value.shape != shape or value.dtype.kind not in exact:
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype.char not in held:
                 leaf.check(value)
-        for key, part, leaf, shape, exact in self._in_parts:
+        for key, part, leaf, shape, held in self._in_parts:
             value = values[key][part]
-            if type(value) is not _ARRAY or value.shape != shape or value.dtype.kind not in exact:
+            if type(value) is not _ARRAY or value.shape != shape or value.dtype.char not in held:
                 leaf.check(value)
 
     def put_columns(self, at: Any, values: Mapping[str, Any]) -> None:
@@ -232,8 +226,14 @@ def _keeps(given: Array, dtype: np.dtype[Any]) -> bool:
         return False
 
 
+@functools.cache
+def _held_by(dtype: np.dtype[Any]) -> str:
+    casting = _CASTING.get(dtype.kind, "no")
+    return "".join(char for char in _DTYPES if np.can_cast(char, dtype, casting))
+
+
 def _types(leaf: Leaf) -> frozenset[type]:
-    return frozenset(kind_of for kind_of, kind in _SCALARS.items() if kind in leaf.exact)
+    return frozenset(scalar for scalar in _SCALARS if np.dtype(scalar).char in leaf.holds)
 
 
 def _leaves(key: str, tree: ArrayTree) -> Iterator[Leaf]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.chunked_arrays import Stream, kept
-from ..core.errors import ArgumentError
 from ..core.protocols import Array, ArraySpec
 from ..core.trees import map_tree
 from . import columns
@@ -110,12 +109,7 @@ class Sequences:
         if not isinstance(state, Mapping) or state.keys() != self._states.keys():
             raise KeyError(f"state must have the keys {', '.join(self._states)}; got {state!r:.200}")
         for name, array in self._states.items():
-            given, shape = np.asarray(state[name]), (*leading, *array.shape[2:])
-            fits = given.dtype == array.dtype or np.can_cast(given.dtype, array.dtype, "same_kind")
-            if given.shape != shape or not fits:
-                message = f"state[{name!r}] must be {array.dtype} of shape {shape}"
-                message += f", got {given.dtype} of shape {given.shape}"
-                raise ArgumentError(message, f"state[{name!r}]", state[name])
+            columns.Leaf("state", name, (*leading, *array.shape[2:]), array).check(state[name])
 
     def follow_one(self, state: Mapping[str, Any]) -> None:
         """Register one more timestep in the ring's only lane; it started from this recurrent state."""

@@ -192,6 +192,13 @@ def test_an_array_that_is_filled_again_and_again(built: Any) -> None:
         (np.int32, "2", False),
         (np.uint8, 300, False),
         (np.uint8, -1, False),
+        (np.uint8, np.uint16(300), False),
+        (np.uint8, np.uint16(255), True),
+        (np.int32, np.int64(2**32 + 1), False),
+        (np.int32, 2**40, False),
+        (np.int64, 2**70, False),
+        pytest.param(np.float32, 10**400, False, id="float32-10**400-False"),
+        (np.float32, np.float64(1.1), True),
         (np.bool_, 1, True),
         (np.bool_, 2, False),
     ],
@@ -200,7 +207,8 @@ def test_values_that_the_dtype_would_change_are_refused(dtype: Any, value: Any, 
     box = ArraySpec((2,), dtype)
     zeros = {"one": np.zeros(2, dtype)}
     good = timestep(zeros, zeros, action=np.zeros((), dtype))
-    for key, named, given in (("action", "action", value), ("observation", "observation['one']", {"one": [0, value]})):
+    both = {"one": np.array([value] * 2)}
+    for key, named, given in (("action", "action", value), ("observation", "observation['one']", both)):
         memory = NewestMemory(4, 1)
         memory.build({**specs_of({"one": box}), "action": ArraySpec((), dtype)}, 1, np.random.default_rng(0))
         if fits:

@@ -154,7 +154,7 @@ def test_state_that_does_not_fit_is_refused_before_anything_is_stored() -> None:
     memory = built(SequenceMemory(50, 1, length=4))
     transition = timestep(np.zeros(1, np.float32), np.zeros(1, np.float32))
     raised(KeyError, memory.step, **transition, match="state must have the keys h")
-    with pytest.raises(ArgumentError, match=r"shape \(2,\), got .* of shape \(3,\)"):
+    with pytest.raises(ArgumentError, match=r"state\['h'\] must have shape \(2,\), got \(3,\)"):
         memory.step(**transition, state={"h": np.zeros(3, np.float32)})
     with pytest.raises(RuntimeError, match="sample"):
         built(SequenceMemory(50, 1, length=4, sampler="prioritized")).update_priorities(np.zeros((4, 1)))
