@@ -186,9 +186,9 @@ class Loop:
 
     def learn(self) -> None:
         """Run pending updates, up to a limit on steps, until they must wait."""
-        stepper, interrupts, limit = self._stepper, self.interrupts, self._stepper.limits.steps
+        stepper, interrupts = self._stepper, self.interrupts
         began = time.perf_counter()
-        while stepper.pending_updates and stepper.counters.global_step != limit and interrupts.phase != WAITING:
+        while stepper.has_pending_updates(stepper.limits) and interrupts.phase != WAITING:
             if not stepper.memory.can_sample():
                 self._skip_updates()
                 break

@@ -136,7 +136,7 @@ class Stepper:
 
     def has_pending_updates(self, limits: Limits) -> bool:
         """Are updates pending that a limit on steps allows?"""
-        return self.pending_updates > 0 and self.counters.global_step != limits.steps
+        return self.pending_updates > 0 and (limits.steps is None or self.counters.global_step < limits.steps)
 
     def store(self, batch: Mapping[str, Any], acted: Array | None = None) -> None:
         """Store a transition of every lane, count it, and add the updates that become due.

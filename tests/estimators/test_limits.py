@@ -137,6 +137,16 @@ def test_two_calls_with_k_steps_are_one_with_2k(num_envs: int, fresh: bool, tmp_
         assert differences(once, snapshot(tmp_path / other)) == []
 
 
+def test_no_update_runs_beyond_a_limit_that_was_passed_before(tmp_path: Path) -> None:
+    """The first call leaves updates pending: 1 + 4 * 4 are due by timestep 24."""
+    one = agent(tmp_path, ReplayMemory(400, 4))
+    env = vector(*(Counting(3) for _ in range(4)))
+    one.train(env, first_update=8, update_frequency=1, steps=14)
+    for steps, reached in ((10, 14), (14, 14), (16, 16), (10, 16)):
+        assert one.train(env, max_steps=steps).global_step == reached
+    assert one.global_timestep == 24
+
+
 def test_timesteps_stop_at_the_first_vector_step_that_reaches_them(tmp_path: Path) -> None:
     one = agent(tmp_path)
     env = vector(*(Counting(5) for _ in range(4)))
