@@ -292,7 +292,8 @@ class Memory(Protocol):
 
     Further optional methods, used where present. ``place_in(folder)`` is called before ``build`` and names the run
     folder, for files of the memory's own. ``trial_copy()`` returns a memory with the same settings that is not built
-    and has no such files, to inspect a batch; without it, ``copy.deepcopy`` makes that memory.
+    and has no such files, to inspect a batch; without it, ``copy.deepcopy`` makes that memory. ``cut()`` ends all
+    episodes: the next transition of each lane begins one, even if its observation is the last ``next_observation``.
 
     A checkpoint is written before the memory changes again. For a checkpoint, inside
     :func:`axonrl.core.chunked_arrays.as_views`, ``state_dict`` may return views of arrays, and a

@@ -80,17 +80,17 @@ class TrainingState:
         running = self.episodes.running
         with frozen(env.env, self.statistics):
             if env.not_exact is not None:
-                self.episodes.cut()
+                self.cut()
                 return env.not_exact
             try:
                 if not running.any() or self._restore_environment(env):
                     return None
                 if env.waits:
-                    self.episodes.cut()
+                    self.cut()
                     return "its running episodes are another environment's, and were cut"
                 observation, returns = self.episodes.replay(env)
             except FAILURES as error:
-                self.episodes.cut()
+                self.cut()
                 return f"its running episodes cannot be replayed, and were cut: {error}"
         same_rewards = bool(self.statistics) or np.array_equal(returns[running], self.episodes.returns[running])
         reproduced = same_rewards and _rows_equal(observation, self.observation, running)
@@ -108,8 +108,10 @@ class TrainingState:
         return True
 
     def cut(self) -> None:
-        """End the running episodes as truncated, at checkpoints of a caller's lanes."""
+        """End the running episodes as truncated: the next ones continue nothing, neither in the memory."""
         self.episodes.cut()
+        if hasattr(self.stepper.memory, "cut"):
+            self.stepper.memory.cut()
         self.stepper.behaviour.begin(np.ones(self.stepper.lanes, np.bool_))
 
     def state_dict(self) -> State:

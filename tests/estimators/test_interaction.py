@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 from axonrl.core.protocols import EstimatorSpec
 from axonrl.errors import ArgumentError, NonFiniteError
 from axonrl.estimators.interaction import Interaction
+from axonrl.memories import ReplayMemory
 from axonrl.run_dir.generators import episode_seed
 from axonrl.tests.estimators.fakes import At, Counting, ListMemory, Notes, agent, differences, saved, snapshot, vector
 from axonrl.tests.raising import raised
@@ -195,6 +196,21 @@ def test_an_answer_to_an_action_that_a_checkpoint_cut_is_ignored(tmp_path: Path)
         interaction.act(np.zeros(2), 1)
         interaction.observe(2.0, False, False, np.ones(2), 1)
     assert [row["reward"] for row in memory.rows] == [2.0]
+
+
+def test_an_episode_that_a_checkpoint_cut_ends_in_the_memory_too(tmp_path: Path) -> None:
+    """The observations are all equal, so they do not tell where an episode begins."""
+    memory = ReplayMemory(10, 1, n_step=3, discount=0.5)
+    with agent(tmp_path, memory).interact(*SPACES) as interaction:
+        for timestep in range(4):
+            if timestep == 2:
+                interaction.session.save_checkpoint()
+            interaction.act(np.zeros(2))
+            interaction.observe(1.0, False, False, np.zeros(2))
+        assert [memory.get_by_index(k)["truncated"] for k in range(4)] == [0, 1, 0, 0]
+        batch: Any = memory.draw(50)
+        returns = zip(batch["reward"].tolist(), batch["discount"].tolist(), strict=True)
+        assert set(returns) == {(1.5, 0.25), (1.0, 0.5)}  # from the timesteps 0 and 1
 
 
 def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
