@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
 from ..core.protocols import Array, ArrayTree
-from ..core.trees import first_row
+from ..core.trees import first_row, map_tree
 from ..environments.batched import BatchedEnvironment
 from ..environments.copies import Single
 from ..hooks.events import EpisodeFacts, EpisodeStats, TimestepFacts, Timings, TrainingSession
@@ -180,9 +180,10 @@ class Loop:
         return self._hooks.after_timestep
 
     def tell(self, listeners: Sequence[Event], facts: TimestepFacts) -> None:
-        """Report a timestep to :meth:`listeners`."""
+        """Report a timestep to :meth:`listeners`, which cannot change its arrays: the run goes on with them."""
+        shown: Any = [None if part is None else map_tree(_read_only, part) for part in facts]
         for call in listeners:
-            call(self._session, facts)
+            call(self._session, TimestepFacts(*shown))
 
     def learn(self) -> None:
         """Run pending updates, up to a limit on steps, until they must wait."""
@@ -240,3 +241,9 @@ class Loop:
         episodes = self._state.episodes
         when = f"global_timestep {self._stepper.counters.global_timestep}"
         return with_place(error, episodes.seeds, episodes.index - 1, episodes.lengths, when)
+
+
+def _read_only(array: Array) -> Array:
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view

@@ -105,6 +105,17 @@ def test_every_event_in_order_with_two_environments_and_its_facts(tmp_path: Path
     assert update.metrics.keys() == {"target"}
 
 
+@pytest.mark.parametrize("name", ["observation", "action", "reward", "terminated", "next_observation"])
+def test_a_hook_cannot_change_the_arrays_with_which_the_run_goes_on(name: str, tmp_path: Path) -> None:
+    def write(session: Any, facts: Any) -> None:
+        getattr(facts, name)[...] = 1
+
+    hook = type("Writing", (), {"after_timestep": staticmethod(write)})()
+    for number, env in enumerate((Counting(), vector(Counting(), Counting()))):
+        one = agent(tmp_path / str(number), ListMemory(2))
+        raised(ValueError, one.train, env, timesteps=2, hooks=[hook], match="read-only")
+
+
 def test_a_resumed_run_says_so_and_goes_on_in_mid_episode(tmp_path: Path) -> None:
     agent(tmp_path).train(Counting(5), timesteps=7)
     notes = Notes()
