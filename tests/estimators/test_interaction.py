@@ -1,5 +1,6 @@
 """interact: the caller owns the loop."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,30 @@ def test_an_exploration_with_a_state_acts_for_some_lanes(tmp_path: Path) -> None
         assert act(2, ends=True) == [22]
         assert act(1, 2, 0) == [13, 21, 1]  # all, in another order
         assert act(0, 1, 2) == [2, 14, 22]
+
+
+class Buffered:
+    """Explores by counting its calls, and returns the same array each time."""
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros((1, 1), np.float32)
+
+    def __call__(self, predictions: Any, timestep: int, rng: np.random.Generator) -> Any:
+        self.buffer += 1
+        return self.buffer, {}
+
+
+def test_an_action_is_stored_as_it_was_given_to_the_caller(tmp_path: Path) -> None:
+    def buffered_model(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        spec = counting_model(features, labels, mode)
+        return dataclasses.replace(spec, exploration=Buffered()) if mode == "predict" else spec
+
+    memory, spaces = ListMemory(9), (Counting.observation_space, Box(-99, 99, (1,), np.float32))
+    with agent(tmp_path, memory, buffered_model).interact(*spaces, lanes=2) as interaction:
+        given = [interaction.act(np.zeros(2), lane).tolist() for lane in (0, 1)]
+        for lane in (0, 1):
+            interaction.observe(0.0, False, False, np.zeros(2), lane)
+    assert [row["action"].tolist() for row in memory.rows] == given == [[1], [2]]
 
 
 def calls(interaction: Interaction, first: int, last: int) -> list[Any]:
