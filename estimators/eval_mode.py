@@ -6,11 +6,12 @@ import contextlib
 import copy
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core.protocols import Array
 from ..run_dir.generators import evaluation_seed
 from .state import TrainingState
 
@@ -57,14 +58,23 @@ class EvalMode:
         counters["progress"] = stepper.progress
         sampling, noise = np.random.default_rng(seed).spawn(2)
         memory = copy.copy(stepper.memory)  # sampling changes only the copy's bookkeeping
-        self._run.set_weights(stepper.weights())
         scalars = []
-        with _drawing_like(stepper.generators["memory"], sampling):
+        with _drawing_like(stepper.generators["memory"], sampling), stepper.lock, self._evaluating(stepper.weights()):
             for _ in range(batches):
                 draws = [request.draw(noise) for request in self._traced.noise]
                 scalars.append(self._run(memory.sample(), counters, draws))
         means: list[float] = np.array(scalars, np.float64).mean(axis=0).tolist()
         return dict(zip(("eval_loss", *(f"eval/{name}" for name in self._traced.metrics)), means, strict=True))
+
+    @contextlib.contextmanager
+    def _evaluating(self, weights: Mapping[str, Array]) -> Iterator[None]:
+        """Within the context, TensorFlow's variables are these weights; afterwards they are what they were."""
+        before = self._run.get_weights()
+        self._run.set_weights(weights)
+        try:
+            yield
+        finally:
+            self._run.set_weights(before)
 
     def _warn_cannot_sample(self, state: TrainingState) -> None:
         if not self._said_cannot_sample:

@@ -117,12 +117,16 @@ class TensorFlowEval:
         self._run = _Call(evaluation.function, small=False)
         self._batch = BatchBoundary(evaluation.batch)
 
-    def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Set the weights to evaluate: all weights of a run, by name.
+    def get_weights(self) -> dict[str, Array]:
+        """Copy the variables that EVAL reads, by name.
 
-        TensorFlow executors share the variables; a LiteRT executor contains its weights, while TensorFlow's variables
-        stay as they were when it was made.
+        TensorFlow executors share them. A LiteRT executor contains its weights, and these stay the initial ones, which
+        the cache of programs stores.
         """
+        return {name: variable.numpy() for name, variable in self._variables.items()}
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Set the weights to evaluate: all weights of a run, by name."""
         for name, variable in self._variables.items():
             variable.assign(weights[name])
 

@@ -26,7 +26,7 @@ from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.models.blocks import losses, networks
-from axonrl.policies import Policy
+from axonrl.policies import Policy, compiled
 from axonrl.run_dir import programs
 from axonrl.run_dir.provenance import provenance
 from axonrl.tests.estimators import compiled_child as child
@@ -135,6 +135,21 @@ def test_what_only_tensorflow_can_do_traces(cache: Path, tmp_path: Path, monkeyp
         found.append(results.found)
     assert found[0] == found[1]
     assert "eval_loss" in found[0][-1]
+
+
+def test_an_evaluation_of_the_loss_leaves_the_initial_weights_to_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+    for hooks in ([], [EvaluationHook(50, episodes=1, eval_batches=2)]):
+        folder = tmp_path / f"cache{len(found)}"
+        monkeypatch.setenv(programs.VARIABLE, str(folder))
+        one = CASES["dqn"].agent(tmp_path / f"run{len(found)}", 5)
+        one.train("CartPole-v1", 40, 2, max_timesteps=100, hooks=hooks)
+        found.append(compiled.read(entry(folder)).weights(5))
+    assert {name: array.tobytes() for name, array in found[0].items()} == {
+        name: array.tobytes() for name, array in found[1].items()
+    }
 
 
 def test_a_damaged_entry_is_a_miss_with_one_line_and_made_again(
