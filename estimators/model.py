@@ -57,7 +57,8 @@ class Model:
         self._traced: TracedModel | None = None
         self._executor: Executor | None = None
         self._trains = False
-        self._is_fresh = True  # do the variables have their initial values, as far as known?
+        self._is_fresh = True  # do the variables have their initial values, but for the following?
+        self._replaced: Mapping[str, Array] = {}  # initial values of PREDICT's variables, where a policy has acted
         self._experience: Experience | None = None
         self._is_litert = self._is_kept = False
         self._untrained_exploration: State | None = None
@@ -157,8 +158,8 @@ class Model:
 
     def initial_values(self) -> dict[str, Any]:
         """Digests of the variables' initial values, after the first :meth:`prepare_training`; empty in later calls."""
-        found = digests(self.executor.get_weights()) if self._is_fresh else {}
-        self._is_fresh = False
+        found = digests({**self.executor.get_weights(), **self._replaced}) if self._is_fresh else {}
+        self._is_fresh, self._replaced = False, {}
         return found
 
     def _choose(self, source: TracedModel | CompiledModel, kept: Mapping[str, str] | None) -> tuple[Executor, Choice]:
@@ -269,6 +270,8 @@ class Model:
             if all(np.array_equal(own[name], value) for name, value in weights.items()):
                 yield executor.act
                 return
+            if self._is_fresh and not self._replaced:
+                self._replaced = own
             executor.set_weights(weights)
             try:
                 yield executor.act

@@ -15,6 +15,7 @@ from gymnasium.spaces import Discrete
 from axonrl import Agent, EstimatorSpec, Modes
 from axonrl.errors import CheckpointError, NonFiniteError
 from axonrl.explorations import EpsilonGreedy
+from axonrl.memories import ReplayMemory
 from axonrl.models import dqn
 from axonrl.policies.lite_executor import LiteRTExecutor
 from axonrl.run_dir.arrays import load_arrays
@@ -145,6 +146,22 @@ def test_another_executor_may_evaluate_a_run_but_not_train_it(ran: set[tuple[str
     assert (begun, "train") not in ran
     assert record(tmp_path)["runtime"] == {"actor": begun, "learner": begun}
     assert train(agent(tmp_path)).global_timestep == 24  # the run has lost nothing
+
+
+@pytest.mark.parametrize("runtime", ["tensorflow", "litert"])
+def test_acting_before_training_does_not_pass_for_an_edit(
+    runtime: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The model's initial values are those of its trace, whatever policy has acted since."""
+    train(agent(tmp_path / "run", runtime=runtime))
+    one = agent(tmp_path / "run", runtime=runtime)
+    one.act(np.zeros(2, np.float32))
+    one.train(Counting(), timesteps=1)
+    new = Agent(linear_model, ReplayMemory(1000, 4), tmp_path / "new", one.config, warm_start=tmp_path / "run")
+    new.evaluate(Counting(), 1)
+    train(new)
+    assert record(tmp_path / "new")["initial"] == record(tmp_path / "run")["initial"]
+    assert "initial values changed" not in caplog.text
 
 
 def test_a_record_with_other_executors_is_no_record(tmp_path: Path) -> None:
