@@ -56,7 +56,7 @@ class Model:
         """Held during use of an executor, as all executors of this model share variables."""
         self._traced: TracedModel | None = None
         self._executor: Executor | None = None
-        self._trains = False
+        self._trains = self._acts = False
         self._is_fresh = True  # do the variables have their initial values, but for the following?
         self._replaced: Mapping[str, Array] = {}  # initial values of PREDICT's variables, where a policy has acted
         self._experience: Experience | None = None
@@ -249,7 +249,9 @@ class Model:
 
     @contextlib.contextmanager
     def acting(self, policy: PolicySnapshot, *, resting: bool = False) -> Iterator[Act]:
-        """Act with a policy's weights while other threads wait. Weights in training are restored afterwards.
+        """Act with a policy's weights while other threads wait.
+
+        Weights in training are restored afterwards, and those of another policy in whose context this one is entered.
 
         Args:
             policy: provides the weights.
@@ -263,20 +265,22 @@ class Model:
             executor = self.executor
             weights = self.predict_weights(policy)
             if resting and self._frozen is not None:
-                self._frozen.set_weights(weights)
-                yield self._frozen.act
+                frozen = copy.copy(self._frozen)
+                frozen.set_weights(weights)
+                yield frozen.act
                 return
-            own = executor.get_predict_weights()
-            if all(np.array_equal(own[name], value) for name, value in weights.items()):
-                yield executor.act
-                return
-            if self._is_fresh and not self._replaced:
+            own, within = executor.get_predict_weights(), self._acts
+            differs = not all(np.array_equal(own[name], value) for name, value in weights.items())
+            if self._is_fresh and differs and not self._replaced:
                 self._replaced = own
-            executor.set_weights(weights)
+            self._acts = True
             try:
+                if differs:
+                    executor.set_weights(weights)
                 yield executor.act
             finally:
-                if self._trains:
+                self._acts = within
+                if differs and (self._trains or within):
                     executor.set_weights(own)
 
     def predict_weights(self, policy: PolicySnapshot) -> dict[str, Array]:

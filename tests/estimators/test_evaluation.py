@@ -324,6 +324,20 @@ def test_hooks_watch_an_evaluation(tmp_path: Path) -> None:
     assert from_spec.events == notes.events
 
 
+@pytest.mark.parametrize("exploring", [False, True])
+def test_another_policy_that_acts_in_between_leaves_an_evaluation_alone(exploring: bool, tmp_path: Path) -> None:
+    """The policies take one action each, the column of their larger weights."""
+    one = agent(tmp_path, params={"epsilon": 0.0}).train(Counting(), timesteps=4)
+    (name,) = one.get_weights()
+    for action in (0, 1):
+        one.set_weights({name: np.eye(2, dtype=np.float32)[[action, action]]})
+    fresh, env = agent(tmp_path), Counting(3)
+    peeks = SimpleNamespace(after_episode=lambda session, stats: fresh.predict(OBSERVATIONS))
+    fresh.evaluate(env, 2, policy=one._run.store.indices()[-2], hooks=[peeks], explore=exploring)
+    assert env.actions == [0] * 6
+    assert fresh.predict(OBSERVATIONS)["action"].tolist() == [1, 1]
+
+
 def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
     notes = Notes()
     hooks = [At("after_episode", 4, lambda session: session.request_stop("enough")), notes]
