@@ -126,7 +126,7 @@ class Agent(Estimator):
         return self._trainer.counters.global_episode
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Replace the run's weights, and save a new checkpoint.
+        """Replace the run's weights, and save a new checkpoint; during a training, the next one has them.
 
         The target network and the optimizer stay unchanged; to start a new run from other weights, use ``warm_start``.
 

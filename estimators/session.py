@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..core.protocols import Array
 from ..core.trees import equal
 from ..environments.batched import BatchedEnvironment
 from ..environments.spaces import both_of
@@ -317,6 +318,11 @@ class MonitoredSession:
     def _save_if_changed(self) -> None:
         if self._unsaved or not equal(self._hooks.state_dict(), self._state.hooks):
             self.save_checkpoint()
+
+    def set_weights(self, weights: Mapping[str, Array]) -> None:
+        """Replace weights in training; the next checkpoint has them, at the latest that of the session's end."""
+        self._stepper.set_weights(weights)
+        self._unsaved = True
 
     def close(self) -> None:
         """Refuse further timesteps and checkpoints: another session may have continued the run."""

@@ -312,11 +312,11 @@ class Trainer:
         self.run.save(parts.state.content())
 
     def set_weights(self, weights: Mapping[str, Array]) -> None:
-        """Replace the run's weights, PREDICT's or all, in training and in a new checkpoint."""
+        """Replace the run's weights, PREDICT's or all: in training, or in a new checkpoint."""
         run, arrays = self.run, arrays_of(weights)
         refuse_non_finite(arrays, "in the given weights")
         if self.session is not None:
-            self.state().stepper.set_weights(arrays)
+            self.session.set_weights(arrays)
             return
         with run.store.lock():
             run.refresh()

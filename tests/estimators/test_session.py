@@ -305,6 +305,23 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
         assert hook.ends == expected
 
 
+def test_weights_set_after_the_last_checkpoint_of_a_session_are_saved_too(tmp_path: Path) -> None:
+    one, env = agent(tmp_path), Counting()
+
+    def set_to(number: float) -> None:
+        one.set_weights({name: np.full_like(array, number) for name, array in one.get_weights().items()})
+
+    def saved_weights() -> list[Any]:
+        return [np.unique(array).tolist() for array in agent(tmp_path).get_weights().values()]
+
+    one.train(env, timesteps=2, hooks=[At("end", 0, lambda session: set_to(2))])
+    assert saved_weights() == [[2]]
+    with one.session(env) as session:
+        session.save_checkpoint()
+        set_to(3)
+    assert saved_weights() == [[3]]
+
+
 def test_a_checkpoint_asked_for_after_an_error_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     hooks = [At("begin", 0, failing("no")), At("end", 0, lambda session: session.save_checkpoint())]
     raised(RuntimeError, agent(tmp_path).train, Counting(), timesteps=5, hooks=hooks, match="no")
