@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from ..core.checks import shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import State
@@ -154,7 +156,7 @@ class Hooks:
             raise first
 
     def state_dict(self) -> dict[str, State]:
-        """The state of every hook that has one, by class name and occurrence (``"StopAtReturn:0"``).
+        """A copy of the state of every hook that has one, by class name and occurrence (``"StopAtReturn:0"``).
 
         Saved state of hooks that are missing now is kept and returned again.
 
@@ -166,7 +168,8 @@ class Hooks:
             if not isinstance(state, Mapping):
                 name = key.partition(":")[0]
                 raise ValueError(f"{name}.state_dict must return a mapping of names to values, got {shortened(state)}")
-        return {**self._loaded, **states}
+        copied: dict[str, State] = _copied({**self._loaded, **states})
+        return copied
 
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         """Restore the saved state of each hook; a hook without saved state starts fresh.
@@ -183,7 +186,7 @@ class Hooks:
             if is_new:
                 held[_FRESH] = copy.deepcopy(hook.state_dict())
             if key in self._loaded:
-                hook.load_state_dict(self._loaded[key])
+                hook.load_state_dict(_copied(self._loaded[key]))
             elif not is_new:
                 hook.load_state_dict(copy.deepcopy(held[_FRESH]))
 
@@ -196,6 +199,15 @@ class Hooks:
             occurrences[name] = number + 1
             keyed.append((f"{name}:{number}", hook))
         return keyed
+
+
+def _copied(state: Any) -> Any:
+    """Copy what a state may hold; a hook may go on with its own lists and arrays. Anything else is refused later."""
+    if isinstance(state, Mapping):
+        return {key: _copied(value) for key, value in state.items()}
+    if type(state) is list:
+        return [_copied(value) for value in state]
+    return state.copy() if isinstance(state, np.ndarray) else state
 
 
 def _hooks_of(hooks: Any) -> tuple[Any, ...]:

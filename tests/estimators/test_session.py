@@ -299,10 +299,26 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
         def load_state_dict(self, state: Any) -> None:
             self.ends = state["ends"]
 
+    class Lists(Hook):
+        """Its state is the list itself, not a copy."""
+
+        def __init__(self) -> None:
+            self.reasons: list[str] = []
+
+        def end(self, session: Any, facts: Any) -> None:
+            self.reasons.append(facts.reason)
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"reasons": self.reasons}
+
+        def load_state_dict(self, state: Any) -> None:
+            self.reasons = state["reasons"]
+
     for expected in (1, 2, 3):
-        hook = Counts()
-        agent(tmp_path).train(Counting(), timesteps=2, hooks=[hook])
-        assert hook.ends == expected
+        counts, lists = Counts(), Lists()
+        agent(tmp_path / "counts").train(Counting(), timesteps=2, hooks=[counts])
+        agent(tmp_path / "lists").train(Counting(), timesteps=2, hooks=[lists])
+        assert counts.ends == len(lists.reasons) == expected
 
 
 def test_weights_set_after_the_last_checkpoint_of_a_session_are_saved_too(tmp_path: Path) -> None:
