@@ -186,6 +186,10 @@ class Model:
         Raises:
             ValueError: LiteRT cannot run it (names the op); or it is compiled, so there is no function.
         """
+        with self.lock:  # as in acting_program
+            return self._actor(policy, runtime)
+
+    def _actor(self, policy: PolicySnapshot, runtime: str) -> ActorProgram:
         program = self.program
         mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
         return ActorProgram(
@@ -210,7 +214,8 @@ class Model:
         Raises:
             ValueError: LiteRT cannot run it (names the op).
         """
-        return self._or_traced(lambda source: source.acting_program())
+        with self.lock:  # the trial of a conversion uses TensorFlow's variables
+            return self._or_traced(lambda source: source.acting_program())
 
     def onnx_model(
         self,

@@ -69,12 +69,13 @@ def build_parts(
     introduce(memory, *lanes.spaces_and_env(), began_in(run.model_dir))
     spaces = lanes.observation_space, lanes.action_space
     shapes = shapes_of(predict, *spaces, memory, lanes.number, schedule, lanes.masks)
-    train, executor, choice = model.prepare_training(shapes.batch)
-    check_td_error(train, memory)
-    initial = model.initial_values()
-    if not is_new:
-        run.compare_initial(initial)
-    taken = _apply_warm_start(warm_start, model, executor) if warm_start is not None and is_new else None
+    with model.lock:  # meanwhile no other thread acts, nor sets weights to act
+        train, executor, choice = model.prepare_training(shapes.batch)
+        check_td_error(train, memory)
+        initial = model.initial_values()
+        if not is_new:
+            run.compare_initial(initial)
+        taken = _apply_warm_start(warm_start, model, executor) if warm_start is not None and is_new else None
     rngs = generators(run.seed)
     if hasattr(memory, "place_in"):
         memory.place_in(run.model_dir)

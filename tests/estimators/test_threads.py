@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from axonrl import Agent, RunConfig
 from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.policies import Policy
-from axonrl.tests.estimators.fakes import At, Counting, agent, linear_model
+from axonrl.run_dir import programs
+from axonrl.runtimes.trial import Trial
+from axonrl.tests.estimators.fakes import At, Counting, agent, differences, linear_model
 
 CALLS = 500
 OBSERVATIONS = [np.array([value, -value], np.float32) for value in (-2.0, -0.5, 0.5, 2.0)]
@@ -124,6 +127,36 @@ def test_acting_beside_a_training_changes_nothing_of_it(tmp_path: Path) -> None:
     assert asked == [values(lambda one: alone.predict(one, policy=1))(OBSERVATIONS[0])] * 50
     expected = alone.get_weights()
     assert all(np.array_equal(value, expected[name]) for name, value in beside.get_weights().items())
+
+
+def test_exporting_beside_a_training_changes_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial of the converted program uses the variables that are trained: an update may not come in between."""
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
+    results, tries, updated = Trial._results, threading.Event(), threading.Event()
+
+    def waiting(trial: Trial, executor: Any, byte: int) -> Any:
+        tries.set()
+        updated.wait(0.5)
+        return results(trial, executor, byte)
+
+    monkeypatch.setattr(Trial, "_results", waiting)
+    alone = agent(tmp_path / "alone", runtime="tensorflow").train(Counting(), 5, 1, timesteps=60)
+    beside, exported = agent(tmp_path / "beside", runtime="tensorflow"), list[Path]()
+    thread = threading.Thread(target=lambda: exported.append(beside.export(tmp_path / "exported")))
+
+    def ask(session: Any) -> None:
+        thread.start()
+        assert tries.wait(60)
+
+    def note(session: Any, facts: Any) -> None:
+        if tries.is_set():
+            updated.set()
+
+    hooks = [At("after_timestep", 20, ask), SimpleNamespace(after_update=note)]
+    beside.train(Counting(), 5, 1, timesteps=60, hooks=hooks)
+    thread.join()
+    assert exported == [tmp_path / "exported"]
+    assert differences(alone.get_weights(), beside.get_weights()) == []
 
 
 def test_a_second_thread_may_not_train_and_is_told_which_one_does(tmp_path: Path) -> None:
