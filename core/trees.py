@@ -41,6 +41,15 @@ def named_arrays(tree: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, np.asarray(tree)
 
 
+def copied(value: Any) -> Any:
+    """Copy nested dictionaries, lists, tuples and arrays; anything else is shared."""
+    if type(value) is dict:
+        return {key: copied(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def equal(a: Any, b: Any) -> bool:
     """Whether two values, nested in mappings and tuples, are equal, arrays included."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):

@@ -13,12 +13,13 @@ from typing import Any
 from ..core.checks import plain, shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import ModelFn
+from ..core.trees import copied
 from ..policies.compiled import CompiledProgram
 from ..run_dir.record import RunRecord, recordable
 
 
 def as_mapping(params: Any) -> dict[str, Any] | None:
-    """Convert params to a mapping of Python values; for a dataclass such as ``DQNParams``, only non-default ones.
+    """Copy params to a mapping of Python values; for a dataclass such as ``DQNParams``, only non-default ones.
 
     Raises:
         ArgumentError: ``params`` is neither, or a number exceeds float64.
@@ -35,7 +36,7 @@ def as_mapping(params: Any) -> dict[str, Any] | None:
         if not isinstance(key, str):
             raise ArgumentError(f"the keys of params must be strings, got {key!r}", "params", key)
         _refuse_beyond_float64(f"params[{key!r}]", value)
-    return {name: plain(value) for name, value in params.items()}
+    return {name: copied(plain(value)) for name, value in params.items()}
 
 
 def refuse_other_class(params: Any, model_fn: ModelFn) -> None:

@@ -11,11 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-
 from ..core.checks import shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import State
+from ..core.trees import copied
 from .events import (
     HOOK_EVENTS,
     BeginFacts,
@@ -168,8 +167,8 @@ class Hooks:
             if not isinstance(state, Mapping):
                 name = key.partition(":")[0]
                 raise ValueError(f"{name}.state_dict must return a mapping of names to values, got {shortened(state)}")
-        copied: dict[str, State] = _copied({**self._loaded, **states})
-        return copied
+        mine: dict[str, State] = copied({**self._loaded, **states})  # a hook goes on with its own lists and arrays
+        return mine
 
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         """Restore the saved state of each hook; a hook without saved state starts fresh.
@@ -186,7 +185,7 @@ class Hooks:
             if is_new:
                 held[_FRESH] = copy.deepcopy(hook.state_dict())
             if key in self._loaded:
-                hook.load_state_dict(_copied(self._loaded[key]))
+                hook.load_state_dict(copied(self._loaded[key]))
             elif not is_new:
                 hook.load_state_dict(copy.deepcopy(held[_FRESH]))
 
@@ -199,15 +198,6 @@ class Hooks:
             occurrences[name] = number + 1
             keyed.append((f"{name}:{number}", hook))
         return keyed
-
-
-def _copied(state: Any) -> Any:
-    """Copy what a state may hold; a hook may go on with its own lists and arrays. Anything else is refused later."""
-    if isinstance(state, Mapping):
-        return {key: _copied(value) for key, value in state.items()}
-    if type(state) is list:
-        return [_copied(value) for value in state]
-    return state.copy() if isinstance(state, np.ndarray) else state
 
 
 def _hooks_of(hooks: Any) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ...core.checks import FLOAT32_MAX, did_you_mean
 from ...core.errors import ArgumentError, MissingKeyError
 from ...core.protocols import EstimatorSpec, ModelFn, RunConfig
+from ...core.trees import copied
 
 REQUIRED = ("features", "labels", "mode")
 OPTIONAL = ("params", "config", "model_dir")
@@ -58,7 +59,7 @@ class BoundModelFn:
         fixed = dict(self._fixed)
         if "params" in fixed:
             # A copy, as the function is called once for each mode and may modify it.
-            fixed["params"] = Hyperparameters(fixed["params"])
+            fixed["params"] = Hyperparameters(copied(dict(fixed["params"])))
         if labels is not None:
             labels = Labels(labels)
         try:

@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.errors import CheckpointError
 from axonrl.memories import ReplayMemory
-from axonrl.tests.estimators.fakes import Counting, agent
+from axonrl.tests.estimators.fakes import Counting, agent, record
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 
@@ -29,6 +29,15 @@ def test_other_params_are_refused_by_name(tmp_path: Path) -> None:
     ):
         agent(tmp_path, params=changed)
     assert agent(tmp_path, params={"epsilon": 0.5, "hidden": [4]}).global_timestep == 8  # JSON knows no tuples
+
+
+def test_params_are_those_of_the_moment_when_they_were_given(tmp_path: Path) -> None:
+    """A loop over settings may write each into the same lists."""
+    params: dict[str, Any] = {"epsilon": 0.5, "hidden": [4]}
+    first = agent(tmp_path, params=params)
+    params["hidden"][0], params["epsilon"] = 8, 0.25
+    first.train(Counting(), 8, timesteps=8)
+    assert first.params == record(tmp_path)["params"] == {"epsilon": 0.5, "hidden": [4]}
 
 
 def test_another_memory_is_refused_by_setting(tmp_path: Path) -> None:

@@ -90,12 +90,12 @@ def test_params_given_are_passed(model_fn: Any) -> None:
 
 def test_what_a_call_takes_out_of_params_is_there_at_the_next() -> None:
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
-        return EstimatorSpec(mode, predictions={"units": params.pop("units")})
+        return EstimatorSpec(mode, predictions={"units": params.pop("units"), "last": params["hidden"].pop()})
 
-    given = {"units": 8}
+    given = {"units": 8, "hidden": [4, 2]}
     bound = BoundModelFn(model_fn, given, CONFIG, None)
-    assert [bound("f", None, Modes.PREDICT).predictions for _ in range(2)] == [{"units": 8}, {"units": 8}]
-    assert given == {"units": 8}
+    assert [bound("f", None, Modes.PREDICT).predictions for _ in range(2)] == [{"units": 8, "last": 2}] * 2
+    assert given == {"units": 8, "hidden": [4, 2]}
 
 
 @pytest.mark.parametrize(
