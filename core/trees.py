@@ -51,9 +51,12 @@ def copied(value: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two values, nested in mappings and tuples, are equal, arrays included."""
+    """Whether two values, nested in mappings and tuples, are equal, arrays included. NaN equals itself."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(equal, a, b))
-    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        both = np.asarray(a), np.asarray(b)
+        return bool(np.array_equal(*both, equal_nan=all(one.dtype.kind in "fc" for one in both)))
+    return bool(a == b) or bool(a != a and b != b)  # noqa: PLR0124 (NaN)

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -319,6 +320,14 @@ def test_what_hooks_learn_in_their_end_is_saved_too(tmp_path: Path) -> None:
         agent(tmp_path / "counts").train(Counting(), timesteps=2, hooks=[counts])
         agent(tmp_path / "lists").train(Counting(), timesteps=2, hooks=[lists])
         assert counts.ends == len(lists.reasons) == expected
+
+
+@pytest.mark.parametrize("value", [math.nan, np.float32("nan"), np.array([1, np.nan])])
+def test_a_hook_that_holds_nan_has_nothing_new_to_save(value: Any, tmp_path: Path) -> None:
+    held = {"state_dict": lambda: {"best": value}, "load_state_dict": lambda state: None}
+    hook = SimpleNamespace(after_episode=lambda session, stats: None, **held)
+    agent(tmp_path).train(Counting(), timesteps=4, hooks=[hook])
+    assert saved(tmp_path) == [(0, 0, 0), (4, 0, 1)]
 
 
 def test_weights_set_after_the_last_checkpoint_of_a_session_are_saved_too(tmp_path: Path) -> None:
