@@ -5,6 +5,7 @@ An actor that dies or does not answer is handled in planner.py.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..core.protocols import Array, ArrayTree, SpecTree, State
+from ..core.schedules import follows_run
 from ..core.trees import leaves, map_tree
 from ..environments.batched import BatchedEnvironment
 from ..environments.statistics import learnt, statistics_of, take_moments
@@ -78,10 +80,12 @@ class Collector:
         self._learnt_at = statistics_of(self._env.env)
         self._seeds = episodes
         self._program = made.program
-        predict = made.program.predict
+        # A copy: its state belongs to these environments, also where other actors are in the same process.
+        exploration: Any = copy.deepcopy(made.program.predict.exploration)
         if made.epsilons is not None:
             exploration = ApexEpsilonGreedy(made.epsilons, self._env.action_space)
-            predict = dataclasses.replace(predict, exploration=exploration)
+        self._follow = exploration.follow if follows_run(exploration) else None
+        predict = dataclasses.replace(made.program.predict, exploration=exploration)
         self._executor = made.program.executor()
         self._behaviour = Behaviour(predict, self._executor, self._env.num_envs, acting)
         self.version = made.program.version
@@ -119,6 +123,8 @@ class Collector:
         final: list[ArrayTree] = []
         acting = stepping = 0.0
         targets = self._targets
+        if self._follow is not None:
+            self._follow(request.progress)
         for t in range(length):
             started = time.perf_counter()
             action, recorded, predictions = self._behaviour.act(self._observation, request.timestep)

@@ -27,7 +27,7 @@ from axonrl.experiments.running.runner import run
 from axonrl.hooks import Hook
 from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
-from axonrl.models import ppo
+from axonrl.models import ddpg, dqn, ppo
 from axonrl.run_dir import programs
 from axonrl.tests.estimators.fakes import At
 
@@ -221,6 +221,32 @@ def test_in_lockstep_a_shard_that_is_lost_in_a_round_is_known_to_be_empty(
     cluster = Cluster(**INLINE, replay_shards=2, lockstep=True)
     agent.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=600)
     assert (agent.global_timestep, agent.global_step) == (600, 1 + (600 - 60) // 8)
+
+
+def test_a_schedule_over_the_run_is_followed_by_every_actor(tmp_path: Path) -> None:
+    """Sigma falls from 1 to 0 within 5 rounds of 40 timesteps, in each of which 4 episodes of 10 end."""
+    levels: list[float] = []
+    env: Any = EnvironmentRecipe("Pendulum-v1", {"max_episode_steps": 10})
+    params = {"hidden": (4,), "sigma": {"kind": "linear", "start": 1, "stop": 0, "over": "run"}}
+
+    def note(session: Any, episode: EpisodeStats) -> None:
+        levels.append(episode.exploration)
+
+    agent = Agent(ddpg.model_fn, ReplayMemory(200, 8), tmp_path, agents.CONFIG, params)
+    agent.train(env, 200, 1, cluster=Cluster(**INLINE, lockstep=True), max_timesteps=200, hooks=note)
+    np.testing.assert_allclose(levels, np.repeat([1.0, 0.8, 0.6, 0.4, 0.2], 4), rtol=1e-6)
+
+
+def test_the_state_of_an_exploration_belongs_to_its_actor(tmp_path: Path) -> None:
+    """Each of four actors draws the final epsilon of its own environment."""
+    heard = Heard()
+    params = {**SMALL, "exploration": "random_decay", "epsilon": 0.0}
+    agent = Agent(dqn.model_fn, ReplayMemory(200, 8), tmp_path, agents.CONFIG, params)
+    cluster = Cluster(**{**INLINE, "actors": 4, "envs_per_actor": 1}, lockstep=True)
+    agent.train("CartPole-v1", 400, 1, cluster=cluster, max_timesteps=400, hooks=heard)
+    drawn = {one.environment: one.exploration for one in heard.episodes}
+    assert sorted(drawn) == [0, 1, 2, 3]
+    assert len(set(drawn.values())) > 1
 
 
 def test_unrolls_with_a_recurrent_state(tmp_path: Path) -> None:
