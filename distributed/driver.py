@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import time
@@ -169,12 +170,18 @@ class Driver:
         cluster, planner = self._cluster, self.planner
         for actor in planner.to_end(time.monotonic()):
             self.backend.kill(actor.index)
-        for actor in planner.to_start(time.monotonic()):
+        if not (starting := planner.to_start(time.monotonic())):
+            return
+        # The newest weights and statistics, as in a run resumed here: weights that are taken later bring their own
+        # statistics, without what the first observations have added.
+        version, weights = self._stepper.counters.global_step, self._stepper.executor.get_predict_weights()
+        program = dataclasses.replace(self._program, version=version, weights=weights)
+        for actor in starting:
             whole = None if self._shards is None else self._shards.whole
             made = ActorSpec(
                 actor=actor.index,
                 incarnation=actor.incarnation,
-                program=self._program,
+                program=program,
                 environment=functools.partial(self._recipe.several, cluster.envs_per_actor),
                 transition=self._transition,
                 length=cluster.unroll,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..core.errors import ClusterError
 from ..core.protocols import Array, State
+from ..policies.actor import ActorProgram
 from .actor import ActorSpec
 from .events import Collected, Event, Gone, Started
 from .on_ray_shards import RayShards
@@ -70,7 +71,7 @@ class OnRay:
         self._run = secrets.token_hex(4)
         self._actors: dict[int, _Actor] = {}
         self._events: list[Event] = []
-        self._program: tuple[int, Any] | None = None
+        self._program: tuple[ActorProgram, Any] | None = None
         self._placing: Any = None
         self._begun = self._say_at = time.monotonic()
         every, prefetch = (0.0, 0) if settings.lockstep else (PUBLISH_S, settings.prefetch)
@@ -117,8 +118,8 @@ class OnRay:
         import ray
 
         self.kill(made.actor)
-        if self._program is None or self._program[0] != id(made.program):
-            self._program = id(made.program), ray.put(made.program)
+        if self._program is None or self._program[0] is not made.program:
+            self._program = made.program, ray.put(made.program)
         # Our own cluster has processors for this many actors; later ones share them.
         later = self._connection.is_local and made.actor >= self._settings.actors
         cpus = 0 if later else self._settings.actor_cpus

@@ -191,14 +191,19 @@ def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Pa
         np.testing.assert_array_equal(value, whole.get_weights()[name])
 
 
-@pytest.mark.parametrize("make_agent", [rollouts, replay])
-def test_in_lockstep_a_run_that_is_resumed_ends_the_same(make_agent: Any, tmp_path: Path) -> None:
-    cluster = Cluster(**INLINE, lockstep=True)
+@pytest.mark.parametrize("wrappers", [(), ("normalize_observation",)])
+@pytest.mark.parametrize(("make_agent", "every"), [(rollouts, 8), (replay, 8), (replay, 70)])
+def test_in_lockstep_a_run_that_is_resumed_ends_the_same(
+    make_agent: Any, every: int, wrappers: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Also from a round without an update, since which the actors' statistics have grown."""
+    cluster, env = Cluster(**INLINE, lockstep=True), EnvironmentRecipe("CartPole-v1", wrappers=wrappers)
     saves = At("after_timestep", 120, lambda session: session.save_checkpoint())
     whole = make_agent(tmp_path / "whole")
-    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=saves)
-    make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=120)
-    parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
+    whole.train(env, 60, every, cluster=cluster, max_timesteps=280, hooks=saves)
+    make_agent(tmp_path / "parts").train(env, 60, every, cluster=cluster, max_timesteps=120)
+    parts = make_agent(tmp_path / "parts").train(env, 60, every, cluster=cluster, max_timesteps=280)
+    assert parts.global_step == whole.global_step > 3
     for name, value in parts.get_weights().items():
         np.testing.assert_array_equal(value, whole.get_weights()[name])
 
