@@ -17,6 +17,7 @@ from ..hooks.evaluation import EvaluationHook
 from ..hooks.events import EndFacts, Session
 from ..hooks.hook import Hooks
 from ..run_dir.checkpoints import CheckpointStore
+from ..run_dir.files import ends_with_a_line
 from .exported_policies import ExportStrategy
 
 EVALUATED: Final = "continuous_eval.csv"
@@ -317,6 +318,8 @@ def _note(folder: Path, evaluated: Evaluated) -> None:
             writer = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
             if begins:
                 writer.writeheader()
+            elif not ends_with_a_line(path):
+                file.write("\r\n")
             about = {"checkpoint": evaluated.checkpoint, "timestep": evaluated.timestep, "update": evaluated.update}
             writer.writerow({**evaluated.results, **about})
             file.flush()

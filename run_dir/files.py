@@ -116,6 +116,15 @@ def why_unwritable(folder: Path) -> str:
                 one.rmdir()
 
 
+def ends_with_a_line(path: Path) -> bool:
+    """Is a file empty, or is its last line complete? A kill or a full disk may have cut it short."""
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
 def remove(path: Path) -> None:
     """Remove a file, a link, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():

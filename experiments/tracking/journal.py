@@ -23,6 +23,7 @@ from ...hooks import Hook
 from ...hooks.events import BeginFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
 from ...hooks.measures import Scalars, evaluation_values
 from ...run_dir import final
+from ...run_dir.files import ends_with_a_line
 
 JOURNAL: Final = final.JOURNAL
 CREATED, RUNNING, RESUMING = "created", "running", "resuming"
@@ -87,7 +88,7 @@ class Journal:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._file: int | None = os.open(self._path, flags, 0o666)
-            if not _ends_with_a_line(self._path):  # the last line was cut short by a kill
+            if not ends_with_a_line(self._path):  # the last line was cut short by a kill
                 self._waiting += b"\n"
         except OSError as error:
             self._file = None
@@ -132,14 +133,6 @@ class Journal:
         if not self._silent:
             self._silent = True
             _log.warning("%s cannot be written (%s); training continues", self._path, error.strerror or error)
-
-
-def _ends_with_a_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
 
 
 class Entries(Protocol):

@@ -1,3 +1,4 @@
+import csv
 import inspect
 import json
 import threading
@@ -10,7 +11,7 @@ import pytest
 from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.experiments import BestExport, Experiment, LatestExport
-from axonrl.experiments.experiment import training_of
+from axonrl.experiments.experiment import EVALUATED, training_of
 from axonrl.hooks import Hook
 from axonrl.hooks.events import Session, TimestepFacts
 from axonrl.memories import ReplayMemory
@@ -152,6 +153,21 @@ def test_another_process_evaluates_each_checkpoint_once(tmp_path: Path) -> None:
     thread.join()
     assert (last.checkpoint, last.update) == (seen[-1][0] + 1, made.global_step)
     assert list(again.continuous_eval(timeout=0, poll=0)) == []
+
+
+def test_a_row_cut_short_by_a_crash_does_not_swallow_the_next_one(tmp_path: Path) -> None:
+    """Glued to what is left of it, checkpoint 2's would be that of 22, which would then never be evaluated."""
+    made = agent(tmp_path, keep_checkpoint_max=10)
+    for timesteps in (40, 80):
+        experiment(made, max_timesteps=timesteps).train()
+    one = experiment(Agent.load(tmp_path))
+    assert [found.checkpoint for found in one.continuous_eval(timeout=0, poll=0)] == [1, 2, 3]
+    path = tmp_path / EVALUATED
+    header, first, *_ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header + first + b"2")
+    assert [found.checkpoint for found in one.continuous_eval(timeout=0, poll=0)] == [2, 3]
+    assert [row["checkpoint"] for row in csv.DictReader(path.read_text().splitlines())] == ["1", "2", "2", "3"]
+    assert list(one.continuous_eval(timeout=0, poll=0)) == []
 
 
 def test_latest_and_best_policies_leave(tmp_path: Path) -> None:
