@@ -3,7 +3,9 @@
 import functools
 import itertools
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -264,6 +266,19 @@ def test_an_environment_that_always_raises_ends_the_run_with_its_error(tmp_path:
     always_raises: Any = broken
     with pytest.raises(ClusterError, match="the simulator is gone"):
         rollouts(tmp_path).train(always_raises, cluster=Cluster(**INLINE, restart_delay_s=0.01), max_timesteps=80)
+
+
+def test_actors_of_this_process_are_not_replaced_however_long_the_others_take(
+    tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the clock is a minute after the previous one."""
+    ticks = itertools.count(0.0, 60.0)
+    clock = SimpleNamespace(monotonic=lambda: next(ticks), perf_counter=time.perf_counter)
+    monkeypatch.setattr(driver, "time", clock)
+    cluster = Cluster(**INLINE, lockstep=True, stall_timeout_s=1e9)
+    agent = rollouts(tmp_path).train("CartPole-v1", cluster=cluster, max_timesteps=200)
+    assert agent.global_step == 5
+    assert (seen[0].counts["restarts"], seen[0].incarnations()) == (0, [0, 0])
 
 
 def test_what_is_too_old_is_dropped_and_others_are_learned_from(
