@@ -26,6 +26,9 @@ class EnvironmentRecipe:
         vectorization: see ``environments.make``.
         rewards: an importable function from the rewards [N] of a step to those to learn from, such as ``numpy.sign``.
             Returns of episodes are sums of the environment's own rewards.
+
+    Raises:
+        ArgumentError: ``env`` is a function, for which ``kwargs``, ``wrappers`` and ``vectorization`` do not apply.
     """
 
     env: str | Callable[[], Any]
@@ -33,6 +36,14 @@ class EnvironmentRecipe:
     wrappers: Sequence[Any] = ()
     vectorization: str = "sync"
     rewards: Callable[[Array], Array] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.env, str) and (self.kwargs or self.wrappers or self.vectorization != "sync"):
+            message = (
+                "kwargs, wrappers and vectorization apply to an id, such as 'CartPole-v1' or 'package.module:Class' for"
+                f" an environment's class, got the function {self.env!r}"
+            )
+            raise ArgumentError(message, "env", self.env)
 
     def one(self) -> Any:
         """Make a single environment."""

@@ -32,6 +32,7 @@ from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
 from axonrl.models import ddpg, dqn, ppo
 from axonrl.run_dir import programs
 from axonrl.tests.estimators.fakes import At
+from axonrl.tests.raising import raised
 
 from . import agents
 from .agents import SMALL, rollouts
@@ -466,6 +467,11 @@ def test_settings_that_cannot_be(settings: dict[str, Any], argument: str) -> Non
     with pytest.raises(ArgumentError) as caught:
         Cluster(**settings)
     assert caught.value.argument == f"Cluster.{argument}"
+
+
+@pytest.mark.parametrize("given", [{"wrappers": ["normalize_observation"]}, {"kwargs": {"size": 3}}])
+def test_a_function_takes_no_wrappers_and_arguments_of_which_nothing_would_come(given: dict[str, Any]) -> None:
+    raised(ArgumentError, EnvironmentRecipe, broken, match="apply to an id.*got the function", **given)
 
 
 def test_what_actors_learn_of_observations_is_put_together(tmp_path: Path) -> None:
