@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -285,7 +286,7 @@ class TrackedRun:
         kind = next((kind for kind in ("update", "episode") if kind in entry), "cut")
         # Measurements at this point exist already, unless the run was killed before they were made.
         known = self._at_cut if kind == "cut" and step <= self._cut else ()
-        points = [Point(at, step, name, float(value)) for name, value in metrics if name not in known]
+        points = [Point(at, step, sys.intern(name), float(value)) for name, value in metrics if name not in known]
         self._counted += [(kind, int(entry.get(kind, step)))] * len(points)
         self.points += points
 

@@ -99,6 +99,7 @@ def tracked(
         run |= {"name": name or before.name, "group": group._asdict()}
     journal.write(run={**run, "inputs": inputs(experiment)})
     journal.status(RESUMING if before.uuid else CREATED)
+    del before  # after a long run it takes hundreds of megabytes
     handler = JournalHandler(journal)
     logger = logging.getLogger("axonrl")
     logger.addHandler(handler)

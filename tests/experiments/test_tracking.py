@@ -316,6 +316,13 @@ def test_the_statuses_of_a_run(folder: Path) -> None:
     assert [status for status, _ in statuses(folder)[4:]] == ["resuming", "stopped", "resuming", "stopped"]
 
 
+@pytest.mark.usefixtures("no_follower")
+def test_a_resumed_run_does_not_hold_its_journal_while_it_trains(folder: Path, journal: Journal) -> None:
+    with tracked(folder, load(folder / "experiment.yml")[0]):
+        gc.collect()
+        assert [one for one in gc.get_objects() if isinstance(one, TrackedRun) and one.folder == folder] == []
+
+
 def has_gone(pid: int) -> bool:
     """Has the process ended, and has this one been told?"""
     try:
