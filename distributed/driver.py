@@ -14,6 +14,8 @@ import numpy as np
 from ..core.errors import ArgumentError, ClusterError
 from ..core.protocols import SpecTree
 from ..environments.statistics import merge
+from ..estimators.interrupts import IDLE
+from ..estimators.interrupts import RUNNING as ATOMIC
 from ..estimators.limits import Limits
 from ..explorations import EpsilonGreedy
 from .actor import ActorSpec
@@ -108,7 +110,17 @@ class Driver:
             raise
         finally:
             vars(self._cluster).pop(RUNNING, None)
-            self.backend.close(saves=saves)
+            self._close(saves)
+
+    def _close(self, saves: bool) -> None:
+        """Disconnect; Ctrl-C waits until the shards' contents are fetched. Without them there is nothing to save."""
+        interrupts = self._session.loop.interrupts
+        if interrupts.phase != IDLE:
+            self.backend.close(saves=False)
+            return
+        interrupts.phase = ATOMIC
+        self.backend.close(saves=saves)
+        interrupts.release()
 
     def resize(self, actors: int) -> None:
         """See ``Cluster.resize``."""

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import json
+import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from axonrl.hooks.events import EpisodeStats
 from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
 from axonrl.models import ddpg, dqn, ppo
 from axonrl.run_dir import programs
+from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.tests.estimators.fakes import At
 from axonrl.tests.raising import raised
 
@@ -255,6 +257,31 @@ def test_the_state_of_an_exploration_belongs_to_its_actor(tmp_path: Path) -> Non
     drawn = {one.environment: one.exploration for one in heard.episodes}
     assert sorted(drawn) == [0, 1, 2, 3]
     assert len(set(drawn.values())) > 1
+
+
+def test_contents_of_shards_that_could_not_be_fetched_are_not_saved_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C ends the shards at once; a first one waits until they have answered."""
+    close, store = Inline.close, CheckpointStore(tmp_path)
+
+    def twice(self: Any, *, saves: bool) -> None:
+        assert saves
+        self.shards._shards = []
+        raise KeyboardInterrupt
+
+    def once(self: Any, *, saves: bool) -> None:
+        signal.raise_signal(signal.SIGINT)
+        close(self, saves=saves)
+
+    cluster = Cluster(**INLINE, lockstep=True)
+    for ends, newest in ((twice, 1), (once, 2)):
+        monkeypatch.setattr(Inline, "close", ends)
+        with pytest.raises(KeyboardInterrupt):
+            replay(tmp_path).train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
+        assert store.newest() == newest
+    memory: Any = replay(tmp_path).train("CartPole-v1", 60, 8, max_timesteps=200).memory
+    assert len(memory) == 200
 
 
 def test_unrolls_with_a_recurrent_state(tmp_path: Path) -> None:
