@@ -130,8 +130,10 @@ class MonitoredSession:
             self._interrupts.phase = RUNNING
             try:
                 self._save()
-            finally:
+            except Exception:  # after Ctrl-C, the session would save again
                 self._interrupts.release()
+                raise
+            self._interrupts.release()
 
     def prepare_evaluation(self, env: Any = None, episodes: int = 10, eval_batches: int = 0) -> None:
         """Open the environments for ``evaluate``, and trace EVAL, so that errors show at once."""
@@ -215,7 +217,7 @@ class MonitoredSession:
         except KeyboardInterrupt as caught:
             error = caught
             if self._interrupts.phase != IDLE:
-                what = "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
+                what = "interrupted in the middle of a timestep or a save: progress since the last checkpoint is lost"
             else:
                 self._save_if_changed()
                 what = f"interrupted at timestep {self.global_timestep}; saved in {self.model_dir}"

@@ -16,6 +16,7 @@ from gymnasium.spaces import Discrete
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.errors import ArgumentError
 from axonrl.estimators import loop
+from axonrl.estimators.run import Run
 from axonrl.explorations import EpsilonGreedy, Linear
 from axonrl.hooks import EvaluationHook, Hook, LoggingHook, NaNGuard, SummaryHook
 from axonrl.hooks.events import BeginFacts, EpisodeFacts
@@ -384,6 +385,24 @@ def test_a_second_ctrl_c_does_not_wait_and_saves_nothing(tmp_path: Path) -> None
         agent(tmp_path).train(Counting(4), 8, hooks=[At("after_timestep", 8, twice), notes])
     assert saved(tmp_path) == [(0, 0, 0)]
     assert notes.events[-1] == ("end", 8, 0, 1)
+
+
+def test_a_second_ctrl_c_ends_the_last_checkpoint_and_no_other_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, begun = Run.save, list[int]()
+
+    def interrupted(self: Run, state: Any) -> None:
+        begun.append(state["counters"]["global_timestep"])
+        if begun[-1] == 8:
+            ctrl_c(None)
+            ctrl_c(None)
+        save(self, state)
+
+    monkeypatch.setattr(Run, "save", interrupted)
+    raised(KeyboardInterrupt, agent(tmp_path).train, Counting(4), timesteps=8)
+    assert begun == [0, 8]
+    assert saved(tmp_path) == [(0, 0, 0)]
 
 
 def test_ctrl_c_between_timesteps_comes_at_once_and_saves(tmp_path: Path) -> None:

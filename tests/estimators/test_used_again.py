@@ -199,7 +199,7 @@ def test_ctrl_c_in_the_middle_of_a_timestep_is_said(tmp_path: Path, caplog: pyte
     with pytest.raises(KeyboardInterrupt):
         agent(tmp_path).train(Interrupted(), 4, 1, timesteps=40)
     assert saved(tmp_path) == [(0, 0, 0)]
-    said = "interrupted in the middle of a timestep: progress since the last checkpoint is lost"
+    said = "interrupted in the middle of a timestep or a save: progress since the last checkpoint is lost"
     assert caplog.messages[-1] == f"{said}. Continue with agent.train(..., max_timesteps=40)"
 
 
