@@ -278,10 +278,10 @@ class Planner:
         ends = [actor.last for actor in staying]
         if not self.counts["accepted"] and all(end is not None and end.kind == RAISED for end in ends):
             return ends[0].message if ends[0] is not None else None
-        left = sum(actor.status != FAILED for actor in staying)
-        if left < self._cluster.min_actors:
-            why = f"only {left} of {len(staying)} actors are left; min_actors is {self._cluster.min_actors}"
-            return f"{why}:\n{self.table(now)}"
+        left, cluster = sum(actor.status != FAILED for actor in staying), self._cluster
+        if left < (len(staying) if cluster.lockstep else cluster.min_actors):
+            least = "a round of lockstep needs all" if cluster.lockstep else f"min_actors is {cluster.min_actors}"
+            return f"only {left} of {len(staying)} actors are left; {least}:\n{self.table(now)}"
         if now - self.moved_at > self._cluster.stall_timeout_s:
             return f"no progress for {now - self.moved_at:.0f} s:\n{self.table(now)}"
         return None

@@ -37,7 +37,8 @@ class Settings:
         max_lag: age of weights, in updates, above which unrolls are dropped when their batch is formed. None: no limit.
         ladder: base and power of the actors' epsilons (Horgan et al. 2018), if the exploration is epsilon-greedy; None:
             the model's schedule, in all actors.
-        min_actors: training begins when this many actors are ready, and fails when fewer are left.
+        min_actors: training begins when this many actors are ready, and fails when fewer are left (in lockstep, when
+            one is given up).
         actor_cpus: processors of an actor, for Ray's placement; actors with fractions share one.
         shard_cpus: processors of a replay shard, for Ray's placement.
         placement: actors' placement on nodes: ``"spread"`` or ``"pack"`` if possible, or ``"strict_spread"``, required.

@@ -134,6 +134,14 @@ def test_a_stall_and_too_few_actors_say_who_waits() -> None:
     assert "last end: died: killed" in why.splitlines()[2]
 
 
+def test_in_lockstep_nothing_is_waited_for_once_an_actor_is_given_up() -> None:
+    planner = ready(Cluster(actors=2, max_restarts=0, lockstep=True))
+    assert planner.ended(1, 0, Death(DIED, "killed", 1.0))
+    why = planner.hopeless(1.0)
+    assert why is not None
+    assert why.splitlines()[0] == "only 1 of 2 actors are left; a round of lockstep needs all:"
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_no_promise_is_broken(seed: int) -> None:
     """Answers in any order, deaths, silence: never too many in flight, nothing twice, and what was asked adds up."""
