@@ -20,6 +20,7 @@ import json
 import logging
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
@@ -49,6 +50,7 @@ from ..tracking.journal import RunGroup
 from .metrics import metric_of
 from .runs import FAILED, FINISHED, OUTPUT, STOPPED, Outcome, run_experiment
 
+logger = logging.getLogger("axonrl")
 STATUS_SECS: Final = 0.5
 """Seconds between status lines."""
 WAIT_SECS: Final = 60.0
@@ -234,16 +236,20 @@ def program_for(task: Task, names: Iterable[str], experiment: ExperimentFile, do
 
 
 def _compiled_program(task: Task, place: Path, experiment: ExperimentFile, document: Document) -> Path | None:
-    """A program, compiled by the first run that needs it; None if it cannot be compiled."""
-    if (place / compiled.FILE).is_file():
-        return place
+    """A program, compiled by the first run that needs it, or that cannot use it; None if it cannot be compiled."""
     place.parent.mkdir(parents=True, exist_ok=True)
     refused = place.with_suffix(".txt")
     with FileLock(place.with_suffix(".lock")):
-        if (place / compiled.FILE).is_file():
+        try:
+            compiled.read(place)
             return place
+        except ValueError as error:  # it is missing, damaged, or made by other versions before the search was resumed
+            why = error
         if refused.is_file():
             return None
+        if place.exists():
+            logger.warning("%s. Compiling again.", why)
+            shutil.rmtree(place)
         try:
             return runner.compile_experiment(experiment, document, place, task.seeds)
         except NotCompilableError as error:

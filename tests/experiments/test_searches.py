@@ -27,6 +27,7 @@ from axonrl.experiments.searches.runs import Outcome, run_experiment
 from axonrl.experiments.searches.search import Search, prepare
 from axonrl.experiments.searches.strategies import Next
 from axonrl.experiments.searches.worker import Inbox, Task
+from axonrl.policies import compiled
 from axonrl.run_dir.provenance import processors
 from axonrl.tests.experiments.fakes import TROUBLE
 from axonrl.tests.experiments.sharing import command, tracked_run, wait, weights
@@ -171,6 +172,24 @@ def test_the_first_trial_compiles_and_one_with_another_learning_rate_needs_no_te
     monkeypatch.setattr(runner, "compile_experiment", lambda *_: pytest.fail("it was compiled again"))
     experiment, document = load(place / "grid.yml", {"rate": "0.03"})
     assert worker.program_for(task_in(place), programs_of(experiment), experiment, document) == program
+
+
+def test_a_program_of_other_versions_is_compiled_again(
+    place: Path, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a search that is resumed after an upgrade."""
+    experiment, document = load(place / "grid.yml")
+    task, names = task_in(tmp_path), programs_of(experiment)
+    old = Path(task.folder, names[0])
+    shutil.copytree(program, old)
+    described = json.loads((old / compiled.FILE).read_text())
+    described = {**described, "made_with": {**described["made_with"], "ai-edge-litert": "1.0.0"}}
+    (old / compiled.FILE).write_text(json.dumps(compiled.with_digest(described)))
+    monkeypatch.setattr(runner, "compile_experiment", lambda *given: shutil.copytree(program, given[2]))
+    assert worker.program_for(task, names, experiment, document) == old
+    assert compiled.read(old).model_fn == "dqn"
+    assert "was compiled with ai-edge-litert 1.0.0" in caplog.text
+    assert "Compiling again" in caplog.text
 
 
 def test_trials_that_fail_or_are_killed_are_recorded_and_do_not_stop_the_others(place: Path, first: Any) -> None:
