@@ -56,7 +56,7 @@ class Pusher(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._tracker, self._run, self._tell = tracker, run, tell
         self._ended, self._woken = threading.Event(), threading.Event()
-        self._stopped = False
+        self._stopped = self._left = False
         self.done = False
         """Whether the tracker is up to date with the ended run."""
 
@@ -74,10 +74,14 @@ class Pusher(threading.Thread):
         self._ended.set()
         self._woken.set()
 
+    def leave(self) -> None:
+        """Push no more, as another process, or a start of this run, may push the rest."""
+        self._left = True
+
     def run(self) -> None:
         """Push until the run has ended and everything has been pushed."""
         failures, said = 0, set[str]()
-        while not self.done:
+        while not (self.done or self._left):
             ended, began = self._ended.is_set(), time.monotonic()
             try:
                 self._push()
@@ -148,6 +152,8 @@ def follow(
     for pusher in pushers:
         pusher.end()
     _wait(pushers, deadline, seconds, tell)
+    for pusher in pushers:
+        pusher.leave()
     for what in files.incomplete:
         tell(Message(WARNING, f"{what} in {folder} is incomplete; axonrl sync {folder} writes the rest"))
     if left := [pusher.name for pusher in pushers if not pusher.done]:

@@ -238,6 +238,23 @@ def test_a_tracker_that_never_answers_is_left_behind(
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_tracker_that_is_left_behind_is_not_told_later(
+    folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process may follow other runs, or a resumed start of this one, and MLflow would hold values twice."""
+    monkeypatch.setattr(follower, "EXIT_SECS", 0.1)
+    monkeypatch.setattr(follower, "make_trackers", lambda _: [("down", Recorder(failures=10**9))])
+    ended = threading.Event()
+    ended.set()
+    journal.status("succeeded")
+    follow(folder, LOCAL, ended, lambda message: None)
+    left = [thread for thread in threading.enumerate() if isinstance(thread, Pusher) and thread.name == "down"]
+    for thread in left:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in left)
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("bound", "is_made"), [(60.0, True), (0.5, False)])
 def test_what_would_be_ruined_half_made_is_waited_for_and_for_how_long_is_said(
     folder: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, bound: float, is_made: bool
