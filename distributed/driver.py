@@ -81,7 +81,7 @@ class Driver:
         self._wide = cluster.unroll * cluster.envs_per_actor
         self._epsilons = None
         if cluster.ladder is not None and type(self._program.predict.exploration) is EpsilonGreedy:
-            every = apex_epsilons(cluster.actors * cluster.envs_per_actor, *cluster.ladder)
+            every = apex_epsilons(cluster.environments, *cluster.ladder)
             self._epsilons = every.reshape(cluster.actors, cluster.envs_per_actor)
             session.cluster_exploration = float(every.mean())
         self._memory, shards = memory, memory if isinstance(memory, ShardedReplay) else None

@@ -38,7 +38,7 @@ def make_learner_memory(cluster: Settings, memory: Any) -> Any:
 
 def lanes_in(cluster: Settings, memory: Any) -> int:
     """Number of lanes of the learner's memory: unrolls side by side in a rollout, or all environments of a replay."""
-    return int(memory.size) // cluster.unroll if memory.is_rollout else cluster.actors * cluster.envs_per_actor
+    return int(memory.size) // cluster.unroll if memory.is_rollout else cluster.environments
 
 
 def refuse_short_lag(cluster: Settings, batch: int, actors: int) -> None:

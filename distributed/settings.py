@@ -113,6 +113,11 @@ class Settings:
             message = f"Cluster.address requires backend='ray', got {address!r} with backend='inline'"
             raise ArgumentError(message, "Cluster.address", address)
 
+    @property
+    def environments(self) -> int:
+        """Environments of all actors."""
+        return self.actors * self.envs_per_actor
+
     def cpus(self, shards: int) -> float:
         """Processors of the actors and of ``shards`` replay shards."""
         return self.actors * self.actor_cpus + shards * self.shard_cpus

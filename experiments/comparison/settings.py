@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from ...core.registry import BUILT_IN
 from ...core.yaml_text import flat
+from ...distributed.settings import Settings
 from ...models.blocks.params import parameters_of
 from ...run_dir import record
 from ..config import files
@@ -24,6 +25,7 @@ class Described(NamedTuple):
     is_recorded: bool = False
     seed: int | None = None
     num_envs: int = 1
+    """Environments that acted side by side."""
     settings: Mapping[str, Any] = _NO_SETTINGS
     """Settings by dotted keys, without empty ones."""
     unrecorded: tuple[str, ...] = ()
@@ -48,7 +50,16 @@ def described_by(folder: Path, found: record.RunRecord | None) -> Described:
             settings = {name: kept for name, kept in settings.items() if not f"{name}.".startswith(f"{key}.")}
             settings.update(flat(value, key, whole_lists=True))
     unrecorded = _unrecorded_settings(found, is_file=bool(file))
-    return Described(True, found.seed, found.num_envs, _without_empty(settings), unrecorded)
+    number = _environments(file.get("distributed"), found)
+    return Described(True, found.seed, number, _without_empty(settings), unrecorded)
+
+
+def _environments(cluster: Any, found: record.RunRecord) -> int:
+    """The number of environments; ``run.json`` has that of lanes, which is another one for rollouts of a cluster."""
+    try:
+        return Settings(**cluster).environments if isinstance(cluster, Mapping) else found.num_envs
+    except (TypeError, ValueError):  # the file was edited
+        return found.num_envs
 
 
 def _without_empty(settings: Mapping[str, Any]) -> Mapping[str, Any]:

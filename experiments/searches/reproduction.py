@@ -29,6 +29,7 @@ from ...core import fields
 from ...core.checks import counted
 from ...core.protocols import Array, ArrayTree
 from ...core.text_columns import Column
+from ...distributed.settings import Settings
 from ...environments.batched import BatchedEnvironment
 from ...explorations.policies import Random, parts_of
 from ...run_dir.files import make_folders, write_atomically
@@ -152,6 +153,8 @@ def result_of(
     found = read_record(folder)
     simulators = {name: version for name in _SIMULATORS if (version := version_of(name))}
     commits = [start["git_commit"] for start in read_starts(folder)]
+    cluster = experiment.distributed
+    number = found.num_envs if cluster is None else Settings(**cluster).environments  # lanes may be fewer
     made_with = {**found.made_with, **simulators, "git_commit": commits[0] if commits else None}
     return Result(
         experiment=experiment.name,
@@ -161,7 +164,7 @@ def result_of(
         made_with=made_with,
         timesteps=agent.global_timestep,
         updates=agent.global_step,
-        seconds=round(float(read_columns(folder).seconds.sum()) / found.num_envs, 1),
+        seconds=round(float(read_columns(folder).seconds.sum()) / number, 1),
         best=best,
         last=last,
         random=random_return(experiment, int(last["episodes"]), found.seed),

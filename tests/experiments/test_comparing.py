@@ -45,6 +45,15 @@ def test_a_run_with_evaluations_and_one_whose_returns_are_those_of_a_hundred_epi
     assert (run.best_return, run.final_return) == (10.0, 7.0)
 
 
+@pytest.mark.parametrize(("cluster", "speed"), [({"actors": 3, "envs_per_actor": 2}, 600), ({"actors": "3"}, 200)])
+def test_the_speed_of_a_cluster_is_that_of_all_its_environments(tmp_path: Path, cluster: Any, speed: float) -> None:
+    """Not of the two lanes of its rollouts, which are all that is known where the file is damaged."""
+    folder = make_run(tmp_path / "one", 3, [1.0, 2.0])
+    with (folder / "experiment.yml").open("a") as file:
+        file.write(f"distributed: {json.dumps(cluster)}\n")
+    assert read_run(folder)[0].timesteps_per_second == pytest.approx(speed)
+
+
 def test_the_evaluation_at_the_end_of_a_run_is_its_final_one(tmp_path: Path) -> None:
     run, curve = read_run(make_run(tmp_path / "one", 3, [1.0, 2.0], evaluations={10: 7.0}, final=(100, 6.0)))
     assert (run.best_return, run.final_return, run.final_episodes) == (7.0, 6.0, 100)

@@ -46,6 +46,9 @@ def test_the_files_of_a_seed(tmp_path: Path) -> None:
     found = json.loads(path.read_text())
     assert (found["experiment"], found["seed"], found["timesteps"], found["updates"]) == ("dqn_cartpole", 100, 60, 7)
     assert found["seconds"] == pytest.approx(0.3)  # six episodes of 0.1 seconds, in two copies
+    name = "impala_cartpole_cluster"
+    cluster = made(tmp_path, tmp_path / "cluster", 100, name=name, best=30, last=20)
+    assert json.loads(cluster.read_text())["seconds"] == 0.0  # a 32nd, whatever the lanes of its rollouts
     assert (found["best"]["episode_return_mean"], found["last"]["episode_return_mean"]) == (30, 20)
     assert len(found["weights"]) == 16
     again = reproduction.read(tmp_path, "dqn_cartpole", 100)
