@@ -8,11 +8,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import gymnasium
 import numpy as np
 
 from ..core.protocols import Array, ArraySpec
 from ..environments import make, spaces
+from ..environments.actions import nest
 from ..policies.boundary import ObservationsIn, flat
 from ..policies.description import Normalization, Part
 from ..policies.executors import Acted, action_names
@@ -173,6 +173,7 @@ def _play(reference: Reference, env: Any) -> Rows:
         part.name: part.spec.dtype for part in boundary.parts
     }  # normalised observations are float32 at the end, too
     zeros = {name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in reference.state.items()}
+    names = {leaf.name: f"action/{leaf.name}" if leaf.name else "action" for leaf in _actions(boundary)}
     state, over, observation = zeros, True, None
     while len(rows) < PLAYED:
         if over:
@@ -181,7 +182,8 @@ def _play(reference: Reference, env: Any) -> Rows:
         rows.append(Rows({name: np.asarray(given[name], dtype)[None] for name, dtype in dtypes.items()}, state))
         results = reference(rows[-1])
         state = {name: results[f"next_state/{name}"] for name in zeros}
-        observation, _, terminated, truncated, _ = env.step(_action(boundary.action_space, results, "action"))
+        action = nest(boundary.action_space, {part: results[name][0] for part, name in names.items()})
+        observation, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
     return concatenate(rows)
 
@@ -191,12 +193,3 @@ def concatenate(several: Sequence[Rows]) -> Rows:
     return Rows(
         *({name: np.concatenate([rows[i][name] for rows in several]) for name in several[0][i]} for i in (0, 1))
     )
-
-
-def _action(space: Any, results: Mapping[str, Array], name: str) -> Any:
-    """Convert one action for ``env.step``."""
-    inner = spaces.parts(space)
-    if not inner:
-        return results[name][0]
-    made = {key: _action(part, results, f"{name}/{key}") for key, part in inner}
-    return tuple(made.values()) if isinstance(space, gymnasium.spaces.Tuple) else made

@@ -164,7 +164,7 @@ class _CompositeOut:
 
     def __init__(self, space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) -> None:
         self._is_tuple = space["type"] == "Tuple"
-        names = {key: f"{name}/{key}" if name else key for key in space["spaces"]}
+        names = {key: f"{name}/{key}" if name else str(key) for key in space["spaces"]}
         self._parts = {key: (names[key], _out(part, outputs, names[key])) for key, part in space["spaces"].items()}
 
     def __call__(self, actions: Mapping[str, Array], single: bool) -> Any:

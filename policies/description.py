@@ -252,7 +252,7 @@ def specs_to_json(specs: Mapping[str, ArraySpec]) -> dict[str, Any]:
 def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
     """Decode a space described by ``environments.spaces.to_json``: attributes are numbers and arrays.
 
-    For a Dict or Tuple: ``spaces``, the attributes of the inner spaces by name.
+    For a Dict or Tuple: ``spaces``, the attributes of the inner spaces by key, or by number as text.
     """
     found: dict[str, Any] = {"type": space["type"]}
     if space["type"] == "Box":
@@ -272,7 +272,7 @@ def space_attributes(space: Mapping[str, Any]) -> dict[str, Any]:
         size = space["n"]
         return {**found, "shape": (size,) if isinstance(size, int) else tuple(size)}
     if space["type"] == "Dict":
-        return {**found, "spaces": {str(key): space_attributes(part) for key, part in space["spaces"]}}
+        return {**found, "spaces": {key: space_attributes(part) for key, part in space["spaces"]}}
     if space["type"] == "Tuple":
         return {**found, "spaces": {str(i): space_attributes(part) for i, part in enumerate(space["spaces"])}}
     raise ValueError(f"{space['type']} is not an action space")

@@ -12,6 +12,8 @@ import tensorflow as tf
 
 from ..core.protocols import Array, ArraySpec
 from ..core.tensorflow_import import stderr_aside
+from ..explorations.description import space_of
+from ..explorations.policies import parts_of
 from ..policies.description import Normalization, Part
 from ..policies.executors import action_names
 from .frozen import with_weights
@@ -106,9 +108,8 @@ def _finishing(name: str, action_space: Mapping[str, Any]) -> Callable[[tf.Tenso
     """Postprocessing of a prediction: the action gets the dtype and the bounds of its space."""
     if not action_names([name]):
         return lambda tensor: tensor
-    space = action_space
-    for key in name.split("/")[1:]:
-        space = space["spaces"][key]
+    parts = parts_of(space_of(action_space))
+    space = next(vars(part) for leaf, part in parts if name == (f"action/{leaf}" if leaf else "action"))
     dtype = np.dtype(space.get("dtype", np.int8))
     if space["type"] != "Box":
         return lambda tensor: tf.cast(tensor, dtype)

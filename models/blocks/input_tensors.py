@@ -93,5 +93,5 @@ def part_of(observation: Mapping[str, Any], key: str) -> Any:
 
 def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> list[tuple[str, Space[Any]]]:
     if isinstance(space, spaces.Dict):
-        return sorted(space.spaces.items())
+        return sorted((str(key), part) for key, part in space.spaces.items())
     return [(str(index), part) for index, part in enumerate(space.spaces)]

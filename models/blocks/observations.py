@@ -52,8 +52,8 @@ class Observations:
             if not entries:
                 message = f"the observation space {space!r} has nothing but the mask: a network needs another entry"
                 raise ArgumentError(message, "observation_space", space)
-            self._keys = tuple(entries) if len(entries) == 1 else ()
-            space = entries[self._keys[0]] if self._keys else spaces.Dict(entries)
+            self._keys = tuple(map(str, entries)) if len(entries) == 1 else ()
+            space = next(iter(entries.values())) if self._keys else spaces.Dict(entries)
         self._space = space
         self.shape = encoded_shape(space)
         """Shape of an encoded observation, without the batch axis."""

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Discrete
 
 from axonrl import Agent, EstimatorSpec, RunConfig
 from axonrl.core.protocols import ACTION_MASK, Array
@@ -165,6 +165,23 @@ def test_composite_actions_have_a_name_for_each_part(tmp_path: Path) -> None:
     assert found["action/gear"].tolist() == taken["gear"].tolist()
     assert set(found["action/gear"].tolist()) <= {5, 6, 7}
     assert found["action/keys"].tolist() == taken["keys"].tolist()
+
+
+def test_keys_of_spaces_may_be_integers_and_contain_slashes(tmp_path: Path) -> None:
+    """Actions have the space's own keys; only names of arrays are text."""
+    inner = Dict({"left/arm": Box(-1, 1, (1,)), "gear": Discrete(3)})
+    acted: Any = {0: Discrete(2), 1: inner}
+    seen_of: Any = {4: Counting.observation_space, 7: Discrete(9)}
+    counting = Counting(action_space=Dict(acted))
+    env = gymnasium.wrappers.TransformObservation(counting, lambda seen: {4: seen, 7: np.int64(3)}, Dict(seen_of))
+    made = Agent(a2c.model_fn, BatchMemory(4), tmp_path / "run", TENSORFLOW, {})
+    made.train(env, timesteps=4)
+    folder = made.export(tmp_path / "exported", formats=["litert", "onnx"])
+    seen = {4: np.ones(2, np.float32), 7: 3}
+    for action in (made.act(seen), Policy.load(folder).act(seen)):
+        assert env.action_space.contains(action)
+    found = session(folder)(**{"observation/4": np.ones((1, 2), np.float32), "observation/7": np.array([3], np.int32)})
+    assert found["action/1/left/arm"].shape == (1, 1)
 
 
 def other_weights(change: Callable[[Array], Array]) -> Callable[..., Any]:

@@ -7,6 +7,9 @@ from gymnasium import spaces
 
 from axonrl.models.blocks import input_tensors
 
+NUMBERED: Any = {7: spaces.Discrete(2), 8: spaces.Box(-1, 1, (1,))}
+"""Keys of a Dict may be integers."""
+
 # (space, observations as they come at the boundary [B, ...], what the network takes)
 ENCODED: list[tuple[Any, Any, Any]] = [
     (spaces.Box(-1, 1, (2,), np.float64), np.array([[0.5, -1.0]], np.float64), [[0.5, -1.0]]),
@@ -36,6 +39,11 @@ ENCODED: list[tuple[Any, Any, Any]] = [
         {"0": np.array([1], np.int32), "1/b": np.array([[0.5]], np.float32)},
         [[0, 1, 0.5]],
     ),
+    (
+        spaces.Dict({"in": spaces.Dict(NUMBERED)}),
+        {"in/7": np.array([1], np.int32), "in/8": np.array([[0.5]], np.float32)},
+        [[0, 1, 0.5]],
+    ),
 ]
 
 
@@ -49,7 +57,7 @@ def test_observations_become_float_tensors(space: Any, observation: Any, expecte
 
 
 def test_the_batch_axis_may_be_free() -> None:
-    space, observation, expected = ENCODED[-3]
+    space, observation, expected = ENCODED[-4]
     specs = tf.nest.map_structure(lambda x: tf.TensorSpec((None, *x.shape[1:]), x.dtype), observation)
     function: Any = tf.function(lambda o: input_tensors.encode(o, space)).get_concrete_function(specs)
     assert function.structured_outputs.shape.as_list() == [None, 5]
