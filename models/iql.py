@@ -48,6 +48,12 @@ class IQLParams(ImitationParams):
     hidden: Sequence[int] | None = param((256, 256), "sizes of the dense layers of each network", sizes())
     activation: str = "relu"
     learning_rate: ScheduleLike = 3e-4
+    log_std: float = param(
+        0.0,
+        "initial log standard deviation of Box actions: in the environment's units, or before squashing; -5 is the"
+        " policy's lower bound",
+        real(at_least=LEAST_LOG_STD, at_most=20),
+    )
     expectile: float = param(
         0.7,
         "tau: at 0.5, V is the mean value of the data's actions; towards 1, their highest value",

@@ -99,6 +99,7 @@ def test_the_batches_of_another_memory_are_refused_before_a_network_sees_them(al
     [
         ("a2c", {"gae_lambda": 2}, "gae_lambda"),
         ("bc", {"log_std": 21}, "log_std"),
+        ("iql", {"log_std": -5.5}, "log_std"),  # below the policy's lower bound it would have no gradient
         ("c51", {"v_min": 1, "v_max": 1}, "v_min"),
         ("c51", {"v_min": 1, "v_max": 1 + 1e-6}, "v_min"),  # float32 has no 51 numbers there
         ("c51", {"v_min": -3e38, "v_max": 3e38}, "v_min"),  # their distance is infinite in float32
