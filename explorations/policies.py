@@ -203,7 +203,7 @@ def _uniform(space: Any) -> Callable[[Mapping[str, Array], np.random.Generator],
         return lambda predictions, rng: rng.uniform(
             space.low, space.high, (len(predictions["action"]), *space.low.shape)
         ).astype(np.float32)
-    if hasattr(space, "n"):  # MultiBinary, whose n is its shape
+    if is_multi_binary(space):
         return lambda predictions, rng: rng.integers(0, 2, predictions["action"].shape, np.int8)
     raise unsuitable("Random", "a Discrete, MultiDiscrete or MultiBinary space, or a Box of floats", space)
 
@@ -310,6 +310,12 @@ def is_discrete(space: Any) -> bool:
 def is_multi_discrete(space: Any) -> bool:
     """Whether it is a MultiDiscrete space, by its attributes."""
     return hasattr(space, "nvec") and hasattr(space, "start")
+
+
+def is_multi_binary(space: Any) -> bool:
+    """Whether it is a MultiBinary space: it has a shape, but none of the other kinds' attributes."""
+    others = any(hasattr(space, name) for name in ("start", "low", "spaces"))
+    return not others and isinstance(getattr(space, "shape", None), tuple)
 
 
 def is_float_box(space: Any) -> bool:

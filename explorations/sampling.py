@@ -18,7 +18,16 @@ from ..core.checks import all_finite, shortened
 from ..core.errors import ArgumentError, NonFiniteError
 from ..core.protocols import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..core.schedules import ScheduleLike
-from .policies import NO_EXTRAS, Scheduled, is_discrete, is_float_box, is_multi_discrete, mask_of, unsuitable
+from .policies import (
+    NO_EXTRAS,
+    Scheduled,
+    is_discrete,
+    is_float_box,
+    is_multi_binary,
+    is_multi_discrete,
+    mask_of,
+    unsuitable,
+)
 
 HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
 
@@ -144,8 +153,7 @@ class Bernoulli:
     needs: ClassVar = ("logits",)
 
     def __init__(self, action_space: Any) -> None:
-        other = any(hasattr(action_space, name) for name in ("start", "low", "spaces"))
-        if other or not isinstance(getattr(action_space, "shape", None), tuple):
+        if not is_multi_binary(action_space):
             raise unsuitable("Bernoulli", "a MultiBinary action space", action_space)
         self._shape = tuple(action_space.shape)
         self._axes = tuple(range(1, len(self._shape) + 1))

@@ -92,6 +92,7 @@ def test_it_comes_back_as_it_was_at_the_time(exploration: Any, space: Any, descr
         (Bernoulli, MultiBinary((2, 1)), "bernoulli", learnt(logits=(2, 1))),
         (Gaussian, Box(-np.inf, 1, (), np.float64), "gaussian", learnt(mean=(), log_std=())),
         (SquashedGaussian, BOX, "squashed_gaussian", learnt(mean=(2,), log_std=(2,))),
+        (Random, MultiBinary((2, 1)), "random", {"action": np.zeros((50, 2, 1), np.int8)}),
     ],
 )
 def test_what_draws_from_predictions_comes_back_with_the_space_of_an_exported_policy(
