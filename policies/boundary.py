@@ -97,7 +97,7 @@ class ObservationsIn:
             raise ValueError(f"{what} has values that {dtype} cannot hold: {shortened(value)}")
         if part.low is not None and bool(((array < part.low) | (array > part.high)).any()):
             raise ValueError(f"{what} must be in {part.low} .. {part.high}, got {shortened(value)}")
-        return (array.reshape(1, *shape) if single else array.reshape(-1, *shape)), single
+        return (array[None] if single else array), single
 
 
 class _ArrayOut:

@@ -169,6 +169,15 @@ def test_numbers_of_any_type_are_taken(discrete: Path, observation: Any) -> None
     assert Policy.load(discrete).act(observation) == 1
 
 
+def test_an_entry_may_have_no_numbers() -> None:
+    """NumPy cannot infer the size of a batch of such entries."""
+    sizes = {"a": 2, "b": 0}
+    reads = ObservationsIn([Part(name, ArraySpec((size,), np.float32)) for name, size in sizes.items()], True, {})
+    for rows in ((), (3,)):
+        arrays, single = reads({name: np.ones((*rows, size), np.float32) for name, size in sizes.items()})
+        assert [array.shape for array in arrays] == ([(1, 2), (1, 0)] if single else [(3, 2), (3, 0)])
+
+
 def test_arrays_in_any_order_of_memory(box: Path) -> None:
     policy = Policy.load(box)
     row, batch = floats([0.25, 9, 0.5, 9]), np.asfortranarray(floats([[0.25, 0.5], [0.125, 0]]))
