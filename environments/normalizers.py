@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Tuple
 
 from ..core.checks import number
 from ..core.errors import ArgumentError
-from ..core.protocols import ACHIEVED_GOAL, DESIRED_GOAL, Array
+from ..core.protocols import ACHIEVED_GOAL, ACTION_MASK, DESIRED_GOAL, Array
 from ..core.spread import divisor
 from .spaces import AnySpace, Leaf, leaves
 
@@ -44,8 +44,8 @@ class NormalizeObservation:
     Numbers that have not varied by more than rounding errors become 0.
 
     In a Dict or a Tuple, Boxes of floats and of integers are normalised, each number separately; bytes (images), bits,
-    masks and categories are unchanged. So are the two goals of a goal environment: hindsight computes rewards from
-    goals as the environment returned them, and combines goals of different timesteps.
+    categories and ``action_mask``, also one of integers, are unchanged. So are the two goals of a goal environment:
+    hindsight computes rewards from goals as the environment returned them, and combines goals of different timesteps.
 
     It has the attributes of Gymnasium's wrapper of this name, for checkpoints and exports.
 
@@ -106,7 +106,7 @@ class NormalizeObservation:
 
 def _is_normalized(leaf: Leaf) -> bool:
     is_number = isinstance(leaf.space, Box) and leaf.spec.dtype in (np.float32, np.int32)
-    return is_number and leaf.name not in (ACHIEVED_GOAL, DESIRED_GOAL)
+    return is_number and leaf.name not in (ACHIEVED_GOAL, DESIRED_GOAL, ACTION_MASK)
 
 
 def _with_boxes(space: AnySpace, boxes: Mapping[str, AnySpace], prefix: str = "") -> AnySpace:

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from axonrl.core.protocols import ACTION_MASK
 from axonrl.environments.description import arguments_of
 from axonrl.environments.normalization import WrappedVector
 from axonrl.environments.normalizers import Moments, NormalizeObservation, NormalizeReward
@@ -145,6 +146,18 @@ def test_parts_of_a_dict_by_hand(kind: str) -> None:
         if timestep:
             assert same[timestep - 1]["observation"][1].tobytes() == last["observation"].tobytes()
             assert same[timestep - 1]["time/0"].tolist() == [time, time]
+
+
+def test_a_mask_of_integers_stays_a_mask() -> None:
+    mask = Box(0, 1, (2,), np.int8)
+    normalize = NormalizeObservation(Dict({ACTION_MASK: mask, "count": Box(0, 9, (), np.int64)}), clip=10)
+    space: Any = normalize.space
+    assert space[ACTION_MASK] == mask
+    batch = {ACTION_MASK: np.array([[1, 0], [1, 1]], np.int32), "count": np.array([2, 4], np.int32)}
+    normalize.learn(batch)
+    found = normalize(batch)
+    assert found[ACTION_MASK].tolist() == [[1, 0], [1, 1]]
+    assert found["count"].tolist() == pytest.approx([-1, 1])
 
 
 def test_statistics_of_other_parts_are_not_taken_over() -> None:
