@@ -48,8 +48,8 @@ def normalize(values: Tensor) -> Tensor:
         ArgumentError: there is only one.
     """
     if values.shape[0] == 1:
-        message = "normalize_advantages leaves nothing to learn from minibatches of 1 timestep: make them larger"
-        raise ArgumentError(message, "minibatch_size", 1)
+        message = "normalize_advantages leaves nothing to learn from 1 timestep: make rollouts and minibatches larger"
+        raise ArgumentError(f"{message}, or set it to false", "normalize_advantages", True)
     centred = values - tf.reduce_mean(values)
     variance = tf.reduce_mean(tf.square(centred))
     scaled = centred / (tf.sqrt(variance) + _SMALL)

@@ -12,9 +12,9 @@ def test_normalized() -> None:
     np.testing.assert_allclose(rollouts.normalize(tf.constant([3.0, 1.0, 1.0, 3.0])), [1, -1, -1, 1], rtol=1e-6)
     for equal in ([5.0, 5.0], [1e6, np.nextafter(np.float32(1e6), np.float32(2e6)), 1e6]):  # but for rounding
         assert rollouts.normalize(tf.constant(equal)).numpy().tolist() == [0.0] * len(equal)
-    with pytest.raises(ArgumentError, match="leaves nothing to learn from minibatches of 1 timestep") as error:
+    with pytest.raises(ArgumentError, match="leaves nothing to learn from 1 timestep: make") as error:
         rollouts.normalize(tf.constant([5.0]))
-    assert error.value.argument == "minibatch_size"
+    assert error.value.argument == "normalize_advantages"
 
 
 @pytest.mark.parametrize(("value", "explained"), [([1, 2, 3, 3], 0.85), ([7, 7, 7, 7], 0)])
