@@ -11,6 +11,7 @@ import numpy as np
 from ...core.protocols import Array, ArrayTree
 from ...core.trees import leaves
 from ...estimators.stepper import Stepper
+from ...explorations import EpsilonGreedy
 from ..refusals import invalid
 from .transitions import select, stack
 from .values import Actions
@@ -89,10 +90,7 @@ class PendingActions:
         if explore is False or noise == 0:
             return greedy, None
         if self._kind == EPSILON:
-            explores = self._rng.random(size) < noise
-            space = self._actions.space
-            random = self._rng.integers(int(space.n), size=size, dtype=np.int32) + np.int32(space.start)
-            return np.where(explores, random, greedy), None
+            return EpsilonGreedy(noise, self._actions.space)(predictions, 0, self._rng)[0], None
         drawn = self._rng.standard_normal(greedy.shape, np.float32)
         return greedy + np.float32(noise) * self._half * drawn, None
 

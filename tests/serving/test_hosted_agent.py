@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from axonrl import Agent, RunConfig
+from axonrl.core.protocols import ACTION_MASK
+from axonrl.environments import spaces
 from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
 from axonrl.serving.catalogue import Recipe
@@ -100,6 +102,15 @@ def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -
     asked = json.dumps({"observations": [[0.1, 0.2, 0.3, 0.4]] * 400, "explore": True}).encode()
     own = [one[0] for one in agent.act(asked).value["actions"]]  # its epsilon is 1 before the first timestep
     assert 120 < sum(own) < 280
+
+
+def test_random_actions_of_noise_are_legal(built: Built, host: Host) -> None:
+    space = Dict({"observation": Box(-1, 1, (2,)), ACTION_MASK: MultiBinary(4)})
+    others = {name: value for name, value in DQN.items() if name != "state_size"}
+    agent = host.open("a", built("dqn", {**others, "action_size": 4, "observation_space": spaces.to_json(space)}))
+    seen = {"observation": [0.5, -0.5], ACTION_MASK: [0, 1, 0, 1]}
+    asked = json.dumps({"observations": [seen] * 100}).encode()
+    assert {one[0] for one in agent.act(asked, 1).value["actions"]} == {1, 3}
 
 
 def memory_of(agent: HostedAgent) -> Any:
