@@ -8,6 +8,7 @@ import dataclasses
 import datetime as dt
 import ipaddress
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -93,6 +94,8 @@ class Gateway:
         self.proxies: list[Network] = [ipaddress.ip_network(one) for one in self.settings.listen.behind_proxy]
         self.known: dict[tuple[str, str], Known] = {}
         """Ready and active agents, by owner's id and name."""
+        self._forgotten = 0
+        """Number of times that agents were forgotten: a row that was read before may say that one is active."""
         self.creating: set[str] = set()
         """Agents in creation here; the creator of one that is removed meanwhile completes its removal."""
         self.building = collections.defaultdict[str, asyncio.Lock](asyncio.Lock)
@@ -181,13 +184,16 @@ class Gateway:
         found = self.known.get((grant.user_id, name))
         if found is not None:
             return found
+        forgotten = self._forgotten
         row = await self.row(grant.user_id, name)
         if row.status == CREATING:
             raise being_created()
         if not row.is_active:
             raise RefusedError("agent_inactive", 'the agent is not active: PATCH {"is_active": true} activates it')
         values = await asyncio.to_thread(most_values, row.config)
-        known = self.known[grant.user_id, name] = Known(row.id, *(max(one, FEW) for one in values))
+        known = Known(row.id, *(max(one, FEW) for one in values))
+        if forgotten == self._forgotten:
+            self.known[grant.user_id, name] = known
         return known
 
     def check_agent(self, grant: Grant, name: str) -> None:
@@ -197,6 +203,7 @@ class Gateway:
 
     def forget(self, agent: str) -> None:
         """Forget an agent's name."""
+        self._forgotten += 1
         self.known = {key: one for key, one in self.known.items() if one.id != agent}
 
     async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
@@ -219,24 +226,31 @@ class Gateway:
                 await self.pool.ask(row.id, "close")
 
     async def remove(self, row: Agent, by: By) -> None:
-        """Remove an agent. The first step hides it; the rest is repeated if it is interrupted.
+        """Remove an agent. The first step hides it; the rest is repeated if it is interrupted or fails.
 
         Raises:
-            RefusedError: the database failed, or the worker did, which is asked again later.
+            RefusedError: the database failed.
         """
         await self.threads.call(self.rows.mark_removed, row.id, by=by)
         await self.finish_removal(row.id)
 
     async def finish_removal(self, agent: str) -> None:
-        """Remove the folder and the row of a marked agent, unless its creation here will do that."""
+        """Remove the folder and the row of a marked agent, unless its creation here will do that.
+
+        A failure is logged: :meth:`finish_removals` repeats it, as does another server that has the agent.
+        """
         if agent in self.creating:
             return
         self.forget(agent)
-        answer = await self.pool.ask(agent, "remove")
-        if answer.status >= 400 and answer.status != 404:
-            raise of_failure(answer)
-        await self.threads.call(self.rows.remove, agent)
-        self.used.pop(agent, None)
+        try:
+            answer = await self.pool.ask(agent, "remove")
+            if answer.status >= 400 and answer.status != 404:
+                raise of_failure(answer)
+            await self.threads.call(self.rows.remove, agent)
+        except RefusedError as problem:
+            LOGGER.log(logging.INFO if self.shared else logging.WARNING, "removing %s again: %s", agent, problem.detail)
+        else:
+            self.used.pop(agent, None)
 
     # -- the audit log ------------------------------------------------------------------------------------------------
 
@@ -282,18 +296,16 @@ class Gateway:
         self.sizes = await self.threads.call(self.rows.sizes)
 
     async def finish_removals(self, *, starting: bool = False) -> None:
-        """Remove agents marked by the command line, and abandoned creations."""
-        for row in await self.threads.call(self.rows.all_unfinished):
+        """Remove agents marked by the command line, and abandoned creations; see what other servers have changed."""
+        unfinished = await self.threads.call(self.rows.all_unfinished)
+        if self.shared:
+            self.known = {}
+        for row in unfinished:
             if row.status == CREATING:
                 if not (self._is_abandoned(row) if self.shared else starting):
                     continue
                 await self.threads.call(self.rows.mark_removed, row.id)
-            try:
-                await self.finish_removal(row.id)
-            except RefusedError as problem:
-                if not self.shared:
-                    raise
-                LOGGER.info("agent %s is removed by the server that has it: %s", row.id, problem.detail)
+            await self.finish_removal(row.id)
 
     def _is_abandoned(self, row: Agent) -> bool:
         """Whether a creation is so old that no server can still be working on it."""

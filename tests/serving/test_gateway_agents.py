@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.workers.pool import WorkerResponse
 
-from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, FakeCatalogue, Reply, Service, create, failure
+from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, FakeCatalogue, Reply, Service, create, failure, gateway
 
 
 def test_an_agent_is_there_when_its_creation_answers(service: Service) -> None:
@@ -124,6 +125,30 @@ def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> No
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
 
 
+def test_an_act_that_was_under_way_does_not_keep_an_agent_active(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(service)
+    has_read, may_go_on = threading.Event(), threading.Event()
+
+    def most_values(config: Any) -> tuple[int, int]:
+        has_read.set()
+        assert may_go_on.wait(60)
+        return 1, 1
+
+    monkeypatch.setattr("axonrl.serving.gateway.gateway.most_values", most_values)
+
+    async def run() -> None:
+        act = asyncio.create_task(service.request("POST", f"{AGENTS}/cart/act", [0]))
+        await asyncio.to_thread(has_read.wait, 60)
+        assert (await service.request("PATCH", f"{AGENTS}/cart", {"is_active": False})).status == 200
+        may_go_on.set()
+        await act
+
+    service.run(run)
+    assert service("POST", f"{AGENTS}/cart/act", [0]).code == "agent_inactive"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "does"),
     [
@@ -174,6 +199,30 @@ def test_a_removed_agent_is_gone_and_its_name_is_free(service: Service, by: str)
     assert service("POST", f"{AGENTS}/cart/act", [0]).code == "not_found"
     assert service("DELETE", f"{AGENTS}/cart").status == 404
     assert create(service).status == 201
+
+
+@pytest.mark.parametrize(("path", "user"), [(f"{AGENTS}/cart", "alice"), ("/api/v1/users/alice", "root")])
+def test_a_removal_is_done_when_it_is_recorded_and_its_rest_repeated(service: Service, path: str, user: str) -> None:
+    """A client that repeated it was told that there had been no such agent, or user."""
+    ids = {create(service, name).json["id"] for name in ("cart", "other")}
+    service.pool.answers["remove"] = failure(503, "unavailable")
+    assert service("DELETE", path, user=user).status == 202
+    assert service("DELETE", path, user=user).code == "not_found"
+    marked = {row.id for row in service.gateway.rows.all_unfinished()}
+    assert len(marked) == (2 if user == "root" else 1)
+    service.run(service.gateway.start)  # which does not depend on it
+    service.pool.answers = {}
+    service.run(service.gateway.finish_removals)
+    assert (set(service.pool.steps), service.gateway.rows.all_unfinished()) == (ids - marked, [])
+
+
+def test_what_another_server_changed_is_seen_at_the_next_look() -> None:
+    with gateway(shared=True) as service:
+        id = create(service).json["id"]
+        assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+        service.gateway.rows.describe(id, is_active=False)  # by the other one
+        service.run(service.gateway.finish_removals)
+        assert service("POST", f"{AGENTS}/cart/act", [0]).code == "agent_inactive"
 
 
 def test_of_an_account_one_program_is_built_at_a_time(service: Service) -> None:
