@@ -145,8 +145,7 @@ class HostedAgent(DurableAgent):
 
     def _refuse_steps(self) -> None:
         if self.failure is not None:
-            detail = f"the agent has failed, and takes no steps: {self.failure}"
-            raise RefusedError("agent_failed", f'{detail}. PATCH {{"status": "ready"}} continues from intact state')
+            raise _failed("takes no steps", self.failure)
         if not self._learns:
             raise RefusedError("learning_off", 'learning is switched off: PATCH {"learning": true} switches it on')
         if self.learning.seconds_owed() > _MOST_SECONDS_OWED:
@@ -196,9 +195,9 @@ class HostedAgent(DurableAgent):
         self._set_rest_aside()
         self._use(recipe, learning)
         self._begin_acting(stepper_of)
-        self._folder.forget_episodes()
         self._seq = seq  # keys stay: a repeated step was accepted before
-        self.save()
+        with self._folder.another_history():
+            self.save()
         self.save()  # neither of the two checkpoints that are kept is the previous agent's
         self._folder.describe(recipe, self._stepper)
         return Reply(self.info().value)
@@ -225,6 +224,9 @@ class HostedAgent(DurableAgent):
 
         Returns:
             ``{"lost": n}``: records that are set aside, and never applied.
+
+        Raises:
+            RefusedError: ``agent_failed``: learning cannot be switched, as a failed agent is not saved.
         """
         self.finish()
         lost = 0
@@ -234,6 +236,9 @@ class HostedAgent(DurableAgent):
         if learning is not None and learning != self._learns:
             self._learns = learning
             self.save()
+            if self.failure is not None:
+                self._learns = not learning
+                raise _failed("is not changed", self.failure)
         return Reply({"lost": lost})
 
     def work(self) -> None:
@@ -254,6 +259,11 @@ class HostedAgent(DurableAgent):
     def relaxed(self) -> bool:
         """Whether it may act, with the last finished weights, and accept steps before all accepted ones are applied."""
         return self.recipe.config.get("freshness") == "relaxed"
+
+
+def _failed(what: str, why: str) -> RefusedError:
+    advice = 'PATCH {"status": "ready"} continues from intact state'
+    return RefusedError("agent_failed", f"the agent has failed, and {what}: {why}. {advice}")
 
 
 def to_bytes(value: Any) -> bytes:

@@ -7,7 +7,7 @@ import dataclasses
 import errno
 import itertools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,9 +143,20 @@ class Folder:
             raise CheckpointError(f"{path} cannot be written: {error}") from error
         new.clear()
 
-    def forget_episodes(self) -> None:
-        """Drop the history: the agent becomes another one."""
-        (self.path / history.EPISODES).unlink(missing_ok=True)
+    @contextlib.contextmanager
+    def another_history(self) -> Iterator[None]:
+        """Context in which the agent becomes another one, whose history begins; if that fails, the old one stays."""
+        path = self.path / history.EPISODES
+        before = path.with_name(f".{path.name}.before")
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(before)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                before.replace(path)
+            raise
+        before.unlink(missing_ok=True)
 
     def _trim(self) -> None:
         """Remove journal files that neither checkpoint needs; the older one counts, whichever process wrote it."""

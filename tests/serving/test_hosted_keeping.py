@@ -15,7 +15,9 @@ import pytest
 import safetensors.numpy
 
 from axonrl import Agent
+from axonrl.core.errors import CheckpointError
 from axonrl.run_dir import history
+from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.serving.hosting import agent_files
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError, nbytes_for, remove_unused
@@ -252,6 +254,17 @@ def test_learning_can_be_switched_off(built: Built, host: Host) -> None:
     agent.step(body(0), None)
 
 
+def test_a_failed_agent_is_not_switched_off_only_until_it_continues(built: Built, host: Host) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    feed(agent, 0, 10)
+    damage(agent)
+    agent = host.again(agent, "a")
+    assert refused(lambda: agent.patch(False, recover=False)).code == "agent_failed"
+    assert agent.info().value["learning"] is True
+    assert agent.patch(False, recover=True).value["lost"] > 0
+    assert host.again(agent, "a").info().value["learning"] is False
+
+
 def test_its_folder_is_an_ordinary_run_folder(built: Built, host: Host) -> None:
     agent = host.open("a", built("dqn", DQN))
     feed(agent, 0, 30)
@@ -289,6 +302,25 @@ def test_episodes_are_rows_of_its_folder_once_each(built: Built, host: Host) -> 
     feed(giver, 90, 101)
     giver.close()
     assert [row[:2] for row in history.read_episodes(host.folder / "giver")] == [(5, 100)]
+
+
+def test_an_upload_that_cannot_be_saved_leaves_the_history(
+    built: Built, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, giver = host.open("a", built("dqn", DQN)), host.open("giver", built("dqn", DQN))
+    feed(agent, 0, 40)
+    agent.save()
+
+    def full(*_: Any) -> None:
+        raise CheckpointError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointStore, "save", full)
+        raised(CheckpointError, lambda: agent.put_state(to_bytes(giver.get_state().value), host.stepper_of))
+    agent = host.again(agent, "a")
+    feed(agent, 40, 60)
+    agent.save()
+    assert [row[:2] for row in history.read_episodes(host.folder / "a")] == [(1, 20), (2, 40), (3, 60)]
 
 
 def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> None:
