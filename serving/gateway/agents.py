@@ -69,7 +69,7 @@ async def create_agent(request: Request, body: NewAgent) -> AgentObject:
         raise invalid("config.obs_size", "is another name of state_size: give one of them")
     if has_obs:
         config["state_size"] = config.pop("obs_size")
-    recipe = _recipe(gateway, body.model, config)
+    recipe = await asyncio.to_thread(_recipe, gateway, body.model, config)  # bounds may be 100,000 numbers
     stored = {("obs_size" if has_obs and key == "state_size" else key): one for key, one in recipe.config.items()}
     async with gateway.building[grant.user_id]:
         return await _create_agent(request, body, recipe, stored)
@@ -79,7 +79,7 @@ async def _create_agent(request: Request, body: NewAgent, recipe: Recipe, stored
     gateway, row = request.gateway, await _add_row(request, body, recipe, stored)
     gateway.creating.add(row.id)
     try:
-        made = json.dumps(recipe.to_json()).encode()
+        made = await asyncio.to_thread(lambda: json.dumps(recipe.to_json()).encode())
         opened = await gateway.ask(row.id, "open", made)
         row.config = await note_info(gateway, row, info_of(opened))
         if not body.is_active:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import inspect
@@ -26,6 +27,8 @@ from .http_messages import FORM_TYPE, JSON_TYPE, Reply, Request
 from .settings import Limits
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_SMALL: Final = 2**16
+"""Size in bytes up to which a body is parsed at once; a larger one in a thread, while others are answered."""
 PLACEHOLDER: Final = re.compile(r"{(\w+)}")
 
 
@@ -130,9 +133,8 @@ class Route:
         if self.model is not None:
             if not request.body:
                 raise invalid("body", "is missing")
-            is_form = self.body is not None and self.body.types == (FORM_TYPE,)
-            depth = request.gateway.limits.json_depth
-            arguments["body"] = _valid(self.model, form_of(request.body) if is_form else json_of(request.body, depth))
+            is_small = len(request.body) <= _SMALL
+            arguments["body"] = self._read(request) if is_small else await asyncio.to_thread(self._read, request)
         found = await self.function(request, **arguments)  # type: ignore[misc] # it is complete
         if isinstance(found, Reply):
             return found
@@ -141,6 +143,12 @@ class Route:
         if not isinstance(found, bytes):
             found = to_json(_adapter(self.answers).validate_python(found))
         return Reply(self.status, found, self.type)
+
+    def _read(self, request: Request) -> Any:
+        """The valid body; raises RefusedError."""
+        is_form = self.body is not None and self.body.types == (FORM_TYPE,)
+        found = form_of(request.body) if is_form else json_of(request.body, request.gateway.limits.json_depth)
+        return _valid(self.model, found)  # type: ignore[arg-type] # there is one
 
 
 @functools.cache
