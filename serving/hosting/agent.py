@@ -112,10 +112,10 @@ class HostedAgent(DurableAgent):
         """Loss and metrics of the last update; null where not finite; ``{}`` before the first."""
         return Reply(finite(self.learning.last_update or {}))
 
-    def episodes(self, after: int = 0, limit: int = 100) -> Reply:
-        """Finished episodes with a number above ``after``, at most ``limit``: the newest if ``after`` is 0."""
-        kept = [episode for episode in self.learning.streams.episodes if episode.episode > after]
-        chosen = kept[:limit] if after else kept[-limit:]
+    def episodes(self, after: int | None = None, limit: int = 100) -> Reply:
+        """At most ``limit`` finished episodes: the newest, or the first ones with a number above ``after``."""
+        kept = [episode for episode in self.learning.streams.episodes if after is None or episode.episode > after]
+        chosen = kept[-limit:] if after is None else kept[:limit]
         return Reply([episode._asdict() for episode in chosen])
 
     # -- requests that change something -------------------------------------------------------------------------------

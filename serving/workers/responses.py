@@ -85,7 +85,7 @@ _ASKED: Final[Mapping[str, Callable[[HostedAgent, Head, bytes], Reply]]] = {
     "end_episode": lambda agent, head, body: agent.end_episode(body, head.get("key")),
     "info": lambda agent, head, body: agent.info(),
     "loss": lambda agent, head, body: agent.loss(),
-    "episodes": lambda agent, head, body: agent.episodes(head.get("after", 0), head.get("limit", 100)),
+    "episodes": lambda agent, head, body: agent.episodes(head.get("after"), head.get("limit", 100)),
     "get_state": lambda agent, head, body: agent.get_state(as_file=_is_file(head), has_obs="obs_size" in head),
     "patch": lambda agent, head, body: agent.patch(head.get("learning"), recover=bool(head.get("recover"))),
 }

@@ -155,6 +155,8 @@ def test_a_step_that_is_done_and_truncated_is_terminal(built: Built, host: Host)
     assert stored["truncated"].tolist() == [False, True, False]
     ends = [(one["terminated"], one["truncated"]) for one in agent.episodes().value]
     assert ends == [(True, False), (False, True), (True, False)]
+    pages = [agent.episodes(after, 2).value for after in (None, 0, 2, 3)]  # None is the newest, 0 the beginning
+    assert [[one["episode"] for one in page] for page in pages] == [[2, 3], [1, 2], [3], []]
 
 
 def test_actions_of_numbers_stay_within_their_bounds(built: Built, host: Host) -> None:

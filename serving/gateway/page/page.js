@@ -367,7 +367,8 @@ async function newsOf(agent, before) {
   const path = `agents/${encodeURIComponent(agent.name)}`;
   let more = !known.asked || ended > known.last;
   while (more) {
-    const found = await read(`${path}/episodes?limit=${KEPT}&after=${known.last}`);
+    const after = known.last ? `&after=${known.last}` : "";  // at first the newest
+    const found = await read(`${path}/episodes?limit=${KEPT}${after}`);
     if (found.length) known.last = found.at(-1).episode;
     known.episodes = [...known.episodes, ...found].slice(-KEPT);
     more = found.length === KEPT && known.last < ended;
