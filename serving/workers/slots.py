@@ -219,15 +219,18 @@ class Slots:
         agent, slot.agent = slot.agent, None
         if agent is not None:
             self.tally.evictions_total += 1
-            self._save(slot.name, agent.close)
+            self._save(slot, agent.close)
 
-    def _save(self, name: str, save: Callable[[], object]) -> None:
-        SERVING.agent = name
+    def _save(self, slot: Slot, save: Callable[[], object]) -> None:
+        SERVING.agent = slot.name
         self._beat()
         try:
             save()
+        except OutdatedError as error:
+            logger.warning("agent %s is unloaded: %s", slot.name, error)
+            self.lose(slot)
         except Exception:  # one agent's error must not affect the others
-            logger.exception("agent %s cannot be saved; its journal has everything", name)
+            logger.exception("agent %s cannot be saved; its journal has everything", slot.name)
 
     def remove(self, slot: Slot) -> None:
         """Remove an agent with its folder."""
@@ -303,7 +306,7 @@ class Slots:
         if slot.is_held and slot.is_settled:
             slot.is_held = False
             if slot.agent is not None:
-                self._save(slot.name, slot.agent.save)
+                self._save(slot, slot.agent.save)
 
     def put_all_away(self) -> None:
         """Save every agent."""

@@ -173,6 +173,21 @@ def test_a_checkpoint_is_written_after_so_many_seconds_if_anything_has_changed(
     assert checkpoints(folder) == [1, 2]
 
 
+def test_an_agent_that_another_server_has_is_unloaded_when_it_is_due_for_saving(
+    started: Started, recipe: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stayed in memory for 15 minutes, with a traceback in the log each second."""
+    clock = Clock()
+    monkeypatch.setattr(durable, "time", clock)
+    asked = started()
+    asked.ask("a", "open", recipe, epoch=1)
+    asked.ask("a", "step", STEP, epoch=1)
+    (tmp_path / "agents" / "a" / "epochs" / "2").touch()
+    clock.now += 60.0
+    wait(lambda: asked.tally()["loaded_agents"] == 0, 30)
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+
+
 def test_where_a_process_is_to_be_survived_steps_are_written_at_once_and_synced_later(
     started: Started, recipe: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
