@@ -44,8 +44,8 @@ class Meters(Collector):
         self._requests[key] = self._requests.get(key, 0) + 1
         buckets = self._histograms.get(route)
         if buckets is None:
-            buckets = self._histograms[route] = [0] * (len(BOUNDS) + 1)
             self._seconds[route] = 0.0
+            buckets = self._histograms[route] = [0] * (len(BOUNDS) + 1)
         buckets[bisect.bisect_left(BOUNDS, seconds)] += 1
         self._seconds[route] += seconds
 
@@ -54,13 +54,13 @@ class Meters(Collector):
         self._counts[name] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """Metrics for the registry."""
+        """Metrics for the registry; in another thread than requests are counted in."""
         requests = CounterMetricFamily("axonrl_requests", "Requests.", labels=["route", "status"])
-        for (route, status), count in self._requests.items():
+        for (route, status), count in list(self._requests.items()):
             requests.add_metric([route, str(status)], count)
         yield requests
         latency = HistogramMetricFamily("axonrl_request_seconds", "Time to answer.", labels=["route"])
-        for route, buckets in self._histograms.items():
+        for route, buckets in list(self._histograms.items()):
             total, cumulative = 0, []
             for bound, count in zip((*map(str, BOUNDS), "+Inf"), buckets, strict=True):
                 total += count

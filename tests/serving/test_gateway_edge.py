@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
+from axonrl.serving.gateway.prometheus import Meters
 from axonrl.serving.refusals import RefusedError
 
 from .gateway_fakes import CARTPOLE, PASSWORD, Service, gateway, with_cart
@@ -174,6 +176,19 @@ def test_readyz_and_metrics_show_what_other_rooms_say_and_no_names() -> None:
         assert 'axonrl_request_seconds_count{route="/api/v1/agents/{name}/act"} 1.0' in text
         assert "axonrl_loaded_agents 3.0" in text
         assert not any(name in text for name in ("secretname", "cart", "alice"))
+
+
+def test_requests_may_be_counted_while_metrics_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in another thread; a route's first request failed the collection."""
+    meters = Meters()
+    meters.count_request("first", 200, 0.1)
+    for family in (CounterMetricFamily, HistogramMetricFamily):
+
+        def add(*_: Any, name: str = family.__name__, **__: Any) -> None:
+            meters.count_request(name, 200, 0.1)
+
+        monkeypatch.setattr(family, "add_metric", add)
+    meters.text()
 
 
 def test_the_page_about_the_interface_loads_nothing(service: Service) -> None:
