@@ -91,7 +91,11 @@ def _copy_database(service: Service, target: Path) -> Rows:
         if copy is not None:
             copy.close()
     for one in sorted((service.folder / PROGRAMS).glob(f"[!.]*/{compiled.FILE}")):
-        link_tree(one.parent, target / PROGRAMS / one.parent.name)
+        copied = target / PROGRAMS / one.parent.name
+        try:
+            link_tree(one.parent, copied)
+        except FileNotFoundError:  # no agent used it, and the server has removed it: it can be built again
+            shutil.rmtree(copied, ignore_errors=True)
     for _, row in kept:
         if (program := used_by(service.folder / folder.AGENTS / row.id)) is not None:
             use(target / PROGRAMS / program, target / folder.AGENTS / row.id)

@@ -19,10 +19,12 @@ from axonrl import Agent, RunConfig
 from axonrl.experiments.commands.cli import main
 from axonrl.memories import ReplayMemory
 from axonrl.models.blocks.params import parameters_of
-from axonrl.policies import Policy
+from axonrl.policies import Policy, compiled
 from axonrl.run_dir import record
 from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.catalogue.run_configuration import config_of
+from axonrl.serving.commands import backup
+from axonrl.serving.hosting import agent_files
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.programs import program_of
 
@@ -216,6 +218,25 @@ def test_a_backup_does_not_replace_anything(commands: Commands, programs: Path, 
     assert commands("backup", str(tmp_path / "new"))[0] == 0
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new" / "service.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_backup_lacks_a_program_that_is_removed_meanwhile(
+    commands: Commands, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(commands.data, programs)
+    for name in ("gone", "kept"):
+        (commands.data / "programs" / name).mkdir(parents=True)
+        (commands.data / "programs" / name / compiled.FILE).touch()
+
+    def link_tree(source: Path, target: Path) -> None:
+        if source.name == "gone":
+            target.mkdir(parents=True)
+            shutil.rmtree(source)
+        agent_files.link_tree(source, target)
+
+    monkeypatch.setattr(backup, "link_tree", link_tree)
+    assert commands("backup", str(tmp_path / "new"))[0] == 0
+    assert {path.name for path in (tmp_path / "new" / "programs").iterdir()} == {"kept"}
 
 
 @contextlib.contextmanager
