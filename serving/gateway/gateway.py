@@ -313,16 +313,21 @@ class Gateway:
         return row.created_at < now - _CREATION and (row.lease_until is None or row.lease_until < now)
 
     async def note_used(self) -> None:
-        """Store in the database when agents were last used, and their bytes; and count those of each account."""
+        """Store in the database when agents were last used, and their bytes; and count those of each account.
+
+        What cannot be stored now, as a worker or the database does not answer, is stored the next time.
+        """
         used, self.used = self.used, {}
-        ids = list(used)
-        answers = await asyncio.gather(*(self.pool.ask(agent, "info", wake=False) for agent in ids))
-        seen: dict[str, tuple[dt.datetime | None, int | None]] = {}
-        for agent, answer in zip(ids, answers, strict=True):
-            if answer.status == 200:  # without bytes if it is not in memory
-                time_used = dt.datetime.fromtimestamp(used[agent], dt.timezone.utc)
-                seen[agent] = time_used, info_of(answer).get("bytes")
-        await self.threads.call(self.rows.note, seen)
+        try:
+            answers = await asyncio.gather(*(self.pool.ask(agent, "info", wake=False) for agent in used))
+            seen: dict[str, tuple[dt.datetime | None, int | None]] = {}
+            for (agent, at), answer in zip(used.items(), answers, strict=True):
+                if answer.status == 200:  # without bytes if it is not in memory
+                    seen[agent] = dt.datetime.fromtimestamp(at, dt.timezone.utc), info_of(answer).get("bytes")
+            await self.threads.call(self.rows.note, seen)
+            used = {agent: at for agent, at in used.items() if agent not in seen}
+        finally:
+            self.used = {**used, **self.used}
         self.sizes = await self.threads.call(self.rows.sizes)
 
 

@@ -97,8 +97,10 @@ class Tokens:
             before, self._held = self._held, {}
             for digest, grant in grants.items():
                 ends = grant.expires_at if grant.idle_until is None else min(grant.expires_at, grant.idle_until)
-                seen = before[digest].seen if digest in before else 0.0
-                self._held[digest] = Held(grant, ends.timestamp(), seen)
+                held = before.get(digest)
+                seen = 0.0 if held is None else held.seen
+                again = held is not None and held.used and seen != times.get(digest)  # meanwhile
+                self._held[digest] = Held(grant, ends.timestamp(), seen, again)
             self.fresh = True
 
     def drop(self, token_id: str) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from axonrl.serving.accounts import idempotency
+from axonrl.serving.refusals import RefusedError
+from axonrl.tests.raising import raised
 
 from . import test_page_logins as page_logins
-from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, Reply, Service, create
+from .gateway_fakes import AGENTS, CARTPOLE, PASSWORD, Reply, Service, create, failure
 
 API = "/api/v1"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -195,6 +197,46 @@ def test_use_is_noted(service: Service) -> None:
     service.run(service.gateway.tokens.refresh)
     used = {one["last_used"] for one in service("GET", f"{API}/tokens").json}
     assert used != {None}
+
+
+def test_use_that_could_not_be_noted_is_noted_later(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, id = service.gateway, create(service).json["id"]
+    service("POST", f"{AGENTS}/cart/act", [0])
+    service.pool.answers["info"] = failure(503, "unavailable")  # its worker is busy
+    service.run(gateway.note_used)
+    service.pool.answers = {}
+
+    def unavailable(*_: Any) -> None:
+        raise RefusedError("database_unavailable", "it is down")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gateway.rows, "note", unavailable)
+        raised(RefusedError, lambda: service.run(gateway.note_used))
+    gateway.rows.note({id: (None, 0)})
+    service.run(gateway.note_used)
+    row = gateway.rows.by_id(id)
+    assert row is not None
+    assert (row.last_active is None, row.bytes, gateway.used) == (False, 7, {})
+
+
+def test_a_token_that_is_used_while_tokens_are_read_counts_as_used(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, token = service.gateway, service.tokens["alice"]
+    read, noted = gateway.accounts.active_tokens, list[Any]()
+
+    def meanwhile() -> Any:
+        gateway.tokens.held(f"Bearer {token}".encode())
+        return read()
+
+    service.run(gateway.tokens.refresh)
+    with monkeypatch.context() as patched:
+        patched.setattr(gateway.accounts, "active_tokens", meanwhile)
+        service.run(gateway.tokens.refresh)
+    monkeypatch.setattr(gateway.accounts, "used", noted.extend)
+    service.run(gateway.tokens.refresh)
+    service.run(gateway.tokens.refresh)  # once
+    assert noted == [hashlib.sha256(token.encode()).hexdigest()]
 
 
 def test_a_creation_with_a_key_is_answered_again(service: Service) -> None:
