@@ -32,6 +32,8 @@ class _Held:
     epoch: int
     until: float
     used: float
+    asking: int = 0
+    """Number of requests in progress, while which it is kept: a state may take longer than a lease."""
 
 
 class LeasedPool:
@@ -50,6 +52,8 @@ class LeasedPool:
         self._held: dict[str, _Held] = {}
         self._taking: dict[str, asyncio.Task[_Held | WorkerResponse]] = {}
         self._renewing: asyncio.Task[None] | None = None
+        self._returns: set[asyncio.Task[None]] = set()
+        """Agents that are being saved and released."""
 
     async def start(self) -> None:
         """Start the workers, and the renewal of leases."""
@@ -61,6 +65,7 @@ class LeasedPool:
         await self._pool.stop(seconds)
         if self._renewing is not None:
             self._renewing.cancel()
+        await asyncio.gather(*self._returns, return_exceptions=True)
         try:
             await asyncio.to_thread(self._rows.release, self.home)
         except RefusedError:
@@ -78,8 +83,12 @@ class LeasedPool:
             if isinstance(found, WorkerResponse):
                 return found
             held = found
-        held.used = _now()
-        answer = await self._pool.ask(agent, do, body, epoch=held.epoch, **head)
+        held.asking += 1
+        try:
+            answer = await self._pool.ask(agent, do, body, epoch=held.epoch, **head)
+        finally:
+            held.asking -= 1
+            held.used = _now()
         if answer.outdated and self._held.get(agent) is held:
             del self._held[agent]
         if held.until <= _now():
@@ -87,7 +96,7 @@ class LeasedPool:
             return WorkerResponse.refused(RefusedError("unavailable", what))
         if do == "remove" and answer.status == 200:
             self._held.pop(agent, None)
-        elif do in _ENDS and answer.status == 200:
+        elif do in _ENDS and answer.status == 200 and self._held.get(agent) is held:
             await self._give_back(agent, held)
         return answer
 
@@ -116,9 +125,11 @@ class LeasedPool:
             await asyncio.sleep(self._seconds / _RENEWALS)
             try:
                 await self._renew()
-                await self._give_back_unused()
             except RefusedError as error:
                 logger.warning("leases cannot be renewed: %s", error)
+            except Exception:
+                logger.exception("leases cannot be renewed")
+            self._give_back_unused()
 
     async def _renew(self) -> None:
         began, before = _now(), dict(self._held)
@@ -127,22 +138,29 @@ class LeasedPool:
             if renewed.get(agent) == held.epoch:
                 held.until = began + self._seconds
 
-    async def _give_back_unused(self) -> None:
+    def _give_back_unused(self) -> None:
         """Release unused agents; also forget lost leases."""
         for agent, held in list(self._held.items()):
             if held.until <= _now():
                 self._held.pop(agent, None)
-            elif held.used < _now() - self._seconds:
-                await self._give_back(agent, held)
+            elif not held.asking and held.used < _now() - self._seconds:
+                self._give_back(agent, held)
 
-    async def _give_back(self, agent: str, held: _Held) -> None:
-        """Save an agent and release it; requests that arrive meanwhile take it again."""
-        if self._held.get(agent) is not held:
-            return
+    def _give_back(self, agent: str, held: _Held) -> asyncio.Task[None]:
+        """Save an agent and release it, beside renewals; requests that arrive meanwhile take it again."""
         del self._held[agent]
-        await self._pool.ask(agent, "close", epoch=held.epoch)
+        task = asyncio.create_task(self._release(agent, held.epoch))
+        self._returns.add(task)
+        task.add_done_callback(self._returns.discard)
+        return task
+
+    async def _release(self, agent: str, epoch: int) -> None:
+        await self._pool.ask(agent, "close", epoch=epoch)
         if agent not in self._held and agent not in self._taking:
-            await asyncio.to_thread(self._rows.release, self.home, agent, held.epoch)
+            try:
+                await asyncio.to_thread(self._rows.release, self.home, agent, epoch)
+            except RefusedError as error:
+                logger.warning("the lease of agent %s is kept until it expires: %s", agent, error)
 
     # -- like the pool ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from axonrl.serving.gateway.leases import LeasedPool
 from axonrl.serving.hosting.agent import HostedAgent
 from axonrl.serving.hosting.agent_files import check
 from axonrl.serving.hosting.fencing import OutdatedError
+from axonrl.serving.workers.pool import WorkerResponse
 from axonrl.tests.raising import raised
 
 from .experience import step
@@ -84,6 +86,38 @@ def test_an_agent_that_nobody_asks_for_is_given_back(database: Database, owner: 
         await one.stop(1)
 
     asyncio.run(run(AgentRows(database).add(owner, "cart", "dqn", "", {}).id))
+
+
+def test_a_request_that_takes_longer_than_a_lease_keeps_its_lease_and_those_of_others(
+    database: Database, owner: str
+) -> None:
+    """While the renewal waited to save its agent, all leases ran out, and it was answered as if this one had."""
+
+    class Slow(FakePool):
+        async def ask(self, agent: str, do: str, body: bytes = b"", **head: Any) -> WorkerResponse:
+            if do == "get_state" or (do == "close" and may_end.is_set() is False):
+                await may_end.wait()
+            return await super().ask(agent, do, body, **head)
+
+    may_end = asyncio.Event()
+
+    async def run(*agents: str) -> None:
+        workers = Slow()
+        workers.steps = dict.fromkeys(agents, 0)
+        pool = LeasedPool(workers, AgentRows(database), 1.0)  # type: ignore[arg-type] # what is used of a pool
+        await pool.start()
+        large, other = agents
+        download = asyncio.create_task(pool.ask(large, "get_state"))
+        for _ in range(30):
+            assert (await pool.ask(other, "act")).status == 200
+            await asyncio.sleep(0.1)
+        may_end.set()
+        assert (await download).status == 200
+        assert {head["epoch"] for _, _, _, head in workers.asked} == {1}
+        await pool.stop(1)
+
+    rows = AgentRows(database)
+    asyncio.run(run(*(rows.add(owner, name, "dqn", "", {}).id for name in ("large", "other"))))
 
 
 Opened = Callable[[int], HostedAgent]
