@@ -302,14 +302,16 @@ class Gateway:
             self.known = {}
         for row in unfinished:
             if row.status == CREATING:
-                if not (self._is_abandoned(row) if self.shared else starting):
+                if not (self._is_abandoned(row) or (starting and not self.shared)):
                     continue
                 await self.threads.call(self.rows.mark_removed, row.id)
             await self.finish_removal(row.id)
 
     def _is_abandoned(self, row: Agent) -> bool:
-        """Whether a creation is so old that no server can still be working on it."""
+        """Whether a creation is so old that no server can still be working on it, as where its row came too late."""
         now = dt.datetime.now(dt.timezone.utc)
+        if row.id in self.creating:
+            return False
         return row.created_at < now - _CREATION and (row.lease_until is None or row.lease_until < now)
 
     async def note_used(self) -> None:

@@ -1,6 +1,7 @@
 """Agents over HTTP: creating, reading, changing and removing them; acting and stepping."""
 
 import asyncio
+import datetime as dt
 import json
 import threading
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import pytest
 
 from axonrl.serving.catalogue import Recipe
-from axonrl.serving.gateway import declaration
 from axonrl.serving.workers.pool import WorkerResponse
 
 from .gateway_fakes import AGENTS, CARTPOLE, SIX, STEP, FakeCatalogue, Reply, Service, create, failure, gateway
@@ -56,34 +56,6 @@ def test_what_is_invalid_is_named_and_leaves_nothing(service: Service, body: Any
         assert "idempotent-replayed" not in refused.headers
     assert service.pool.asked == []
     assert service("GET", AGENTS).json == []
-
-
-@pytest.mark.parametrize("part", ["json_of", "recipe"])
-def test_others_are_answered_while_a_large_creation_is_checked(
-    service: Service, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    """Bounds of 60,000 numbers took a second, during which nobody acted."""
-    create(service)
-    begun, answered = threading.Event(), threading.Event()
-    at = declaration if part == "json_of" else service.gateway.catalogue
-    whole = getattr(at, part)
-
-    def slow(*given: Any) -> Any:
-        begun.set()
-        assert answered.wait(20)
-        return whole(*given)
-
-    monkeypatch.setattr(at, part, slow)
-
-    async def run() -> Reply:
-        large = json.dumps({"name": "large", "model": "dqn", "config": CARTPOLE}).encode() + b" " * 2**16
-        creation = asyncio.create_task(service.request("POST", AGENTS, large))
-        await asyncio.to_thread(begun.wait, 20)
-        assert (await service.request("POST", f"{AGENTS}/cart/act", [0])).status == 200
-        answered.set()
-        return await creation
-
-    assert service.run(run).status == 201
 
 
 def test_an_agent_that_cannot_be_opened_leaves_nothing(service: Service) -> None:
@@ -331,6 +303,18 @@ def test_an_agent_that_is_being_created_does_not_act_and_is_removed_at_the_next_
     service.run(service.gateway.start)
     assert (service.gateway.rows.all_unfinished(), service.pool.done()) == ([], ["remove"])
     assert create(service, "half").status == 201
+
+
+def test_a_creation_whose_row_was_written_too_late_is_removed_after_a_time(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database answered after the gateway had given up; the name stayed taken until the next start."""
+    service.gateway.rows.add(service.gateway.accounts.user("alice").id, "late", "dqn", "", {})
+    service.run(service.gateway.finish_removals)
+    assert create(service, "late").code == "name_taken"
+    monkeypatch.setattr("axonrl.serving.gateway.gateway._CREATION", dt.timedelta(0))
+    service.run(service.gateway.finish_removals)
+    assert create(service, "late").status == 201
 
 
 def test_pages_of_agents(service: Service) -> None:

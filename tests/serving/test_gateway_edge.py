@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
+from axonrl.serving.gateway import declaration
 from axonrl.serving.gateway.prometheus import Meters
 from axonrl.serving.refusals import RefusedError
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Service, gateway, with_cart
+from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service, gateway, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -176,6 +178,33 @@ def test_readyz_and_metrics_show_what_other_rooms_say_and_no_names() -> None:
         assert 'axonrl_request_seconds_count{route="/api/v1/agents/{name}/act"} 1.0' in text
         assert "axonrl_loaded_agents 3.0" in text
         assert not any(name in text for name in ("secretname", "cart", "alice"))
+
+
+@pytest.mark.parametrize("part", ["json_of", "recipe"])
+def test_others_are_answered_while_a_large_creation_is_checked(
+    service: Service, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """Bounds of 60,000 numbers took a second, during which nobody acted."""
+    begun, answered = threading.Event(), threading.Event()
+    at = declaration if part == "json_of" else service.gateway.catalogue
+    whole = getattr(at, part)
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        assert answered.wait(20)
+        return whole(*given)
+
+    monkeypatch.setattr(at, part, slow)
+
+    async def run() -> Reply:
+        large = json.dumps({"name": part, "model": "dqn", "config": CARTPOLE}).encode() + b" " * 2**16
+        creation = asyncio.create_task(service.request("POST", f"{API}/agents", large))
+        await asyncio.to_thread(begun.wait, 20)
+        assert (await service.request("POST", ACT, [0])).status == 200
+        answered.set()
+        return await creation
+
+    assert service.run(run).status == 201
 
 
 def test_requests_may_be_counted_while_metrics_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
