@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
 from pydantic_core import to_json
 
 from ...core.errors import ArgumentError, NonFiniteError
@@ -64,7 +65,11 @@ class HostedAgent(DurableAgent):
 
     def _begin_acting(self, stepper_of: StepperOf) -> None:
         """Give a relaxed agent a copy of its policy, which keeps the weights before an update while that runs."""
-        self._actor = stepper_of(self.recipe, False) if self.relaxed else self._stepper
+        self._actor = self._stepper
+        if self.relaxed:
+            self._actor = stepper_of(self.recipe, False)
+            # A new stream after each start: nothing saves it, and other agents have the same program.
+            self._actor.generators["exploration"].bit_generator.state = np.random.default_rng().bit_generator.state
         self._actor_step: int | None = None
         """The ``global_step`` of its weights; None if they are stale."""
         self._acting = PendingActions(self._actor, self._bodies.actions, self.recipe.noise)

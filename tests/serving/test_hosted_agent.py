@@ -1,6 +1,7 @@
 """One hosted agent, without HTTP: what it learns, what it refuses, and its state as it travels."""
 
 import base64
+import itertools
 import json
 import random
 from pathlib import Path
@@ -89,6 +90,16 @@ def test_a_relaxed_agent_acts_with_the_weights_before_an_update_while_that_runs(
     relaxed.updating = False
     assert acts(relaxed) == acts(strict) != before
     assert weights(relaxed) == weights(strict)
+
+
+def test_relaxed_agents_of_one_program_do_not_explore_alike(built: Built, host: Host) -> None:
+    """Nor does one after it is opened again; the chance that 200 of their actions are equal is below 1e-30."""
+    recipe = built("ppo", {**PPO, "freshness": "relaxed"})
+    one, other = host.open("one", recipe), host.open("other", recipe)
+    batch = json.dumps({"observations": [[0.0] * 4] * 200}).encode()
+    acted = [agent.act(batch).value["actions"] for agent in (one, other)]
+    acted.append(host.again(one, "one").act(batch).value["actions"])
+    assert all(found != before for before, found in itertools.combinations(acted, 2))
 
 
 def test_noise_is_the_probability_of_a_random_action(built: Built, host: Host) -> None:
