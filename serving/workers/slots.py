@@ -287,8 +287,7 @@ class Slots:
                 logger.warning("a request is not acknowledged: %s", error)
                 self._abandon(slot, drop_unsynced=False)
             case OSError():
-                message = "the journal of agent %s cannot be synced: it is opened again"
-                logger.error(message, slot.name, exc_info=error)
+                logger.error("the journal of agent %s cannot be synced: it is opened again", slot.name, exc_info=error)
                 self._abandon(slot, drop_unsynced=self._settings.syncs)
             case _:
                 raise error
