@@ -11,7 +11,7 @@ import numpy as np
 from ..core.checks import FLOAT32_MAX, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..core.protocols import Array, ArrayTree
-from ..core.trees import map_tree
+from ..core.trees import copied, map_tree
 from ..environments.actions import Actions, actions_for
 from ..environments.batched import why_not_held
 from ..environments.observations import MismatchError, Observations, non_finite_row, observations_for
@@ -103,7 +103,8 @@ class Interaction:
             raise ArgumentError(message, "observation", batch) from error
         values = {"observation": batch, "action": actions, **recorded}
         for k, one in enumerate(chosen):
-            self._rows[one] = {key: _copied_row(value, k) for key, value in values.items()}
+            # Copies, as an exploration of the user's may return the same array in the next call.
+            self._rows[one] = {key: copied(_rows(value, k)) for key, value in values.items()}
         self._in_flight[chosen] = True
         self._left = time.perf_counter()
         self._acting += self._left - began
@@ -244,11 +245,6 @@ def _vector(name: str, value: Any, size: int, many: bool, kinds: str) -> Array:
 
 def _rows(tree: Any, rows: int | Array) -> Any:
     return map_tree(lambda array: array[rows], tree)
-
-
-def _copied_row(tree: Any, row: int) -> Any:
-    """A row to keep until the response: an exploration of the user's may return the same array in the next call."""
-    return map_tree(lambda array: array[row].copy(), tree)
 
 
 def _spread_rows(rows: Sequence[Mapping[str, Any]], lanes: Sequence[int], number: int) -> dict[str, Any]:

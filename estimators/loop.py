@@ -181,9 +181,10 @@ class Loop:
 
     def tell(self, listeners: Sequence[Event], facts: TimestepFacts) -> None:
         """Report a timestep to :meth:`listeners`, which cannot change its arrays: the run goes on with them."""
-        shown: Any = [None if part is None else map_tree(_read_only, part) for part in facts]
+        parts: Any = [None if part is None else map_tree(_read_only, part) for part in facts]
+        shown = TimestepFacts(*parts)
         for call in listeners:
-            call(self._session, TimestepFacts(*shown))
+            call(self._session, shown)
 
     def learn(self) -> None:
         """Run pending updates, up to a limit on steps, until they must wait."""

@@ -187,22 +187,19 @@ class Model:
             ValueError: LiteRT cannot run it (names the op); or it is compiled, so there is no function.
         """
         with self.lock:  # as in acting_program
-            return self._actor(policy, runtime)
-
-    def _actor(self, policy: PolicySnapshot, runtime: str) -> ActorProgram:
-        program = self.program
-        mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
-        return ActorProgram(
-            name=program.name,
-            predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # without the traced function
-            variables_of_predict=program.predict_variables(),
-            content=self._or_traced(
-                lambda source: source.acting_program(noise=True) if runtime == LITERT else source.retraced()
-            ),
-            weights=self.predict_weights(policy),
-            version=policy.counters.global_step,
-            action_space=self._run.config.action_space,
-        )
+            program = self.program
+            mode = {field.name: getattr(program.predict, field.name) for field in dataclasses.fields(PredictMode)}
+            return ActorProgram(
+                name=program.name,
+                predict=PredictMode(**{**mode, "evaluation_hooks": ()}),  # without the traced function
+                variables_of_predict=program.predict_variables(),
+                content=self._or_traced(
+                    lambda source: source.acting_program(noise=True) if runtime == LITERT else source.retraced()
+                ),
+                weights=self.predict_weights(policy),
+                version=policy.counters.global_step,
+                action_space=self._run.config.action_space,
+            )
 
     def acting_program(self) -> FrozenProgram | bytes:
         """PREDICT alone in LiteRT, for export.

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.protocols import Array, RunConfig
 from ..policies import Policy, description
 from ..policies.boundary import flat
+from ..policies.executors import action_name
 from ..run_dir.provenance import provenance
 from ..run_dir.snapshot import PolicySnapshot
 from .export import LITERT, ONNX, PACKAGES
@@ -117,7 +118,7 @@ def _compare_litert(policy: Policy, reference: Reference, rows: Rows) -> dict[st
             break
         expected, taken = reference(now), flat(policy.act(_observation(now)))
         for part, array in taken:
-            name = f"action/{part}" if part else "action"
+            name = action_name(part)
             outputs[f"{step} {name}"] = _compare(f"{what}, {step} step,", name, np.asarray(array), expected, reference)
     return outputs
 

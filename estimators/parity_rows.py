@@ -15,7 +15,7 @@ from ..environments import make, spaces
 from ..environments.actions import nest
 from ..policies.boundary import ObservationsIn, flat
 from ..policies.description import Normalization, Part
-from ..policies.executors import Acted, action_names
+from ..policies.executors import Acted, action_name, action_names
 
 RANDOM: Final = 256
 PLAYED: Final = 256
@@ -60,7 +60,7 @@ class Reference:
         self.state = dict(sorted((state or {}).items()))
         self._is_dict = [part.name for part in boundary.parts] != [""]
         self._observations = ObservationsIn(boundary.parts, self._is_dict, boundary.normalization)
-        self._spaces = {f"action/{leaf.name}" if leaf.name else "action": leaf.space for leaf in _actions(boundary)}
+        self._spaces = {action_name(leaf.name): leaf.space for leaf in _actions(boundary)}
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
         """Predictions, actions for the environment, and the next state, under the names of ONNX outputs."""
@@ -173,7 +173,7 @@ def _play(reference: Reference, env: Any) -> Rows:
         part.name: part.spec.dtype for part in boundary.parts
     }  # normalised observations are float32 at the end, too
     zeros = {name: np.zeros((1, *spec.shape), spec.dtype) for name, spec in reference.state.items()}
-    names = {leaf.name: f"action/{leaf.name}" if leaf.name else "action" for leaf in _actions(boundary)}
+    parts = [leaf.name for leaf in _actions(boundary)]
     state, over, observation = zeros, True, None
     while len(rows) < PLAYED:
         if over:
@@ -182,7 +182,7 @@ def _play(reference: Reference, env: Any) -> Rows:
         rows.append(Rows({name: np.asarray(given[name], dtype)[None] for name, dtype in dtypes.items()}, state))
         results = reference(rows[-1])
         state = {name: results[f"next_state/{name}"] for name in zeros}
-        action = nest(boundary.action_space, {part: results[name][0] for part, name in names.items()})
+        action = nest(boundary.action_space, {part: results[action_name(part)][0] for part in parts})
         observation, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
     return concatenate(rows)

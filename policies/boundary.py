@@ -13,6 +13,7 @@ import numpy as np
 from ..core.checks import all_finite, shortened
 from ..core.protocols import NO_LEGAL_ACTION, Array, ArraySpec, ArrayTree
 from .description import Normalization, Part
+from .executors import action_name
 
 
 class ObservationsIn:
@@ -191,7 +192,7 @@ def actions_out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec]) -> C
 def _out(space: Mapping[str, Any], outputs: Mapping[str, ArraySpec], name: str) -> _ArrayOut | _CompositeOut:
     if "spaces" in space:
         return _CompositeOut(space, outputs, name)
-    predicted = f"action/{name}" if name else "action"
+    predicted = action_name(name)
     if predicted not in outputs:
         raise ValueError(f"its predictions lack {predicted!r}, which the action space needs: {', '.join(outputs)}")
     return _ArrayOut(space, outputs[predicted])

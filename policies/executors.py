@@ -91,6 +91,11 @@ class ActorAndLearner:
         self._stale = True
 
 
+def action_name(part: str) -> str:
+    """Name of the prediction for a part of a composite action, or for the whole action (``""``)."""
+    return f"{_PARTS}{part}" if part else "action"
+
+
 def action_names(names: Iterable[str]) -> list[str]:
     """Names of the predictions that form the action: ``action``, or the parts of a composite one, ``action/<name>``."""
     names = list(names)

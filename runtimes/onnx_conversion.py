@@ -15,7 +15,7 @@ from ..core.tensorflow_import import stderr_aside
 from ..explorations.description import space_of
 from ..explorations.policies import parts_of
 from ..policies.description import Normalization, Part
-from ..policies.executors import action_names
+from ..policies.executors import action_name, action_names
 from .frozen import with_weights
 from .tracing.program import Predict, Program
 
@@ -109,7 +109,7 @@ def _finishing(name: str, action_space: Mapping[str, Any]) -> Callable[[tf.Tenso
     if not action_names([name]):
         return lambda tensor: tensor
     parts = parts_of(space_of(action_space))
-    space = next(vars(part) for leaf, part in parts if name == (f"action/{leaf}" if leaf else "action"))
+    space = next(vars(part) for leaf, part in parts if name == action_name(leaf))
     dtype = np.dtype(space.get("dtype", np.int8))
     if space["type"] != "Box":
         return lambda tensor: tf.cast(tensor, dtype)
