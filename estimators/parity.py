@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
 
 from ..core.protocols import Array, RunConfig
 from ..policies import Policy, description
@@ -184,12 +186,27 @@ def _compare(what: str, name: str, found: Array, expected: Mapping[str, Array], 
 
 
 def _is_tie(row: int, found: Array, expected: Mapping[str, Array], name: str, reference: Reference) -> bool:
-    """May either action be the best? True if a prediction gives both the same value, up to rounding."""
-    space = reference.boundary.action_space
-    if name != "action" or not hasattr(space, "n") or not hasattr(space, "start"):
+    """May either action be the best? True if a prediction gives both the same values, up to rounding."""
+    space, wanted = reference.spaces.get(name), expected[name][row]
+    if not isinstance(space, (Discrete, MultiDiscrete, MultiBinary)) or not space.contains(found):
         return False
-    one, other = (int(action) - int(space.start) for action in (found, expected[name][row]))
-    if not (0 <= one < space.n and 0 <= other < space.n):
-        return False
-    values = [array[row] for array in expected.values() if array.dtype.kind == "f" and array.shape[1:] == (space.n,)]
-    return any(bool(np.isclose(each[one], each[other], rtol=TOLERANCE, atol=TOLERANCE)) for each in values)
+    sizes, start = _choices(space)
+    first = np.cumsum(sizes) - sizes - start
+    one, other = (first + np.ravel(action).astype(np.int64) for action in (found, wanted))
+    part = name.partition("/")[2]
+    for predicted, array in expected.items():
+        values = np.ravel(array[row])
+        if array.dtype.kind != "f" or predicted.partition("/")[2] != part:
+            continue
+        if isinstance(space, MultiBinary):  # 1 is chosen from a logit above 0 on
+            values = np.column_stack([np.zeros_like(values), values]).ravel()
+        if len(values) == sizes.sum() and np.isclose(values[one], values[other], rtol=TOLERANCE, atol=TOLERANCE).all():
+            return True
+    return False
+
+
+def _choices(space: Discrete[Any] | MultiDiscrete[Any] | MultiBinary) -> tuple[Array, Array]:
+    """Number of choices of each part of an action [K], and the first of each [K]."""
+    if isinstance(space, MultiBinary):
+        return np.full(math.prod(space.shape), 2), np.zeros(1, np.int64)
+    return np.ravel(space.nvec if isinstance(space, MultiDiscrete) else space.n), np.ravel(space.start)

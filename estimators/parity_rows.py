@@ -60,7 +60,8 @@ class Reference:
         self.state = dict(sorted((state or {}).items()))
         self._is_dict = [part.name for part in boundary.parts] != [""]
         self._observations = ObservationsIn(boundary.parts, self._is_dict, boundary.normalization)
-        self._spaces = {action_name(leaf.name): leaf.space for leaf in _actions(boundary)}
+        self.spaces = {action_name(leaf.name): leaf.space for leaf in _actions(boundary)}
+        """Spaces of the actions, by the name of their prediction."""
 
     def __call__(self, rows: Rows) -> dict[str, Array]:
         """Predictions, actions for the environment, and the next state, under the names of ONNX outputs."""
@@ -76,7 +77,7 @@ class Reference:
 
     def in_spaces(self, predictions: dict[str, Array]) -> dict[str, Array]:
         """Convert actions to the dtype and bounds of their spaces."""
-        actions = {name: _in_space(predictions[name], self._spaces[name]) for name in action_names(predictions)}
+        actions = {name: _in_space(predictions[name], self.spaces[name]) for name in action_names(predictions)}
         return predictions | actions
 
     def fresh(self, rows: Rows) -> Rows:
@@ -98,7 +99,7 @@ class Reference:
             seen.append(now)
             predictions, state = self._predictions(now)
             for name in action_names(predictions):
-                legal &= _is_in(predictions[name], self._spaces[name])
+                legal &= _is_in(predictions[name], self.spaces[name])
             now = now._replace(state=state)
         return [Rows(*({name: array[legal] for name, array in part.items()} for part in one)) for one in seen]
 

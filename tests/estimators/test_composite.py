@@ -1,5 +1,6 @@
 """Composite actions through the life of an agent: every kind of environment, exact resume, exports, callers' loops."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from axonrl import Agent, RunConfig
 from axonrl.errors import ArgumentError
+from axonrl.estimators import export as exporting
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.models import a2c, sac
 from axonrl.policies import Policy
+from axonrl.run_dir.arrays import encode_arrays
 from axonrl.tests.estimators.fakes import differences, snapshot
 
 pytestmark = pytest.mark.usefixtures("traced_once")
@@ -71,6 +74,50 @@ def test_policies_return_what_the_environment_takes(tmp_path: Path) -> None:
         assert both["arm"][1].shape == (2, 2, 1)
     for name, value in policy.predict(observations)["action"].items():
         np.testing.assert_array_equal(value, predicted["action"][name])
+
+
+class Still(Echo):
+    """Echo without its memory, for any actions."""
+
+    def __init__(self, action_space: Any) -> None:
+        self.action_space = action_space
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros(2, np.float32), 0.0, False, True, {}
+
+
+PLAIN = (NESTED["gear"], NESTED["keys"], MultiBinary((2, 1)))
+
+
+@pytest.mark.parametrize("space", [*PLAIN, NESTED], ids=str)
+def test_an_export_may_choose_another_of_the_best_actions(space: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    agent = Agent(a2c.model_fn, BatchMemory(2), tmp_path / "run", QUIET, PARAMS).train(Still(space), timesteps=2)
+    agent.set_weights({name: np.zeros_like(array) for name, array in agent.get_weights().items()})
+
+    def nearly(array: Any) -> Any:
+        return array + 1e-6 * np.resize([1, 5, 3, 4, 2], array.shape).astype(np.float32)
+
+    monkeypatch.setattr(
+        exporting, "encode_arrays", lambda arrays: encode_arrays({name: nearly(one) for name, one in arrays.items()})
+    )
+    agent.export(tmp_path / "exported")
+    outputs = json.loads((tmp_path / "exported" / "parity.json").read_text())["formats"]["litert"]["outputs"]
+    ties = {name: one for name, one in outputs.items() if "ties" in one and not name.startswith("first")}
+    assert ties == {name: {"equal": 0, "ties": 256} for name in ties} != {}
+
+
+@pytest.mark.parametrize("space", PLAIN, ids=str)
+def test_an_export_that_chooses_worse_actions_is_refused(space: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    agent = Agent(a2c.model_fn, BatchMemory(2), tmp_path / "run", QUIET, PARAMS).train(Still(space), timesteps=2)
+    predict = Policy.predict
+
+    def other(policy: Policy, observations: Any) -> Any:
+        predictions = predict(policy, observations)
+        return {**predictions, "action": predictions["action"] ^ 1}
+
+    monkeypatch.setattr(Policy, "predict", other)
+    with pytest.raises(ValueError, match=r"the LiteRT policy differs from the agent: action differs in 25. of 256"):
+        agent.export(tmp_path / "exported")
 
 
 def test_a_caller_gets_nested_actions_and_trains_as_the_agent_does(tmp_path: Path) -> None:
