@@ -67,12 +67,15 @@ def action_spec(space: AnySpace) -> SpecTree:
         Dict and Tuple spaces become one flat dictionary, as for :func:`observation_spec`.
 
     Raises:
-        ArgumentError: the space is unsupported.
+        ArgumentError: the space is unsupported, or a part of it has no components.
     """
     found = leaves(space, "action")
     for leaf in found:
         if isinstance(leaf.space, Box) and leaf.space.dtype.kind != "f":
             raise _unsupported_action(space)
+        if 0 in leaf.spec.shape:
+            message = f"the action space {space} has no components" + (leaf.name and f" at {leaf.name!r}")
+            raise ArgumentError(message, "action_space", space)
     return {leaf.name: leaf.spec for leaf in found} if isinstance(space, Dict | Tuple) else found[0].spec
 
 

@@ -69,6 +69,8 @@ def test_unsupported_observation_spaces_are_named(space: Any, message: Any) -> N
     [
         (Box(0, 9, (2,), np.int32), "is not supported; supported are float Box, Discrete, Multi"),
         (Dict({"a/b": Discrete(2), "a": Dict({"b": Discrete(2)})}), "action space .* has two entries that are both"),
+        (Box(-1, 1, (0,)), r"the action space Box\(.*\) has no components$"),
+        (Tuple([Discrete(2), Box(-1, 1, (2, 0))]), r"the action space Tuple\(.*\) has no components at '1'$"),
     ],
 )
 def test_unsupported_action_spaces_are_named(space: Any, message: str) -> None:
