@@ -24,8 +24,8 @@ from ..environments.adapters import innermost
 from ..environments.batched import BatchedEnvironment
 from ..environments.ids import open_environment
 from ..environments.statistics import frozen, refuse_others, statistics_of, taken_over
+from ..hooks import FinalValuesHook, HistoryHook, Hooks, SummaryHook
 from ..hooks.events import EpisodeStats
-from ..hooks.hook import Hooks
 from ..policies.behaviour import Behaviour
 from ..policies.boundary import ObservationsIn
 from ..policies.description import Part, normalization_from
@@ -149,6 +149,7 @@ class Evaluator:
             if run.record is None:
                 logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
             watching = Hooks(hooks, last=model.program.predict.evaluation_hooks)
+            _refuse_writers(watching)
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)
@@ -291,6 +292,17 @@ def _open_env(env: Any, then: Evaluation | None, closing: contextlib.ExitStack) 
     opened = open_environment(env)
     closing.callback(opened.close)
     return opened
+
+
+def _refuse_writers(hooks: Hooks) -> None:
+    """Refuse hooks that would replace the training's files with those of the evaluation."""
+    for hook in hooks:
+        if isinstance(hook, FinalValuesHook | HistoryHook | SummaryHook):
+            message = (
+                f"{type(hook).__name__} writes the files of a training, and evaluate would replace them: leave it out;"
+                " a function, hooks=f, is called with the session and each episode"
+            )
+            raise ArgumentError(message, "hooks", hook)
 
 
 def _compare(results: Mapping[str, float], then: Evaluation) -> None:

@@ -14,9 +14,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from axonrl import Agent, Estimator, EstimatorSpec, RunConfig
 from axonrl.core.protocols import ArraySpec
 from axonrl.environments import BatchedEnvironment, open_environment
-from axonrl.errors import BrokenEnvironmentError, NonFiniteError
+from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
-from axonrl.hooks import EvaluationHook
+from axonrl.hooks import EvaluationHook, FinalValuesHook, HistoryHook, SummaryHook
 from axonrl.hooks.events import BeginFacts
 from axonrl.models import dqn
 from axonrl.policies.behaviour import Behaviour
@@ -346,6 +346,18 @@ def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
     hooks = [At("begin", 0, lambda session: session.request_stop("enough"))]
     with pytest.raises(ValueError, match="a hook stopped the evaluation before the first episode finished"):
         agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)
+
+
+@pytest.mark.parametrize("hook", [HistoryHook(), SummaryHook(), FinalValuesHook(["global_timestep"])])
+def test_an_evaluation_leaves_the_files_of_the_training_alone(hook: Any, tmp_path: Path) -> None:
+    one = agent(tmp_path).train(Counting(2), timesteps=6, hooks=FinalValuesHook(["global_timestep"]))
+    written = ("episodes.csv", "evaluations.csv", "final_values.json", "events")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.parts[-1] != "lock"}
+    assert {path.relative_to(tmp_path).parts[0] for path in before} >= {*written}
+    message = rf"^{type(hook).__name__} writes the files of a training, and evaluate would replace them: leave it out"
+    assert raised(ArgumentError, one.evaluate, Counting(2), 2, hooks=[hook], match=message).value is hook
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path in before}
+    assert len([*(tmp_path / "events").iterdir()]) == 1
 
 
 def test_a_hook_cannot_train_in_an_evaluation(tmp_path: Path) -> None:
