@@ -150,6 +150,7 @@ class Evaluator:
                 logger.warning("no training in %s: evaluating its initial weights", run.model_dir)
             watching = Hooks(hooks, last=model.program.predict.evaluation_hooks)
             _refuse_writers(watching)
+            watching.load_state_dict({})  # fresh, also if they have watched something before
             session = EvaluationSession(run.model_dir, run.config, lambda: model.predict_weights(snapshot))
             for prepare in watching.prepare:
                 prepare(session)

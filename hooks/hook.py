@@ -56,8 +56,9 @@ class Hook:
 
     Any object with some of these methods is a hook; this class only declares the types. A hook with state (a best
     return, a window of returns) adds ``state_dict()`` and ``load_state_dict(state)``: the state is part of every
-    checkpoint and restored before ``begin``. A hook that is reused for another run is reset to its initial state. A
-    public method ``on_*``, ``before_*`` or ``after_*`` of a subclass that is not an event is refused as misspelt.
+    checkpoint and restored before ``begin``. A hook that is reused for another run, or for an evaluation, is reset to
+    its initial state. A public method ``on_*``, ``before_*`` or ``after_*`` of a subclass that is not an event is
+    refused as misspelt.
     """
 
     def prepare(self, session: TrainingSession) -> None:
@@ -173,8 +174,8 @@ class Hooks:
     def load_state_dict(self, state: Mapping[str, State]) -> None:
         """Restore the saved state of each hook; a hook without saved state starts fresh.
 
-        This includes hooks that were used for another run, or for timesteps of this run that were lost: the hook itself
-        keeps its initial state, which is then restored.
+        This includes hooks that were used for another run, for an evaluation, or for timesteps of this run that were
+        lost: the hook itself keeps its initial state, which is then restored.
         """
         self._loaded = dict(state)
         for key, hook in self._hooks_by_key():

@@ -16,7 +16,7 @@ from axonrl.core.protocols import ArraySpec
 from axonrl.environments import BatchedEnvironment, open_environment
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
-from axonrl.hooks import EvaluationHook, FinalValuesHook, HistoryHook, SummaryHook
+from axonrl.hooks import EvaluationHook, FinalValuesHook, HistoryHook, StopAtReturn, SummaryHook
 from axonrl.hooks.events import BeginFacts
 from axonrl.models import dqn
 from axonrl.policies.behaviour import Behaviour
@@ -346,6 +346,14 @@ def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
     hooks = [At("begin", 0, lambda session: session.request_stop("enough"))]
     with pytest.raises(ValueError, match="a hook stopped the evaluation before the first episode finished"):
         agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)
+
+
+def test_hooks_are_fresh_for_every_evaluation_and_for_a_training_afterwards(tmp_path: Path) -> None:
+    stop = StopAtReturn(5.0, episodes=3)  # an episode returns 1 + 2 = 3 and 1 + 2 + 3 + 4 = 10
+    for _ in range(2):
+        assert agent(tmp_path).evaluate(Counting(4), episodes=5, hooks=stop)["episodes"] == 3
+    one = agent(tmp_path / "run").train(Counting(2), timesteps=8, hooks=stop)
+    assert (one.global_timestep, one.global_episode) == (8, 4)
 
 
 @pytest.mark.parametrize("hook", [HistoryHook(), SummaryHook(), FinalValuesHook(["global_timestep"])])
