@@ -36,6 +36,7 @@ class CounterHook(Hook):
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Start measuring."""
         self._meter.start(session)
+        self._rates = None
         self._due = self._clock() + self._every_secs
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:

@@ -40,7 +40,7 @@ class StatusHook(Hook):
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Start measuring."""
-        self._limits = facts.limits
+        self._limits, self._evaluation = facts.limits, math.nan
         self._meter, self._session_meter = Meter(self._clock), Meter(self._clock)
         self._meter.start(session)
         self._session_meter.start(session)

@@ -44,7 +44,7 @@ class VideoHook(Hook):
 
     def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
         """Find the next multiple."""
-        self._next = multiple_after(session.global_timestep, self._every)
+        self._next, self._recorded_at = multiple_after(session.global_timestep, self._every), None
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Record if a multiple of ``every_timesteps`` is reached."""

@@ -70,6 +70,15 @@ def test_the_returns_continue_after_a_resume(session: Any, clock: Any, lines: An
     assert "return(100) 99.50 (50 to 149)" in lines()[-1]
 
 
+def test_the_evaluation_of_an_earlier_run_is_not_told(session: Any, clock: Any, lines: Any) -> None:
+    hook = begun(LoggingHook(clock=clock), session)
+    hook.end(session, EndFacts("done", None, 1.0))
+    hook.after_evaluation(session, EvaluationFacts({"episode_return_mean": 187.25}, (187.25,)))  # at the end of it
+    lines()
+    hook.begin(session, BeginFacts(1, False, {}))
+    assert lines() == [f"training starts: timestep 0 | update 0 | episode 0 | in {session.model_dir}"]
+
+
 def test_each_session_has_its_own_rate(session: Any, clock: Any, lines: Any) -> None:
     hook = LoggingHook(clock=clock)
     for seconds in (10.0, 5.0):

@@ -66,6 +66,14 @@ def test_at_each_multiple_and_at_the_end(session: Any) -> None:
     assert session.calls == [("record_video", path, "CartPole-v1") for path in paths]
 
 
+def test_another_run_of_the_same_length_has_its_own_video(session: Any) -> None:
+    hook, path = VideoHook(20), session.model_dir / "videos" / "timestep-15.mp4"
+    for _ in range(2):
+        run(hook, session, (15,))
+        hook.end(session, END)
+    assert session.calls == [("record_video", path, None)] * 2
+
+
 @pytest.mark.parametrize(
     ("last", "end"),
     [
