@@ -15,7 +15,7 @@ from ..run_dir.history import (
     Episode,
     Evaluation,
     Found,
-    evaluations_of_policies,
+    every_evaluation,
     line_of,
     read_episodes,
     read_eval,
@@ -48,7 +48,7 @@ class HistoryHook(Hook):
         folder, self.global_timestep = session.model_dir, session.global_timestep
         if session.global_episode == 0 or history.last_episode(folder) != session.global_episode:
             _cut_episodes(folder, session.global_episode)
-        evaluations = [row for row in evaluations_of_policies(folder) if row.position <= session.position]
+        evaluations = [row for row in every_evaluation(folder) if row.position <= session.position]
         rewrite(folder / EVALUATIONS, Evaluation._fields, evaluations)
         if (folder / EVAL).exists():
             found = [row for row in read_eval(folder) if row.position <= session.position]

@@ -127,17 +127,27 @@ def evaluations_of_policies(folder: Path) -> list[Evaluation]:
     Raises:
         ValueError: the file is damaged; names it and the line.
     """
-    rows = _read(folder / EVALUATIONS, Evaluation)
-    return list({(row.position, row.global_step): row for row in rows}.values())
+    return list({(row.position, row.global_step): row for row in every_evaluation(folder)}.values())
 
 
-def read_eval(folder: Path) -> list[Found]:
-    """Read the EVAL values of a run: the last one for each position and name.
+def every_evaluation(folder: Path) -> list[Evaluation]:
+    """Read the evaluations of a run folder, in order; several hooks may have evaluated the same policy.
+
+    Equal rows are one evaluation, repeated after a kill.
 
     Raises:
         ValueError: the file is damaged; names it and the line.
     """
-    return list({(row.position, row.name): row for row in _read(folder / EVAL, Found)}.values())
+    return list(dict.fromkeys(_read(folder / EVALUATIONS, Evaluation)))
+
+
+def read_eval(folder: Path) -> list[Found]:
+    """Read the EVAL values of a run folder, in order, each once, like :func:`every_evaluation`.
+
+    Raises:
+        ValueError: the file is damaged; names it and the line.
+    """
+    return list(dict.fromkeys(_read(folder / EVAL, Found)))
 
 
 def last_episode(folder: Path) -> int | None:

@@ -12,7 +12,7 @@ from ..core.checks import counted
 from ..core.yaml_text import to_yaml
 from . import record
 from .final import final_evaluation
-from .history import evaluations_of_policies, read_episodes
+from .history import every_evaluation, read_episodes
 from .learning_curve import algorithm_of
 from .starts import read_starts
 from .statistics import interval
@@ -123,7 +123,7 @@ def _evaluations(run: Path, described: Mapping[str, Any]) -> list[_Evaluated]:
     """The greedy evaluations of this policy: the one at the end of the run, then those during training."""
     trained = described["trained"]
     at = trained["global_timestep"], trained["global_step"]
-    every = [row for row in evaluations_of_policies(run) if not row.explore]
+    every = [row for row in every_evaluation(run) if not row.explore]
     rows = [row for row in every if (row.global_timestep, row.global_step) == at]
     found: list[_Evaluated] = [("during training", row.results) for row in rows]
     final = final_evaluation(run)

@@ -15,6 +15,7 @@ from axonrl.run_dir.history import (
     Evaluation,
     Found,
     evaluations_of_policies,
+    every_evaluation,
     last_episode,
     read_episodes,
     read_eval,
@@ -129,6 +130,22 @@ def test_evaluations_before_and_after_the_updates_of_a_timestep_are_two(session:
         (11, 2.0, "given"),
     ]
     assert [row.episode_return_mean for row in read_evaluations(tmp_path)] == [2.0]
+
+
+def test_a_resumed_run_keeps_the_evaluations_of_every_hook(session: Any, tmp_path: Path) -> None:
+    rows = [
+        f"{at},{mean},0,2,3,,,0,{at},0,2,{explore},given\n" for at in (5, 9) for mean, explore in ((1.5, 0), (1.0, 1))
+    ]
+    (tmp_path / EVALUATIONS).write_text("header\n" + "".join([*rows, rows[2]]))  # the last was repeated after a kill
+    values = [f"{at},eval_loss,{value},0\n" for at in (5, 9) for value in (0.5, 0.25)]
+    (tmp_path / EVAL).write_text("header\n" + "".join(values))
+    session.global_timestep = 9
+    hook, _ = begin(session)
+    hook.end(session, END)
+    found = [(row.global_timestep, row.episode_return_mean, row.explore) for row in every_evaluation(tmp_path)]
+    assert found == [(5, 1.5, 0), (5, 1.0, 1), (9, 1.5, 0), (9, 1.0, 1)]
+    assert (tmp_path / EVALUATIONS).read_text().count("\n") == 5
+    assert (tmp_path / EVAL).read_text().splitlines()[1:] == [line.strip() for line in values]
 
 
 def test_lost_rows_are_told(session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -41,8 +41,11 @@ def test_returns_are_those_of_this_policy(tmp_path: Path) -> None:
 
 
 def test_evaluations_that_explored_are_not_those_of_the_exported_policy(tmp_path: Path) -> None:
-    (tmp_path / EVALUATIONS).write_text("the columns\n2000,10.0,2.0,9.0,16,,,,40,3,4,1,\n")
+    explored = "2000,10.0,2.0,9.0,16,,,,40,3,4,1,\n"
+    (tmp_path / EVALUATIONS).write_text(f"the columns\n{explored}")
     assert "The run has no recorded evaluation of this policy." in model_card(DESCRIBED, tmp_path)
+    (tmp_path / EVALUATIONS).write_text(f"the columns\n2000,9.0,2.0,9.0,16,,,,40,3,4,0,\n{explored}")
+    assert "Evaluated greedily during training, in 16 episodes: 9 on average" in model_card(DESCRIBED, tmp_path)
 
 
 @pytest.mark.parametrize(
