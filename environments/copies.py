@@ -62,6 +62,14 @@ class Copies(BatchedEnvironment):
         self._last = batch
         return Step(batch, rewards, terminated, truncated, None)
 
+    def check(self, method: str, result: Any) -> None:
+        """Raise what a training raises for this result of ``reset`` or ``step``, of the first environment."""
+        batch = self._observations.empty()
+        if method == "step":
+            self._check_step(result, 0)
+        self._put(method, batch, 0, result[0])
+        self._check_finite(method, batch)
+
     def _put(self, method: str, batch: ArrayTree, row: int, observation: Any) -> None:
         try:
             self._observations.put(batch, row, observation)

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,10 +15,12 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from ..core.checks import shortened
-from ..core.errors import ArgumentError
+from ..core.checks import count, integer, shortened
+from ..core.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from ..core.trees import equal
+from .adapters import details_of
 from .batched import AnyEnv
+from .copies import Single
 from .ids import make, similar
 from .several_agents import joint
 from .spaces import AnySpace, action_spec, observation_spec
@@ -87,8 +89,10 @@ def check(env: AnyEnv | str, *, episodes: int = 5, timesteps: int = 1_000, seed:
         seed: seed of episodes and actions.
 
     Raises:
-        ArgumentError: the id is invalid, or ``env`` is not a ``gymnasium.Env``.
+        ArgumentError: the id is invalid, ``env`` is not a ``gymnasium.Env``, or a number is out of range.
     """
+    episodes, timesteps = count("episodes", episodes), count("timesteps", timesteps)
+    seed = integer("seed", seed, at_least=0)
     made = isinstance(env, str)
     world = joint(env)
     one: Any = world() if world is not None else make(env) if isinstance(env, str) else env
@@ -154,51 +158,22 @@ def _episode(env: AnyEnv, seed: int, timesteps: int) -> Iterator[_Row]:
 
 
 def _values(env: AnyEnv, episodes: int, timesteps: int, seed: int, played: list[list[_Row]]) -> Finding:
-    """Check observations, rewards and flags of random episodes, which are added to ``played``."""
-    point, mild = "values", ""
+    """Check observations, rewards and flags of random episodes as training does; adds the episodes to ``played``."""
+    point, mild, training = "values", "", Single(env, **details_of(env, env))
     for episode in range(episodes):
         rows: list[_Row] = []
         try:
             for row in _episode(env, seed + episode, timesteps):
                 where = f"episode {episode}, timestep {len(rows)}: "
-                if (text := _reward(row) or _unfit(row.observation, env.observation_space, "observation")) is not None:
-                    return Finding(point, ERROR, where + text)
+                training.check("step" if rows else "reset", (*row, {}))
                 if not mild and not env.observation_space.contains(row.observation):
                     mild = where + _why_outside(row.observation, env.observation_space)
                 rows.append(row)
         except Exception as error:  # whatever a user's environment raises
             return Finding(point, ERROR, f"episode {episode}, timestep {len(rows)}: {_text(error)}")
         played.append(rows)
-    count = sum(len(rows) - 1 for rows in played)
-    return Finding(point, WARNING if mild else OK, mild or f"{count:,} timesteps within the spaces")
-
-
-def _reward(row: _Row) -> str | None:
-    number = np.asarray(row.reward)
-    if number.size != 1 or number.dtype.kind not in "biuf" or not np.isfinite(number):
-        return f"the reward must be a finite number, got {shortened(row.reward)}"
-    for name, flag in (("terminated", row.terminated), ("truncated", row.truncated)):
-        if not isinstance(flag, bool | np.bool_):
-            return f"{name} must be a bool, got {shortened(flag)}"
-    return None
-
-
-def _unfit(value: Any, space: AnySpace, what: str) -> str | None:
-    """Why training would refuse an observation; None if it would not."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        keys = list(space.spaces) if isinstance(space, spaces.Dict) else range(len(space.spaces))
-        if not isinstance(value, Mapping | tuple | list) or len(value) != len(space.spaces):
-            return f"the {what} must have the parts {list(keys)}, got {shortened(value)}"
-        if isinstance(value, Mapping) and value.keys() != set(keys):
-            return f"the {what} must have the keys {list(keys)}, got {list(value)}"
-        parts = (_unfit(value[key], space.spaces[key], f"{what}[{key!r}]") for key in keys)  # type: ignore[index]
-        return next((text for text in parts if text is not None), None)
-    array = np.asarray(value)
-    if array.shape != (space.shape or ()):
-        return f"the {what} must have the shape {space.shape}, got {array.shape}"
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return f"the {what} is not finite: {shortened(value)}"
-    return None
+    total = sum(len(rows) - 1 for rows in played)
+    return Finding(point, WARNING if mild else OK, mild or f"{total:,} timesteps within the spaces")
 
 
 def _why_outside(value: Any, space: AnySpace) -> str:
@@ -315,5 +290,5 @@ def _time(seconds: float) -> str:
 
 def _text(error: BaseException) -> str:
     """An error in one line: its type, unless it is one of axonrl's, and its message."""
-    line = " ".join(str(error).split())
-    return line if isinstance(error, ArgumentError) else f"{type(error).__name__}: {line}"
+    line, ours = " ".join(str(error).split()), ArgumentError | BrokenEnvironmentError | NonFiniteError
+    return line if isinstance(error, ours) else f"{type(error).__name__}: {line}"

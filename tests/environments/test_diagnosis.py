@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from axonrl.environments import open_environment
 from axonrl.environments.diagnosis import check
-from axonrl.errors import ArgumentError
+from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
+from axonrl.tests.raising import raised
 
 F32 = np.float32
 
@@ -79,8 +81,14 @@ class Text(Walk):
         (Remembering, "nothing survives a reset", "warning", "observation of timestep 0 differs, after other episodes"),
         (Endless, "episodes end", "warning", "after 50 timesteps an episode had not ended: set a limit"),
         (Outside, "values", "warning", "episode 0, timestep 0: observation[1] is 6.0, outside -5.0 .. 5.0"),
-        (Infinite, "values", "error", "episode 0, timestep 3: the reward must be a finite number, got inf"),
-        (WrongShape, "values", "error", "must have the shape (2,), got (3,)"),
+        (Infinite, "values", "error", "episode 0, timestep 3: Infinite.step returned the reward inf in environment 0"),
+        (
+            WrongShape,
+            "values",
+            "error",
+            "episode 0, timestep 0: WrongShape.reset returned an observation of shape (3,) and dtype float32;"
+            " Box(-5.0, 5.0, (2,), float32) asks for numbers of shape (2,)",
+        ),
         (Text, "space of actions", "error", "Text"),
     ],
 )
@@ -91,6 +99,52 @@ def test_a_fault_has_a_verdict_and_says_where(env: Any, point: str, verdict: str
     assert text in found[point].text
     assert diagnosis.ok == (verdict != "error")
     assert text in str(diagnosis)
+
+
+class Fifth(Walk):
+    """Where the third entry of the space would be the last."""
+
+    observation_space = spaces.Discrete(3)
+
+    def seen(self) -> Any:
+        return 5 * (self.time == 2)
+
+
+class Halves(Walk):
+    observation_space = spaces.Box(0, 255, (2,), np.uint8)
+
+    def seen(self) -> Any:
+        return np.full(2, 0.5 * (self.time == 2))
+
+
+class Huge(Walk):
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+    def seen(self) -> Any:
+        return np.full(2, 1e39 * (self.time == 2))
+
+
+class InAnArray(Walk):
+    def reward(self) -> Any:
+        return np.array([1.0]) if self.time == 2 else 1.0
+
+
+@pytest.mark.parametrize("made", [Fifth, Halves, Huge, InAnArray])
+def test_what_training_refuses_is_an_error_in_its_words(made: Any) -> None:
+    env = open_environment(made())
+    env.reset(None, [0])
+    env.step(np.zeros(1, np.int32))
+    with pytest.raises((BrokenEnvironmentError, NonFiniteError)) as error:
+        env.step(np.zeros(1, np.int32))
+    diagnosis = check(made(), timesteps=50)
+    assert diagnosis.findings[-1] == ("values", "error", f"episode 0, timestep 2: {error.value}")
+    assert not diagnosis.ok
+
+
+@pytest.mark.parametrize(("name", "value", "least"), [("episodes", 0, 1), ("timesteps", 0, 1), ("seed", -1, 0)])
+def test_numbers_out_of_range_are_refused(name: str, value: int, least: int) -> None:
+    match = f"^{name} must be an integer of at least {least}, got {value}$"
+    assert raised(ArgumentError, check, "CartPole-v1", **{name: value}, match=match).argument == name
 
 
 def test_an_id_has_all_verdicts_and_what_copies_pay() -> None:
