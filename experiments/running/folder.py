@@ -135,8 +135,9 @@ def new_folder(runs: Path, name: str) -> Path:
 
 
 def next_folder(runs: Path, name: str) -> Path:
-    """The folder that :func:`new_folder` would create now."""
-    return next(folder for number in itertools.count(1) if not (folder := _folder_of(runs, name, number)).exists())
+    """The folder that :func:`new_folder` would create now; a link to a missing folder is in its way, too."""
+    every = (_folder_of(runs, name, number) for number in itertools.count(1))
+    return next(folder for folder in every if not os.path.lexists(folder))
 
 
 def newest_folder(runs: Path, name: str, files: Sequence[str] = (EXPERIMENT,)) -> Path:

@@ -66,6 +66,12 @@ def test_a_new_run_draws_its_seed_and_a_resumed_one_keeps_it(tmp_path: Path) -> 
     assert records.prepare(tmp_path / "given", make(seed=5), resume=False).seed == 5
 
 
+def test_a_link_to_a_missing_folder_is_not_free(tmp_path: Path) -> None:
+    (tmp_path / "pole").symlink_to(tmp_path / "gone")
+    assert records.new_folder(tmp_path, "pole") == tmp_path / "pole-2"
+    assert records.next_folder(tmp_path, "pole") == tmp_path / "pole-3"
+
+
 def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     (tmp_path / ".experiment.yml.tmp").touch()  # killed before the file had its name
     records.prepare(tmp_path, make(seed=1), resume=False)
