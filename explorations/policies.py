@@ -87,8 +87,8 @@ class EpsilonGreedy(Scheduled):
             self._high: Any = self._low + int(action_space.n)
             self._sizes: list[int] = [int(action_space.n)]
         elif is_multi_discrete(action_space):
-            self._low = np.asarray(action_space.start)
-            self._high = self._low + action_space.nvec
+            self._low = np.asarray(action_space.start, np.int64)  # sums may not fit into the dtype of the space
+            self._high = self._low + np.asarray(action_space.nvec, np.int64)
             self._sizes = np.ravel(action_space.nvec).tolist()
         else:
             raise unsuitable("EpsilonGreedy", "a Discrete or a MultiDiscrete action space", action_space)

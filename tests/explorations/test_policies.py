@@ -112,6 +112,13 @@ def test_random_choices_of_a_multi_discrete_action_are_legal() -> None:
         policy({**predictions, "action_mask": mask.astype(np.int8)}, 0, rng)
 
 
+@pytest.mark.parametrize(("dtype", "start", "size"), [(np.int8, 100, 28), (np.uint8, 56, 200)])
+def test_choices_reach_the_last_number_of_the_spaces_dtype(dtype: Any, start: int, size: int) -> None:
+    policy = EpsilonGreedy(1.0, spaces.MultiDiscrete([size], dtype=dtype, start=[start]))
+    drawn, _ = policy({"action": np.full((10_000, 1), start, np.int32)}, 0, np.random.default_rng(0))
+    assert np.unique(drawn).tolist() == list(range(start, start + size))
+
+
 def test_noisy_takes_the_noisy_action() -> None:
     noisy = np.array([2, 0], np.int32)
     assert Noisy()({**actions(1, 1), "noisy_action": noisy}, 0, UNUSED) == (noisy, {})

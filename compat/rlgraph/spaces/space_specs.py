@@ -173,7 +173,8 @@ def _of_gymnasium(where: str, space: Any) -> Space:
         case spaces.Box():
             return _of_box(space)
         case spaces.MultiDiscrete() if len(np.unique(space.nvec)) == 1:
-            return IntBox(space.start, space.start + space.nvec, tuple(space.shape))
+            start = space.start.astype(np.int64)  # sums may not fit into the dtype of the space
+            return IntBox(start, start + space.nvec, tuple(space.shape))
         case spaces.MultiDiscrete():
             counts = ", ".join(f"Discrete({count})" for count in space.nvec.reshape(-1).tolist())
             problem = f"its sizes differ; use Tuple(({counts}))"
