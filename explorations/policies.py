@@ -60,7 +60,7 @@ class Scheduled:
         return float(self._value(timestep))
 
     def _value(self, timestep: int) -> Any:
-        """The schedule's value: a number for all environments, or one for each [N]."""
+        """The schedule's value at this timestep."""
         value = self._schedule(timestep if self.over is None else self._progress)
         if self._is_checked and type(value) is float:
             return value

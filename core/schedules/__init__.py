@@ -138,14 +138,14 @@ def _from_mapping(mapping: Mapping[str, Any]) -> Schedule:
 def checked_value(
     name: str, schedule: Any, value: Any, *, at_least: float = -math.inf, at_most: float = math.inf
 ) -> Any:
-    """Check that a user's schedule returned a number or an array of numbers, finite and within the range.
+    """Check that a user's schedule returned a number, finite and within the range.
 
     Raises:
         ArgumentError: it did not; names the schedule and what it returned.
     """
     given, wanted = np.asarray(value), "a number"
     if given.dtype.kind in "biuf":
-        if (np.isfinite(given) & (given >= at_least) & (given <= at_most)).all():
+        if not given.ndim and np.isfinite(given) and at_least <= given <= at_most:
             return value
         wanted = f"a finite number in {at_least:g} .. {at_most:g}"
     message = f"{name}: the schedule {schedule!r} must return {wanted}, but returned {shortened(value)}"

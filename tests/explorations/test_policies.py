@@ -60,10 +60,11 @@ def test_a_users_schedule_without_a_number_is_named_with_what_it_returned() -> N
         raised(ArgumentError, policy, actions(1), 0, np.random.default_rng(0), match=match)
 
 
-@pytest.mark.parametrize("value", [float("nan"), -0.1, np.float32(1.5), np.array([0.5, np.nan])])
+@pytest.mark.parametrize("value", [float("nan"), -0.1, np.float32(1.5), np.array([0.5, np.nan]), np.array([0.5, 0.1])])
 def test_a_users_schedule_outside_the_range_is_refused(value: Any) -> None:
     policy = EpsilonGreedy(lambda t, ops=None: value, spaces.Discrete(2))
     match = r"^epsilon: the schedule <function .* must return a finite number in 0 \.\. 1, but returned "
+    raised(ArgumentError, policy.level, 0, match=match)
     assert raised(ArgumentError, policy, actions(1), 0, np.random.default_rng(0), match=match).argument == "epsilon"
 
 
