@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -187,7 +186,7 @@ def select_observation(env: AnyEnv, *, indices: Sequence[int]) -> AnyEnv:
         message = f"indices must be a list of different integers in 0 .. {space.shape[0] - 1}, got {indices!r}"
         raise ArgumentError(message, "indices", indices)
     selected: Box[Any] = Box(space.low[chosen], space.high[chosen], dtype=space.dtype.type)
-    return wrappers.TransformObservation(env, operator.itemgetter(chosen), selected)
+    return wrappers.TransformObservation(env, functools.partial(np.take, indices=chosen, axis=0), selected)
 
 
 def _move_channels(env: AnyEnv, source: int, destination: int) -> AnyEnv:

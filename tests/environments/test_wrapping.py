@@ -363,6 +363,19 @@ def test_entries_are_selected() -> None:
     assert open_environment(similar(several)).reset(None, [0]).shape == (1, 2)
 
 
+class Listed(Line):
+    """Observes a list, as a batched environment takes it."""
+
+    def observation(self) -> Any:
+        return [self.timestep, 10.0 * self.timestep]
+
+
+def test_entries_of_a_list_are_selected() -> None:
+    env = open_environment(Wrapping([{"kind": "select_observation", "indices": [1, 0]}]).wrap(Listed()))
+    env.reset(None, [0])
+    assert env.step(np.zeros(1, np.int32)).observation.tolist() == [[10.0, 1.0]]
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_channels_move(dtype: Any) -> None:
     bounds = np.arange(24).reshape(2, 3, 4).astype(dtype)
