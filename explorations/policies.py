@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import flag
+from ..core.checks import flag, shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import ACTION_MASK, NO_LEGAL_ACTION, Array
 from ..core.schedules import RUN, ScheduleLike, checked_value, follows_run, make_schedule
@@ -219,7 +219,11 @@ class Constant:
         value = np.asarray(action)
         if value.dtype.kind not in "iuf":
             raise ArgumentError(f"Constant needs a numeric action, got {action!r}", "action", action)
-        self.action = value.astype(np.float32 if value.dtype.kind == "f" else np.int32)
+        with np.errstate(over="ignore"):  # reported just below
+            self.action = value.astype(np.float32 if value.dtype.kind == "f" else np.int32)
+        if not (np.isfinite(self.action).all() if value.dtype.kind == "f" else np.array_equal(self.action, value)):
+            message = f"Constant needs an action that {self.action.dtype} holds, got {shortened(action)}"
+            raise ArgumentError(message, "action", action)
 
     def __call__(
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator

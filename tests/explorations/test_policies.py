@@ -189,6 +189,8 @@ BOX, NO_BOUNDS = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, 1, (2,))
         (lambda: Random(NO_BOUNDS), "action_space", "Random needs a Box with finite bounds, got Box(-inf"),
         (lambda: Random(spaces.Box(-1e308, 1e308, (2,), np.float64)), "action_space", "a Box with finite bounds"),
         (lambda: Constant("left"), "action", "Constant needs a numeric action, got 'left'"),
+        (lambda: Constant([1, 2**40]), "action", "Constant needs an action that int32 holds, got [1, 1099511627776]"),
+        (lambda: Constant(-1e39), "action", "Constant needs an action that float32 holds, got -1e+39"),
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, argument: str, message: str) -> None:
