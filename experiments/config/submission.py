@@ -13,7 +13,7 @@ from .sections import Count, Section
 
 _CPU = re.compile(r"[0-9]+(\.[0-9]+)?|[0-9]+m")
 _SECRET_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(k|[KMGTPE]i?)?")
+_MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(k|Ki|[MGTPE]i?)?")
 
 
 def _quantity(pattern: re.Pattern[str], expected: str) -> BeforeValidator:

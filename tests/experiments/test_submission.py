@@ -166,6 +166,13 @@ def test_all_mistakes_of_the_section_are_told(file: Path, capsys: pytest.Capture
     ]
 
 
+def test_units_of_memory_are_kubernetes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for amount, code in {"512k": 0, "512Ki": 0, "1.5G": 0, "4Gi": 0, "512K": 2, "4ki": 2}.items():
+        file.write_text(f"{FILE}submit: {{resources: {{memory: {amount}}}}}\n")
+        assert main(["submit", str(file), "--dry-run"]) == code, amount
+    assert "resources.memory: must be an amount of memory, as in 4Gi, got '4ki'" in capsys.readouterr().err
+
+
 def test_seeds_and_a_matrix(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each point is a job, which runs all of the seeds."""
     file.write_text(f"{FILE}seeds: 3\n{MATRIX}")
