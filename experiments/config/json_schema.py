@@ -60,9 +60,9 @@ def experiment_schema() -> dict[str, Any]:
     }
     made["properties"]["config"] = {**made["properties"]["config"], **_arguments(RunConfig, CONFIG_FIELDS)}
     cluster = made["properties"]["distributed"]
-    section = {"type": "object", **_arguments(Settings, CLUSTER_FIELDS)}
+    section = {"type": ["object", "null"], **_arguments(Settings, CLUSTER_FIELDS)}
     made["properties"]["distributed"] = {"description": cluster["description"], **section}
-    plan = {"type": "object", **_arguments(Plan, PLAN_FIELDS, minimum=1)}
+    plan = {"type": ["object", "null"], **_arguments(Plan, PLAN_FIELDS, minimum=1)}
     made["properties"]["train"] = {"description": made["properties"]["train"]["description"], **plan}
     names = {"type": "string", "minLength": 1}
     made["properties"]["include"] = {

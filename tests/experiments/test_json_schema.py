@@ -59,7 +59,8 @@ evaluate: {policy: '${policy}'}
 submit: {image: x, resources: {cpu: 2, memory: 4Gi, gpu: '${gpus}'}, environment: {A: 1}}
 tracker: [polyaxon, 'mine:Tracker', {kind: mlflow, tracking_uri: sqlite}]
 """,
-        "{learn: null, evaluate: null, agent: {model_fn: dqn, memory: null}, tracker: {kind: 'mine:T', host: 5}}",
+        "{learn: null, train: null, distributed: null, evaluate: null, agent: {model_fn: dqn, memory: null},"
+        " tracker: {kind: 'mine:T', host: 5}}",
     ],
     ids=["values", "params", "nothing"],
 )
