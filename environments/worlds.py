@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from ..core.checks import count, shortened
 from ..core.errors import ArgumentError, BrokenEnvironmentError
 from ..core.protocols import Array, ArrayTree, State
-from ..core.trees import equal
+from ..core.trees import copied, equal
 from .actions import nest
 from .batched import Step
 from .observations import MismatchError, copy_batch, from_mapping, keep_rows, observations_for
@@ -62,7 +62,8 @@ class World:
         """Let the present agents act; returns observations by agent, and rewards and flags [A]."""
         acting = self.present
         names = [self.agents[i] for i in np.flatnonzero(acting)]
-        result = self.env.step({self.agents[i]: actions[i] for i in np.flatnonzero(acting).tolist()})
+        # A copy: an environment may change its arrays, and these actions repeat the episode.
+        result = self.env.step({self.agents[i]: copied(actions[i]) for i in np.flatnonzero(acting).tolist()})
         if not isinstance(result, tuple) or len(result) != 5:
             what = "(observations, rewards, terminations, truncations, infos), by agent"
             raise ValueError(f"step returned {shortened(result)}, expected {what}")

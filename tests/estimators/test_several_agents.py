@@ -71,6 +71,26 @@ def test_each_agent_is_a_lane_that_is_empty_where_it_is_not_there() -> None:
     assert [world.env.seeds for world in env.worlds] == [[5], [6, 9]]  # the seed of the first lane that begins
 
 
+def test_an_environment_that_changes_its_actions_repeats_its_episode() -> None:
+    class Doubling(Herd):
+        def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+            for action in actions.values():
+                np.multiply(action, 2, out=action)
+            self.mark += sum(float(action[0]) for action in actions.values())
+            return super().step(actions)
+
+    opened, again = (open_environment(from_pettingzoo(Doubling(space=Box(-1, 1, (1,))))) for _ in range(2))
+    opened.reset(None, [5] * 4)
+    for _ in range(2):
+        seen = opened.step(np.full((4, 1), 0.25, np.float32)).observation
+    state: Any = opened.state_dict()
+    assert state["environment"]["0"]["actions"].tolist() == [[0.25]] * 8
+    again.load_state_dict(state)
+    step = np.zeros((4, 1), np.float32)
+    np.testing.assert_array_equal(opened.step(step).observation, again.step(step).observation)
+    assert np.asarray(seen)[0].tolist() == [2.0, 2.5]  # two agents, then three: 2 * 0.5 + 3 * 0.5
+
+
 def test_a_time_limit_truncates_all_agents_of_a_world() -> None:
     opened = open_environment(from_pettingzoo(parallel_env, max_episode_steps=3))
     opened.reset(None, [0] * 4)
