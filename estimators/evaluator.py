@@ -31,7 +31,7 @@ from ..policies.boundary import ObservationsIn
 from ..policies.description import Part, normalization_from
 from ..policies.modes import PredictMode
 from ..run_dir.generators import evaluation_seed
-from ..run_dir.history import REPEAT, Evaluation, evaluations_of_policies
+from ..run_dir.history import REPEAT, Evaluation, every_evaluation
 from ..run_dir.snapshot import Counters, PolicySnapshot
 from .evaluation import (
     AFTERWARDS,
@@ -131,10 +131,15 @@ class Evaluator:
         """Return the training's own evaluation of a policy; None if there was none. Errors as for :meth:`policy`."""
         if self._run.record is None:
             return None
-        counters = self.policy(policy).counters
-        at = counters.global_timestep, counters.global_step
-        rows = evaluations_of_policies(self._run.model_dir)
-        return next((row for row in rows if (row.global_timestep, row.global_step) == at), None)
+        found = self.policy(policy)
+        at = found.counters.global_timestep, found.counters.global_step
+        rows = [row for row in every_evaluation(self._run.model_dir) if (row.global_timestep, row.global_step) == at]
+        # Of several hooks' evaluations, the one that kept the policy; else the last greedy one.
+        return max(
+            reversed(rows),
+            key=lambda row: (row.results.items() <= found.info.items(), not row.explore),
+            default=None,
+        )
 
     def evaluate(
         self, policy: str | int, env: Any, episodes: int | str | None, seed: int | None, explore: bool, hooks: Hooks

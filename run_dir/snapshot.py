@@ -38,13 +38,14 @@ class PolicySnapshot:
 
     ``name`` is ``"last"``, the name of a kept policy (``"best"``), or ``"initial"`` for untrained weights. ``weights``
     are PREDICT's variables by name. ``statistics`` are those of the training's normalising wrappers; None before
-    training.
+    training. ``info`` is what a kept policy was saved with: the results of its evaluation, and the counters.
     """
 
     name: str
     weights: Mapping[str, Array]
     statistics: State | None
     counters: Counters
+    info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def save(self, path: Path, info: Mapping[str, Any]) -> None:
         """Write the policy as one safetensors file, atomically, with ``info`` (JSON values) in its header.
@@ -76,7 +77,7 @@ def load_snapshot(name: str, path: Path) -> PolicySnapshot:
     except (CheckpointError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: its header: {error}") from error
     known = {name: info[name] for name in _COUNTERS if name in info}
-    return PolicySnapshot(name, arrays, statistics, Counters(**known))
+    return PolicySnapshot(name, arrays, statistics, Counters(**known), info)
 
 
 def policies_in(folder: Path) -> list[str]:

@@ -61,6 +61,19 @@ CASES: dict[str, tuple[Callable[[Path], Agent], Callable[[], Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_the_evaluations_of_several_hooks_that_of_the_kept_policy_is_repeated(order: int, tmp_path: Path) -> None:
+    hooks = [EvaluationHook(80, 3), EvaluationHook(80, 4, explore=True, name="exploring")][::order]
+    one = linear(tmp_path).train(make("CartPole-v1"), 24, 4, max_timesteps=80, hooks=hooks)
+    (number,) = evaluated_at(tmp_path)
+    expected: dict[str | int, int] = {"best": 3, "exploring": 4, number: 3}
+    for policy, episodes in expected.items():
+        row = one.recorded_evaluation(policy)
+        assert row is not None
+        assert (row.episodes, row.explore) == (episodes, episodes - 3), policy
+        assert one.evaluate("CartPole-v1", "repeat", policy=policy) == row.results
+
+
 @pytest.mark.usefixtures("traced_anew")
 @pytest.mark.parametrize("name", CASES)
 def test_a_new_agent_gives_the_recorded_numbers_of_each_checkpoint(name: str, tmp_path: Path) -> None:
