@@ -73,11 +73,13 @@ class CurriculumHook(Hook):
 
     def prepare(self, session: TrainingSession) -> None:
         """Set the levels of running episodes before they are restored; all other environments get the current level."""
+        if len(self._of_lanes) != session.num_envs:  # all begin new episodes
+            if self._at_timesteps:
+                self._current = bisect.bisect_right(self._at_timesteps, session.global_timestep)
+            self._of_lanes = [self._current] * session.num_envs
         if self._current >= len(self._levels):
             message = f"the run has reached level {self._current + 1}, but CurriculumHook(levels) has {self._levels}"
             raise ArgumentError(message, "CurriculumHook(levels)", self._levels)
-        if len(self._of_lanes) != session.num_envs:
-            self._of_lanes = [self._current] * session.num_envs  # all begin new episodes
         for lane, index in enumerate(self._of_lanes):
             session.set_difficulty(lane, self._levels[index])
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import Mock, call
 
 import gymnasium
 import pytest
@@ -38,6 +39,13 @@ def test_levels_follow_timesteps(tmp_path: Path) -> None:
     # At timestep 10, after the 5th of 30 steps of both, the running episodes keep their lengths; likewise at 31.
     assert lengths(notes, 0) == [2, 2, 2, 5, 5, 9]
     assert lengths(notes, 1) == [4, 4, 7, 7]
+
+
+def test_a_curriculum_that_is_added_to_a_run_begins_at_the_level_of_its_timestep() -> None:
+    for timestep, level in {9: 2, 10: 5, 30: 5, 31: 9}.items():
+        session = Mock(num_envs=2, global_timestep=timestep)
+        CurriculumHook(**BY_TIME).prepare(session)
+        assert session.set_difficulty.mock_calls == [call(0, level), call(1, level)]
 
 
 def test_levels_follow_the_mean_return_at_the_current_one(tmp_path: Path) -> None:
