@@ -217,7 +217,8 @@ class Estimator:
                 ``"repeat"`` if ``policy`` is a checkpoint's number, the training evaluated that policy and no seed is
                 given; otherwise 10.
             seed: seeds the episodes; None uses the run's seed. The same seed gives the same episodes.
-            hooks: ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called.
+            hooks: ``prepare``, ``begin``, ``before_episode``, ``after_episode`` and ``end`` are called, of hooks in
+                their initial state; hooks that write the files of a training are refused.
             policy: ``"last"`` for the newest weights, the name of a kept policy (``"best"``), or a checkpoint's number.
             explore: act with the behaviour policy instead, at the policy's ``global_timestep``, with draws determined
                 by the seed: partially observed tasks may need it. ``"repeat"`` acts as the training's evaluation did.
