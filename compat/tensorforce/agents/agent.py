@@ -291,9 +291,10 @@ class Agent(AgentCore):
         """
         if not self.is_initialized:
             self.initialize()
-        self.reset()
+        self.check_open("restore")
         where = "Agent.restore"
         state.take_over(where, self, find(where, *saver.place_of(self, directory, filename), format))
+        self.reset()  # last: a refused file must not cost the unfinished episodes
 
     @exclusive
     def get_variables(self) -> list[str]:

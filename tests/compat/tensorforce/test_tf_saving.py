@@ -356,6 +356,19 @@ def test_restoring(saved: tuple[Any, Path], tmp_path: Path) -> None:
     refused(other.restore, str(folder), "nobody")
 
 
+def test_a_refused_file_costs_no_episode(saved: tuple[Any, Path]) -> None:
+    _, folder = saved
+    agent = dqn()
+    step(agent, 0)
+    agent.act(S)
+    for name, argument in (("nobody", "Agent.restore: filename"), ("agent", "Agent.restore: agent")):
+        assert refused(agent.restore, str(folder), name, "tensorflow").argument == argument
+    agent.observe(1.0, terminal=True)
+    assert (agent.timesteps, agent.episodes, len(agent.learning.memory)) == (2, 1, 2)
+    agent.close()
+    assert str(refused(agent.restore, str(folder))) == "Agent.restore: the agent is closed"
+
+
 @pytest.mark.parametrize("wrong", [{"frequenzy": 3}, {"load": 3}])
 def test_savers_that_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     refused(learner, saver={"directory": str(tmp_path), **wrong})
