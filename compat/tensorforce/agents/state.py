@@ -81,6 +81,7 @@ def load_state(where: str, agent: AgentCore, state: State) -> None:
         learning.stepper.counters = Counters(**saved["counters"])
         learning.loss = saved["loss"]
         learning.memory.horizon = saved["horizon"]
+        learning.memory.clear()
         try:
             if not same_preprocessing or saved["memory_settings"] != _memory_settings(learning):
                 raise ValueError("timesteps and ends of episodes are stored differently")
@@ -91,9 +92,8 @@ def load_state(where: str, agent: AgentCore, state: State) -> None:
                     "The memory starts empty, because the saved one does not fit the agent's changed settings: %s."
                 )
                 logger.warning(changed, error)
-    if same_preprocessing:
-        agent.preprocessing.load_state_dict(state["preprocessing"]["all"])
-    else:
+    agent.preprocessing.load_state_dict(state["preprocessing"]["all"] if same_preprocessing else {})
+    if not same_preprocessing:
         logger.warning("The preprocessing differs from the saved agent's: its statistics start over.")
     for name, value in state["counters"].items():
         setattr(agent, name, value)
@@ -206,6 +206,7 @@ def load_variables(where: str, agent: AgentCore, given: Mapping[str, Array]) -> 
         inside = by_shown_name(learning.stepper.weights())
         _set_weights(where, learning, {inside.get(name, name): array for name, array in weights.items()})
         learning.stepper.counters.global_step = counters["updates"]
+        learning.memory.clear()
     elif weights:
         refuse(f"{where}: agent", f"is {agent.kind!r}, which has no variables, but the file has", agent.kind)
     for name, value in counters.items():

@@ -369,6 +369,24 @@ def test_a_refused_file_costs_no_episode(saved: tuple[Any, Path]) -> None:
     assert str(refused(agent.restore, str(folder))) == "Agent.restore: the agent is closed"
 
 
+def test_restoring_leaves_nothing_of_an_agent_that_has_acted(tmp_path: Path) -> None:
+    """Its own memory and statistics do not stand in for those that a file lacks or that do not fit."""
+    saved = dqn()
+    run(saved, 0, 8)
+    saved.save(str(tmp_path), "a", "numpy")
+    saved.save(str(tmp_path), "b")
+    for name, more in (
+        ("a", {}),
+        ("b", dict(estimate_terminal=True)),
+        ("b", dict(preprocessing=dict(float="exponential_normalization"))),
+    ):
+        agent = dqn(**more)
+        run(agent, 0, 12)
+        agent.restore(str(tmp_path), name)
+        assert (agent.timesteps, len(agent.learning.memory)) == (8, 0)
+        assert not any(agent.preprocessing.state_dict().values())
+
+
 @pytest.mark.parametrize("wrong", [{"frequenzy": 3}, {"load": 3}])
 def test_savers_that_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     refused(learner, saver={"directory": str(tmp_path), **wrong})
