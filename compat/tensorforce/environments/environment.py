@@ -59,8 +59,8 @@ class Environment:
             **kwargs: arguments of the environment.
 
         Returns:
-            The environment itself; with a limit or ``remote`` a wrapper, which ends episodes at the limit, checks
-            actions and returned values, and has the attributes of the wrapped environment.
+            The environment itself; with a limit or ``remote`` a wrapper, which ends episodes at the limit and checks
+            actions and returned values. Without ``remote`` it has the attributes of the wrapped environment.
 
         Raises:
             TensorforceError: an argument, or the environment's states or actions, are invalid.

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 
 from ..spaces.errors import TensorforceError, refuse
 from .environment import Environment
+from .limited import LimitedEnvironment
 
 _PATIENCE_SECS: Final = 5.0
 """Seconds that the process has to end when it is closed."""
@@ -159,10 +160,11 @@ class RemoteEnvironment(Environment):
 
 
 def _serve(pipe: Connection, make: Callable[[], Environment]) -> None:
-    """Run the process: make the environment and execute commands from the pipe, until close or the pipe's end."""
+    """Run the process: make the environment, checked, and execute commands from the pipe, until close or its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is left to the parent process
     try:
-        environment = make()
+        made = make()
+        environment = made if isinstance(made, LimitedEnvironment) else LimitedEnvironment(made)
         facts = str(environment), environment.states(), environment.actions(), environment.max_episode_timesteps()
     except Exception as error:
         _reply(pipe, False, error)

@@ -316,6 +316,14 @@ def test_an_environment_in_a_process_is_the_same() -> None:
     assert ", in _serve\n" in str(error.__cause__)  # the traceback of the process
 
 
+def test_an_environment_in_a_process_is_checked_without_a_limit_too() -> None:
+    with Environment.create(Count, length=1, remote="multiprocessing") as env:
+        assert env.reset() == 0
+        assert refused(env.execute, 2).argument == "Count.execute: actions"
+        assert env.execute(0) == (1, 1, 1.0)
+        assert "the episode has ended" in str(refused(env.execute, 0))
+
+
 def test_a_process_that_ended_is_an_error() -> None:
     env: Any = Environment.create("CartPole-v1", remote="multiprocessing")
     env._process.kill()
