@@ -93,7 +93,6 @@ class RemoteEnvironment(Environment):
     def start_reset(self) -> None:
         """Begin an episode; an answer not received yet is awaited and dropped."""
         if self._waiting:
-            self._waiting = False
             self._receive()
         self._send("reset")
 
@@ -111,7 +110,6 @@ class RemoteEnvironment(Environment):
         """Finish ``reset`` or ``execute``: return its result or raise its error."""
         if not self._waiting:
             refuse(f"{self._name}.receive", "was called although nothing was started", None)
-        self._waiting = False
         done, result, self.seconds = self._receive()
         if not done:
             error, text = result
@@ -148,6 +146,7 @@ class RemoteEnvironment(Environment):
             reply: tuple[bool, Any, float] = self._pipe.recv()
         except (EOFError, OSError):
             self._raise_end()
+        self._waiting = False  # not before: after Ctrl-C while it waits, the answer is still to come
         return reply
 
     def _raise_end(self) -> NoReturn:

@@ -3,6 +3,7 @@
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -322,6 +323,21 @@ def test_an_environment_in_a_process_is_checked_without_a_limit_too() -> None:
         assert refused(env.execute, 2).argument == "Count.execute: actions"
         assert env.execute(0) == (1, 1, 1.0)
         assert "the episode has ended" in str(refused(env.execute, 0))
+
+
+def test_the_answer_to_an_interrupted_call_is_dropped() -> None:
+    def interrupt() -> Any:
+        raise KeyboardInterrupt
+
+    with Environment.create(Count, remote="multiprocessing") as made:
+        env: Any = made
+        env.reset()
+        pipe, env._pipe = env._pipe, SimpleNamespace(send=env._pipe.send, recv=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            env.execute(0)
+        env._pipe = pipe
+        refused(env.execute, 0)
+        assert (env.reset(), env.execute(0)) == (0, (1, 0, 1.0))
 
 
 def test_a_process_that_ended_is_an_error() -> None:
