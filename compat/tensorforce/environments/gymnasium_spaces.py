@@ -122,13 +122,12 @@ def _codec(where: str, space: Any, actions: bool) -> tuple[Specs, Codec]:
         refuse(where, f"{space} is not supported: actions in a Box must be floats", space)
     ends = [space.low.astype(np.float64).reshape(-1), space.high.astype(np.float64).reshape(-1)]
     bounds = list(zip(*(end.tolist() for end in ends), strict=True))
-    has_half = any((abs(low) < _UNBOUNDED) != (abs(high) < _UNBOUNDED) for low, high in bounds)
     specs: list[dict[str, Any]] = [
         {"type": "float", "shape": ()}  # a specification has both bounds or none
         | ({"min_value": low, "max_value": high} if abs(low) < _UNBOUNDED and abs(high) < _UNBOUNDED else {})
         for low, high in bounds
     ]
-    return _split("gymbox", space, specs), _cast_codec(np.float32, space, is_clipped=has_half)
+    return _split("gymbox", space, specs), _cast_codec(np.float32, space, is_clipped=True)
 
 
 def _split(start: str, space: Any, specs: list[dict[str, Any]]) -> Specs:
@@ -145,7 +144,7 @@ def _numbers(start: Any, convert: Callable[[Any], Any]) -> Codec:
 
 
 def _cast_codec(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
-    """Codec of an array with another dtype; ``is_clipped`` clips it to the space's bounds."""
+    """Codec of an array with another dtype; ``is_clipped`` clips it to the space's bounds, which float32 rounds."""
 
     def write(value: Any) -> Any:
         array = np.asarray(value, space.dtype).reshape(space.shape)
