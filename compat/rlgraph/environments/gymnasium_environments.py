@@ -93,11 +93,14 @@ def values_of(ours: Space, theirs: Any) -> Codec:
     from ...common.gymnasium_values import Codec, Values
 
     def codec(box: BoxSpace, space: Any) -> Codec:
+        def write(value: Any) -> Any:
+            array = np.asarray(value, space.dtype)
+            # Ours are float32, which rounds bounds.
+            return np.asarray(np.clip(array, space.low, space.high)) if space.dtype == np.float64 else array
+
         if box.shape == ():
-            return Codec(
-                box.dtype.type, int if isinstance(box, IntBox) else lambda value: np.asarray(value, space.dtype)
-            )
-        return Codec(lambda value: np.array(value, box.dtype), lambda value: np.asarray(value, space.dtype))
+            return Codec(box.dtype.type, int if isinstance(box, IntBox) else write)
+        return Codec(lambda value: np.array(value, box.dtype), write)
 
     flat = ours.flat()
     codecs = {leaf.name: codec(flat[leaf.name], leaf.space) for leaf in leaves(theirs)}

@@ -148,7 +148,7 @@ def _cast_codec(ours: Any, space: Any, is_clipped: bool = False) -> Codec:
 
     def write(value: Any) -> Any:
         array = np.asarray(value, space.dtype).reshape(space.shape)
-        return np.clip(array, space.low, space.high) if is_clipped else array
+        return np.asarray(np.clip(array, space.low, space.high)) if is_clipped else array
 
     return Codec(lambda value: np.asarray(value, ours), write)
 

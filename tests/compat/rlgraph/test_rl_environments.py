@@ -10,6 +10,7 @@ from gymnasium import spaces
 from axonrl.compat.rlgraph import Environment, GridWorld, OpenAIGymEnv, RandomEnv, RLGraphError, RLGraphWarning
 from axonrl.compat.rlgraph.environments import SequentialVectorEnv
 from axonrl.compat.rlgraph.environments.environment import step_environment
+from axonrl.compat.rlgraph.environments.gymnasium_environments import values_of
 from axonrl.compat.rlgraph.spaces import Dict, FloatBox, IntBox, Tuple
 
 from .agents import refused
@@ -146,6 +147,15 @@ def test_gymnasium_tells_ends_from_cuts() -> None:
         assert refused(env.step, wrong).argument == "OpenAIGymEnv.step: actions"
     env.terminate()
     assert "terminate" in str(refused(env.reset))
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_actions_stay_within_bounds_that_float32_rounds(shape: tuple[int, ...]) -> None:
+    space = spaces.Box(-0.1, 0.1, shape, np.float64)
+    codec = values_of(FloatBox(-0.1, 0.1, shape), space)
+    written = codec.write(np.full(shape, 0.1, np.float32))  # 0.10000000149
+    assert space.contains(written)
+    assert written == np.full(shape, 0.1)
 
 
 def test_skipped_frames_add_their_rewards_and_stop_at_the_end() -> None:

@@ -279,8 +279,9 @@ def test_bounds_of_actions() -> None:
     half = part_of("here", Box(0.0, np.inf, (2,)), actions=True)
     assert half.spec == {"type": "float", "shape": (2,)}
     np.testing.assert_array_equal(half.write([-1.0, 1.0]), [0.0, 1.0])
-    fine = Box(-0.1, 0.1, (1,), np.float64)
-    assert fine.contains(part_of("here", fine, actions=True).write(np.float32([0.1])))  # 0.10000000149
+    for fine in (Box(-0.1, 0.1, (), np.float64), Box(-0.1, 0.1, (1,), np.float64)):
+        written = part_of("here", fine, actions=True).write(np.full(fine.shape, 0.1, np.float32))  # 0.10000000149
+        assert fine.contains(written)
     low, high = np.array([[-1.0, 0.0]], np.float32), np.array([[1.0, 0.5]], np.float32)
     box = Box(low, high)
     split = part_of("here", box, actions=True)
