@@ -117,9 +117,10 @@ class Settings:
         return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
     def score(self, runner: Record) -> Any:
-        """Result of ``evaluation_callback``, or the mean of the last evaluations."""
+        """Result of ``evaluation_callback``; without one, or for None, the mean of the last evaluations."""
         last = runner.evaluation_rewards[-self.mean_horizon :]
-        return sum(last) / len(last) if self.evaluation_callback is None else self.evaluation_callback(runner)
+        score = None if self.evaluation_callback is None else self.evaluation_callback(runner)
+        return sum(last) / len(last) if score is None else score
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------

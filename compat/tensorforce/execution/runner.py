@@ -131,7 +131,8 @@ class Runner(Record):
             mean_horizon: number of episodes to average over.
             evaluation: all environments evaluate in this run: the agent does not learn, its counters do not change.
             save_best_agent: directory for ``best-model``, saved at each new best mean of ``mean_horizon`` evaluations.
-            evaluation_callback: called with the Runner after each evaluation episode; its result replaces the mean.
+            evaluation_callback: called with the Runner after each evaluation episode; its result, unless None, replaces
+                the mean.
 
         Raises:
             TensorforceError: an argument is invalid.

@@ -247,7 +247,12 @@ def test_the_best_agent_is_saved_the_first_included(tmp_path: Path) -> None:
     scores = iter([1.0, 5.0, 3.0])
     runner.run(num_episodes=3, save_best_agent=str(tmp_path), evaluation_callback=lambda _: next(scores))
     assert len(agent.saved) == 2
-    refused(runner.run, num_episodes=1, save_best_agent=str(tmp_path), evaluation_callback=lambda _: None)
+    refused(runner.run, num_episodes=1, save_best_agent=str(tmp_path), evaluation_callback=lambda _: "good")
+    agent.saved.clear()
+    lengths[:] = [2, 1, 3, 1]
+    given: dict[str, Any] = dict(save_best_agent=str(tmp_path), callback=next_length)
+    runner.run(num_episodes=4, evaluation_callback=lambda r: None, **given)
+    assert len(agent.saved) == 2  # None, as a callback that only prints returns: the mean decides
 
 
 def test_specifications_are_closed_and_objects_are_left_open() -> None:
