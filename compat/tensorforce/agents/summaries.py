@@ -68,7 +68,6 @@ class Summarizer(Companion):
         self._most = integer(f"{place}['max-summaries']", given.get("max-summaries", 5), at_least=1)
         self._custom = read_custom(f"{place}['custom']", given.get("custom"))
         self._file: Events | None = None
-        self._acted_at = 0
         self._before: dict[str, Array] | None = None
         """Variables before the next update."""
         self._tracks = "update" in self._every and bool(self._labels & {"updates", "updates-histogram"})
@@ -86,7 +85,6 @@ class Summarizer(Companion):
             found = sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
             for path in found[: -self._most]:
                 remove(path)
-        self._acted_at = agent.timesteps
 
     def summarize(self, agent: AgentCore, summary: Any, value: Any, step: Any) -> None:
         """Write a value at once under a label of ``custom``; ``step`` None is the number of timesteps.
@@ -108,10 +106,10 @@ class Summarizer(Companion):
     def acted(self, agent: AgentCore) -> None:
         """Write distributions and parameters."""
         every, last = self._every.get("act"), agent.acting.last
-        if every is None or agent.timesteps // every == self._acted_at // every:
+        if every is None or last is None:
             return
-        self._acted_at = agent.timesteps
-        if last is None:
+        before = agent.timesteps - len(next(iter(last.features.values())))
+        if agent.timesteps // every == before // every:
             return
         values: dict[str, Any] = {}
         if "parameters" in self._labels:

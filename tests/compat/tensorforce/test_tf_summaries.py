@@ -98,6 +98,15 @@ def test_the_newest_folders_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unconverted")
+def test_acts_are_counted_on_from_a_restored_counter(tmp_path: Path) -> None:
+    agent = learner(dict(directory=tmp_path, labels=["parameters"], frequency=dict(act=4)), exploration=0.25)
+    agent.assign_variable("global-timestep", 6)
+    play(agent, 1, length=7)
+    agent.close()
+    assert scalars(tmp_path, "parameters/action-exploration") == [(8, 0.25), (12, 0.25)]
+
+
+@pytest.mark.usefixtures("unconverted")
 def test_an_agent_that_learns_writes_what_it_measured(tmp_path: Path) -> None:
     labels = ["losses", "entropy", "update-norm", "updates", "variables", "parameters", "categorical", "rewards"]
     summarizer = dict(directory=tmp_path, labels=[*labels, "variables-histogram"], frequency=2)
