@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ....core.checks import shortened
 from ...common.value_specs import TYPES, ValueSpec
-from ..spaces.errors import refuse, refuse_unknown, translate_errors
+from ..spaces.errors import number, refuse, refuse_unknown, translate_errors
 from ..spaces.specs import Values
 from .agent_forms import parts_of
 from .agent_tables import TABLES
@@ -146,7 +146,7 @@ def _longest(horizon: Any, max_episode_timesteps: int | None) -> int:
     if not isinstance(horizon, Mapping):
         return int(horizon)
     if horizon["type"] == "piecewise_constant" and isinstance(horizon.get("values"), list) and horizon["values"]:
-        return int(max(horizon["values"]))
+        return max(round(number(f"{WHERE}: horizon['values']", one, at_least=0)) for one in horizon["values"])
     return _limit("a horizon that changes", max_episode_timesteps)
 
 

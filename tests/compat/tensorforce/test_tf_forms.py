@@ -206,6 +206,14 @@ def test_a2c_and_ac() -> None:
     assert form["reward_estimation"]["estimate_advantage"] is False
 
 
+def test_the_memory_holds_the_longest_of_changing_horizons() -> None:
+    horizon: dict[str, Any] = dict(type="piecewise_constant", unit="updates", boundaries=[10])
+    form = form_of("a2c", horizon={**horizon, "values": [1.8, 0.0]})  # a horizon is rounded: 2 for a batch of 10
+    assert (least_capacity(form, None), first_update(form)) == (13, 13)
+    error = refused(form_of, "a2c", horizon={**horizon, "values": ["a", 3]})
+    assert str(error) == "Agent.create: horizon['values'] must be a finite number of at least 0, got 'a'"
+
+
 @pytest.mark.parametrize("kind", ["dqn", "double_dqn", "dueling_dqn"])
 def test_dqn(kind: str) -> None:
     form = form_of(kind, update_frequency=3, target_sync_frequency=10)
