@@ -143,7 +143,7 @@ class ActOnly:
         self.states_values, self.actions_values, self.internals = states, actions, internals
         self.independent_preprocessing, self.sees_states = preprocessing.independent(), preprocessing.idle
         self.read_states = readers.StateReader(states, actions)
-        self.actions_out = readers.action_out(actions)
+        self.actions_out = interaction.actions_out(actions)
         self.counts = None
         choose, nothing = Chooser(actions, distributions), np.random.default_rng(0)  # no random draws
 

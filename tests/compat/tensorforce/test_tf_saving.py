@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axonrl.compat.tensorforce import Agent, Environment
+from axonrl.compat.tensorforce import Agent, Environment, util
 from axonrl.compat.tensorforce.agents.files import find, read_arrays
 from axonrl.compat.tensorforce.agents.saver import Saver
 from axonrl.compat.tensorforce.agents.state import load_variables
@@ -255,6 +255,13 @@ def test_acting_only_takes_batches_masks_and_flags(saved: tuple[Any, Path]) -> N
     actor.close()
     actor.close()
     refused(actor.act, S)
+
+
+def test_acting_only_returns_the_types_that_a_program_sets(
+    saved: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(util.np_dtype_mapping, "int", np.int64)
+    assert isinstance(load(saved[1], format="pb-actonly").act(S), np.int64)
 
 
 @pytest.mark.usefixtures("unconverted")
