@@ -112,7 +112,8 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
     if not path.parent.is_dir():
         refuse(f"{where}: directory", f"is not a folder: {path.parent}", str(directory))
     allowed = tuple(one for one in _FORMATS if _FORMATS[one] != ACT_ONLY) if format is None else SUFFIXES[format]
-    allowed = (suffix,) if suffix else allowed
+    names = [(asked, (suffix,)), (path.name, allowed)] if suffix else [(asked, allowed)]  # "a.npz" may be a name, too
+    asked, allowed = next((one for one in names if _matches(path.parent, *one)), names[0])
     found = _matches(path.parent, asked, allowed)
     formats = {_FORMATS[one.suffix] for _, one in found}
     if len(formats) > 1:

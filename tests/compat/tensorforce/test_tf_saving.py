@@ -111,6 +111,14 @@ def test_names_that_mean_nothing(tmp_path: Path, files: list[str], given: dict[s
 
 
 @pytest.mark.parametrize("format", ["numpy", "hdf5"])
+def test_a_name_may_end_like_a_file(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
+    agent, _ = saved
+    agent.save(str(tmp_path), "model.npz", format)
+    assert load(tmp_path, "model.npz").timesteps == 22
+    assert "model.h5 (or with" in str(refused(load, tmp_path, "model.h5"))
+
+
+@pytest.mark.parametrize("format", ["numpy", "hdf5"])
 def test_every_variable_and_counter(saved: tuple[Any, Path], tmp_path: Path, format: str) -> None:
     agent, _ = saved
     agent.save(directory=str(tmp_path), format=format)
