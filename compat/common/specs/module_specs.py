@@ -38,15 +38,19 @@ def parse_spec(where: str, spec: Any, table: SpecTable, files: tuple[str, ...] =
     return _bare(where, spec, table)
 
 
-def unfold(where: str, spec: Any, key: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def unfold(where: str, spec: Any, key: str, given: Mapping[str, Any], table: SpecTable) -> tuple[Any, dict[str, Any]]:
     """Unfold files and dictionaries into the name under ``key`` or ``type``, and arguments; the outermost win.
+
+    A name of the table is no file's, as in :func:`parse_spec`.
 
     Raises:
         ArgumentError: a file cannot be read, or contains itself.
     """
     files: list[str] = []
-    while isinstance(spec, Mapping) or (isinstance(spec, str) and is_file_name(spec)):
+    while isinstance(spec, str | Mapping):
         if isinstance(spec, str):
+            if table.find(spec) or table.of_class(spec) or not is_file_name(spec):
+                break
             if spec in files:
                 refuse(where, f"names the file {spec}, which contains itself", spec)
             files.append(spec)

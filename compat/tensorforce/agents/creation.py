@@ -47,7 +47,7 @@ def resolved(agent: Any, kwargs: Mapping[str, Any], base: Any) -> tuple[Any, dic
     """
     place = f"{_WHERE}: agent"
     with translate_errors():
-        agent, given = unfold(place, agent, "agent", kwargs)
+        agent, given = unfold(place, agent, "agent", kwargs, _TABLE)
         agent = "default" if agent is None else agent
         if isinstance(agent, str):
             kind = _TABLE.of_class(agent)

@@ -43,7 +43,7 @@ _TABLE: Final = SpecTable(
 def create(environment: Any, given: Mapping[str, Any]) -> Environment:
     """See :meth:`Environment.create`; ``given`` are all its keyword arguments that are not None."""
     with translate_errors():
-        environment, found = unfold(_SPEC, environment, "environment", given)
+        environment, found = unfold(_SPEC, environment, "environment", given, _TABLE)
     arguments = {name: value for name, value in found.items() if value is not None}
     limit, remote = arguments.pop("max_episode_timesteps", None), arguments.pop("remote", None)
     blocking = flag(f"{WHERE}: blocking", arguments.pop("blocking", False))

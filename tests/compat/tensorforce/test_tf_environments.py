@@ -16,7 +16,7 @@ from axonrl.compat.tensorforce import TensorforceError
 from axonrl.compat.tensorforce.environments import Environment
 from axonrl.compat.tensorforce.environments.gymnasium_spaces import part_of
 
-from .agents import Count, refused
+from .agents import Count, make, refused
 
 
 class Answers(Environment):
@@ -134,6 +134,14 @@ def test_specifications_come_from_files_and_are_left_unchanged(tmp_path: Path) -
     assert spec == {"environment": str(path), "max_episode_timesteps": 40}
     path.write_text("{")
     assert refused(Environment.create, str(path)).value == str(path)
+
+
+def test_a_name_is_not_a_file_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("gym", "random", "RandomAgent"):
+        (tmp_path / name).write_text("not JSON")
+    assert str(Environment.create("gym", level="CartPole-v1")) == "CartPole-v1"
+    assert [str(make(name)) for name in ("random", "RandomAgent")] == ["RandomAgent"] * 2
 
 
 @pytest.mark.parametrize(
