@@ -92,8 +92,7 @@ def _read(where: str, spec: Any, kind: str, name: str, flat: dict[str, ValueSpec
     place = f"{where}: {kind}" + (f"[{name!r}]" if name else "")
     if not isinstance(spec, Mapping) or not spec or not all(isinstance(key, str) for key in spec):
         refuse(place, f"must be a dictionary, such as {_EXAMPLES[kind]}; got {spec!r}", spec)
-    is_atomic = isinstance(spec.get("type"), str) or ("shape" in spec and not isinstance(spec["shape"], Mapping))
-    if is_atomic:
+    if any(key in spec and not isinstance(spec[key], Mapping) for key in _KEYS):
         found = _value(place, spec, kind, name or kind.removesuffix("s"))
         flat[found.name] = found
         return found
@@ -112,7 +111,7 @@ def _value(place: str, spec: Mapping[str, Any], kind: str, name: str) -> ValueSp
     kind_of = spec.get("type", "float" if kind == "states" else None)
     if kind_of is None:
         refuse(place, f"needs a type, one of bool, int, float; got {dict(spec)!r}", None)
-    type_ = _ALIASES.get(kind_of, kind_of)
+    type_ = _ALIASES.get(kind_of, kind_of) if isinstance(kind_of, str) else ""
     if type_ not in TYPES:
         refuse(place, f"has the type {kind_of!r}; it must be bool, int or float", kind_of)
     if "shape" not in spec and kind == "states":

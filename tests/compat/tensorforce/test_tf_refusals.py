@@ -137,6 +137,26 @@ def test_agents_that_cannot_be_made(tmp_path: Path) -> None:
     assert refused(make, str(file)).argument == "Agent.create: agent"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (dict(actions=dict(num_values=2)), "actions needs a type, one of bool, int, float; got {'num_values': 2}"),
+        (
+            dict(states=dict(num_values=2)),
+            "states needs a shape, such as (4,) or () for a number; got {'num_values': 2}",
+        ),
+        (dict(states=dict(type=["int"], shape=2)), "states has the type ['int']; it must be bool, int or float"),
+        (
+            dict(states=dict(a=dict(type=float, shape=2))),
+            "states['a'] has the type <class 'float'>; it must be bool, int or float",
+        ),
+        (dict(states=dict(a=3)), "states['a'] must be a dictionary, such as dict(type='float', shape=(4,)); got 3"),
+    ],
+)
+def test_incomplete_specifications_say_what_they_lack(wrong: dict[str, Any], message: str) -> None:
+    assert str(refused(make, **wrong)) == f"RandomAgent: {message}"
+
+
 def test_an_environment_that_exists_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     world, closed = gymnasium.make("CartPole-v1"), list[int]()
     monkeypatch.setattr(world, "close", lambda: closed.append(1))
