@@ -215,6 +215,7 @@ class Agent(AgentCore):
 
         Raises:
             TensorforceError: an argument is invalid, or this index has no act to observe.
+            NonFiniteError: the loss or a metric of an update is NaN or infinite.
         """
         self.check_open("observe")
         return interaction.observe(self, reward, terminal, parallel, query, next_states, kwargs)
@@ -273,6 +274,9 @@ class Agent(AgentCore):
 
         Returns:
             The path, for :meth:`load`.
+
+        Raises:
+            NonFiniteError: a weight is NaN or infinite; nothing is written.
         """
         self.check_open("save")
         return saver.save(self, directory, filename, format, append)

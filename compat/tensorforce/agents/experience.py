@@ -80,6 +80,7 @@ class TensorforceAgent(Agent):
 
         Raises:
             TensorforceError: too little is stored; random parameters are unchanged then.
+            NonFiniteError: its loss or a metric is NaN or infinite.
         """
         self.check_open("update")
         asked = self.queries.check("update", query)

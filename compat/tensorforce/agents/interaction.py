@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....core.protocols import Array
+from ....hooks.nan_guard import check_finite
 from ..spaces import readers
 from ..spaces.errors import refuse
 from ..spaces.specs import Values
@@ -176,8 +177,13 @@ def _observe(
 
 
 def learn(agent: AgentCore, learning: Learner) -> None:
-    """Run a prepared update."""
-    learning.learn()
+    """Run a prepared update.
+
+    Raises:
+        NonFiniteError: its loss or a metric is NaN or infinite.
+    """
+    facts = learning.learn()
     agent.updates += 1
+    check_finite(facts, lambda: f"update {agent.updates}, timestep {agent.timesteps}")
     for one in agent.companions:
         one.updated(agent)

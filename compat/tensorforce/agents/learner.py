@@ -232,8 +232,8 @@ class Learner:
             stored = self.memory.batch_size, self.memory.available()
             logger.warning("%s: a batch needs %s, but only %s usable ones are stored.", skipped, *stored)
 
-    def learn(self) -> None:
-        """Run an update, after :meth:`prepare`."""
+    def learn(self) -> UpdateFacts:
+        """Run an update, after :meth:`prepare`; returns its loss and metrics."""
         drawn = self.memory.draw()
         rows = next(size for size in self._sizes if size >= drawn)
         if rows != self.memory.rows:  # TRAIN is traced for each number of rows, and programs share no variables
@@ -245,6 +245,7 @@ class Learner:
             self.stepper.counters = before.counters
         self.facts = self.stepper.learn()
         self.loss = self.facts.loss
+        return self.facts
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:

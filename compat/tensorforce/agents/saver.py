@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ....core.checks import refuse_non_finite
+from ....core.errors import NonFiniteError
 from ....run_dir.files import make_folders, remove, write_json_atomically
 from ...common.state_files import write_state
 from ..spaces.errors import choice, integer, number, refuse
@@ -48,6 +51,8 @@ def save(agent: AgentCore, directory: Any, filename: Any, format: Any, append: A
     choice(f"{_WHERE}: format", format, [one for one in SUFFIXES if one != ACT_ONLY])
     if append is not None:
         choice(f"{_WHERE}: append", append, list(COUNTERS.values()))
+    if agent.learning is not None:
+        refuse_non_finite(agent.learning.stepper.weights(), f"at update {agent.updates}; nothing is saved")
     directory, filename = place_of(agent, directory, filename)
     parts = (read_path(f"{_WHERE}: {name}", x) for name, x in (("directory", directory), ("filename", filename)))
     base = os.path.join(*parts)  # noqa: PTH118 (as given, and not as Path writes it)
@@ -128,8 +133,9 @@ class Saver(Companion):
             self.write(agent)
 
     def close(self, agent: AgentCore) -> None:
-        """Write a last file."""
-        self.write(agent)
+        """Write a last file, unless the weights are NaN, which an update has raised."""
+        with contextlib.suppress(NonFiniteError):
+            self.write(agent)
 
     def write(self, agent: AgentCore) -> None:
         """Write a file, and remove the oldest ones if there are too many."""

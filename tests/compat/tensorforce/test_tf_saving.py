@@ -14,6 +14,7 @@ from axonrl.compat.tensorforce import Agent, Environment, util
 from axonrl.compat.tensorforce.agents.files import find, read_arrays
 from axonrl.compat.tensorforce.agents.saver import Saver
 from axonrl.compat.tensorforce.agents.state import load_variables
+from axonrl.core.errors import NonFiniteError
 
 from .agents import Count, S, generic, make, refused
 
@@ -358,6 +359,19 @@ def test_a_new_run_in_an_old_folder_is_continued(tmp_path: Path) -> None:
         assert names(tmp_path) == ["agent-0", "agent-12"]
     assert names(tmp_path) == ["agent-0", "agent-8"]
     assert learner(saver=saver).timesteps == 8
+
+
+def test_weights_that_are_no_numbers_are_an_error_and_replace_no_file(tmp_path: Path) -> None:
+    agent = dqn(saver={"directory": str(tmp_path), "frequency": 1e-9, "max-checkpoints": 1})
+    agent.assign_variable("policy/policy-network/dense0/weights", np.full((3, 8), 3e38))
+    run(agent, 0, 5)
+    with pytest.raises(NonFiniteError, match="the metric 'update_norm' is nan at update 1, timestep 6"):
+        step(agent, 5)
+    with pytest.raises(NonFiniteError, match="nothing is saved"):
+        agent.save(str(tmp_path), format="numpy")
+    agent.close()
+    assert names(tmp_path) == ["agent-5"]
+    assert np.isfinite(load(tmp_path).get_variable("policy/policy-network/dense0/weights")).all()
 
 
 def test_restoring(saved: tuple[Any, Path], tmp_path: Path) -> None:
