@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -121,9 +122,9 @@ class Agent(AgentCore):
     @exclusive
     def close(self) -> None:
         """Save, if there is a ``saver``, and close the agent for good. A second call does nothing."""
-        if self.is_initialized and not self._closed:
-            for one in self.companions:
-                one.close(self)
+        with contextlib.ExitStack() as stack:  # a recorder that fails must not cost the saver's last file
+            for one in reversed(self.companions if self.is_initialized and not self._closed else []):
+                stack.callback(one.close, self)
         self._closed = True
 
     @exclusive

@@ -349,6 +349,20 @@ def test_the_saver_writes_in_time_and_keeps_the_newest(tmp_path: Path, monkeypat
     assert sorted(path.name for path in tmp_path.glob("*.actonly")) == ["agent-10.actonly", "agent-12.actonly"]
 
 
+def test_a_recorder_that_cannot_write_costs_no_last_file(tmp_path: Path) -> None:
+    agent = learner(saver=dict(directory=str(tmp_path / "a")), recorder=dict(directory=str(tmp_path / "traces")))
+    (tmp_path / "traces").rmdir()
+    run(agent, 0, 3)
+    assert refused(step, agent, 3).argument == "TensorforceAgent: recorder['directory']"
+    for _ in range(2):  # it may be tried again
+        assert refused(agent.close).argument == "TensorforceAgent: recorder['directory']"
+        assert names(tmp_path / "a") == ["agent-0", "agent-4"]
+    (tmp_path / "traces").mkdir()
+    agent.close()
+    assert len(list((tmp_path / "traces").iterdir())) == 1
+    assert "closed" in str(refused(agent.act, S))
+
+
 def test_a_new_run_in_an_old_folder_is_continued(tmp_path: Path) -> None:
     """The last file written counts, not the highest number."""
     saver = {"directory": str(tmp_path), "max-checkpoints": 2}
