@@ -190,15 +190,11 @@ class ActOnly:
         return interaction.act(acts, states, internals, parallel, True, True, None, {})
 
     @exclusive
-    def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
-        """Begin an episode of one index or of all (None): reset its preprocessing history.
-
-        Returns:
-            Internal states by name; empty without internal layers.
-        """
+    def initial_internals(self, parallel: Any = None) -> dict[str, Array]:
+        """Begin an episode of one index, several or all (None), as ``Agent.initial_internals``."""
         self._check("initial_internals")
-        self.independent_preprocessing.reset(parallel)
-        return {name: np.zeros(spec.shape, spec.dtype) for name, spec in self.internals.items()}
+        acts: Any = self
+        return interaction.initial_internals(acts, parallel)
 
     def close(self) -> None:
         """Close the agent for good. A second call does nothing."""

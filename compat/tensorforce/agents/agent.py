@@ -142,15 +142,17 @@ class Agent(AgentCore):
         self.independent_preprocessing.reset()
 
     @exclusive
-    def initial_internals(self, parallel: int | None = None) -> dict[str, Array]:
-        """Begin an episode of independent acts, of one index or of all (None): reset its preprocessing history.
+    def initial_internals(self, parallel: Any = None) -> dict[str, Array]:
+        """Begin an episode of independent acts, of one index, several or all (None): reset its preprocessing history.
 
         Returns:
-            Internal states by name; empty without internal layers.
+            Internal states of an index by name; empty without internal layers.
+
+        Raises:
+            TensorforceError: ``parallel`` is no index.
         """
         self.check_open("initial_internals")
-        self.independent_preprocessing.reset(parallel)
-        return {name: array.copy() for name, array in self.internals.items()}
+        return interaction.initial_internals(self, parallel)
 
     # -- act and observe ----------------------------------------------------------------------------------------------
 

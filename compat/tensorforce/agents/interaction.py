@@ -74,6 +74,14 @@ def act(
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def initial_internals(agent: AgentCore, parallel: Any) -> dict[str, Array]:
+    """See :meth:`.agent.Agent.initial_internals`."""
+    where, every = "Agent.initial_internals", [None]
+    for index in every if parallel is None else readers.read_parallel(where, parallel, sys.maxsize)[0]:
+        agent.independent_preprocessing.reset(index)
+    return {name: np.zeros(one.shape, one.dtype) for name, one in agent.internals.items()}
+
+
 def actions_out(actions: Values) -> readers.Converter:
     """Function that makes the result of ``act``, in the types of ``util.np_dtype_mapping``, which programs may set.
 

@@ -203,6 +203,9 @@ def test_independent_acts_have_histories_of_their_own(tmp_path: Path) -> None:
         assert [act(1.0), act(3.0), act(5.0, parallel=4), act(3.0)] == pytest.approx([first, second, first, first])
         one.initial_internals(4)
         assert [act(5.0), act(7.0, parallel=4)] == pytest.approx([second, first])
+        one.initial_internals([0, 4])
+        assert [act(1.0), act(7.0, parallel=4)] == pytest.approx([first, first])
+        assert refused(one.initial_internals, "0").argument == "Agent.initial_internals: parallel"
         one.initial_internals()
         assert act(9.0) == pytest.approx(first)
     assert agent.act([5.0], **mean)[1] == second  # the training's is its own
