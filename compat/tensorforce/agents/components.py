@@ -41,7 +41,7 @@ def build(
         chooser = Chooser(actions, dict.fromkeys(actions.flat, agent.kind), constants)
         return Acting(actions, chooser, seed), None, make_preprocessing(where, None, states.flat), companions, None
     form = normal_form(agent.kind, given, actions)
-    preprocessing = make_preprocessing(where, form["preprocessing"], states.flat)
+    preprocessing = make_preprocessing(f"{where}: preprocessing", form["preprocessing"], states.flat)
     parameters: dict[str, Parameter] = {}
     for name, spec in actions.flat.items():
         for kind, one in (("temperature", form["policy"]["temperature"]), ("exploration", form["exploration"])):

@@ -158,6 +158,16 @@ def test_rewards() -> None:
     assert isinstance(preprocessing.reward(3, 0), float)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "argument"),
+    [(["deltafier"], "preprocessing"), (dict(state=3), "preprocessing['state'][0]"), (dict(stat=3), "stat")],
+)
+def test_an_agents_preprocessing_is_named_in_errors(wrong: Any, argument: str) -> None:
+    error = refused(generic, preprocessing=wrong)
+    assert error.argument.removeprefix("TensorforceAgent: ") == argument
+    assert str(error).startswith("TensorforceAgent: preprocessing")
+
+
 def test_the_state_of_other_layers_is_refused_and_changes_nothing() -> None:
     one, other = made("exponential_normalization"), made(["deltafier", "exponential_normalization"])
     for preprocessing in (one, other):
