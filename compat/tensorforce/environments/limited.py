@@ -35,7 +35,7 @@ class LimitedEnvironment(Environment):
         own = None if own is None else integer(f"{name}.max_episode_timesteps()", own, at_least=1)
         self._limit = own if limit is None else limit
         if own is not None and limit is not None and limit > own:
-            problem = f"must be at most {own}, the limit of {name} itself; got {limit}"
+            problem = f"must be at most {own}, as {name}.max_episode_timesteps() is; got {limit}"
             refuse("Environment.create: max_episode_timesteps", problem, limit)
         self._last = math.inf if self._limit is None else self._limit
         self._timestep = 0

@@ -95,6 +95,11 @@ def test_a_limit_may_be_lowered_only() -> None:
     assert Environment.create(env, max_episode_timesteps=5) is env
     assert Environment.create(env, max_episode_timesteps=4).max_episode_timesteps() == 4
     assert refused(Environment.create, env, max_episode_timesteps=6).value == 6
+    own = Count()
+    Environment.create(own, max_episode_timesteps=5)
+    assert str(refused(Environment.create, own, max_episode_timesteps=6)) == (
+        "Environment.create: max_episode_timesteps must be at most 5, as Count.max_episode_timesteps() is; got 6"
+    )
     assert refused(Environment.create, "CartPole-v1", max_episode_timesteps=501).value == 501
     assert refused(Environment.create, "CartPole-v1", max_episode_timesteps=0).value == 0
 
