@@ -8,7 +8,8 @@ from ...common.processing.steps import ACTIVATIONS
 from ...common.specs.argument_checks import flag, one_of, one_or_several, or_none, several, text
 from ...common.specs.files import import_object
 from ...common.specs.tables import ABSENT, Argument, Check, Entry
-from ..spaces.errors import refuse
+from ...common.value_specs import TYPES
+from ..spaces.errors import mapping, refuse, refuse_unknown
 from .table_checks import IGNORED, SpecTable, integer, real
 
 
@@ -31,6 +32,14 @@ def _keras_layer(where: str, value: Any) -> Any:
     if not callable(layer) and not (isinstance(layer, str) and layer):
         refuse(where, f"must be a Keras layer or its name, got {value!r}", value)
     return layer
+
+
+def _output_spec(where: str, value: Any) -> dict[str, Any]:
+    """The output of a function, as far as it is given."""
+    given = dict(mapping(where, value))
+    refuse_unknown(where, given, ("type", "shape", "num_values"), what="key")
+    checks = {"type": one_of(*TYPES), "shape": one_or_several(integer(0)), "num_values": or_none(integer(1))}
+    return {key: checks[key](f"{where}[{key!r}]", part) for key, part in given.items()}
 
 
 def _list_of(check: Check) -> Check:
@@ -143,7 +152,9 @@ _ENTRIES: Final = {
             Argument("axis", 0, integer(0)),
         )
     ),
-    "function": Entry((Argument("function", check=_function), Argument("output_spec", None), _L2)),
+    "function": Entry(
+        (Argument("function", check=_function), Argument("output_spec", None, or_none(_output_spec)), _L2)
+    ),
     "keras": Entry((Argument("layer", check=_keras_layer), _L2), open=True, classes=("KerasLayer",)),
     "gru": Entry((_UNITS, _FINAL, *_OF_CELL)),
     "lstm": Entry((_UNITS, _FINAL, *_OF_CELL), finish=_even_size),

@@ -110,6 +110,13 @@ def test_nested_modules_are_resolved_and_the_specification_is_unchanged() -> Non
         ({"type": "block", "name": "b", "layers": [[{"type": "flatten"}]]}, "layer", "m['layers'][0]"),
         ("conv2d_transpose", "layer", "m"),
         ({"unit": "timesteps", "batch_size": {"type": "decaying"}}, "update", "m['batch_size']"),
+        ({"type": "function", "function": double, "output_spec": (3,)}, "layer", "m['output_spec']"),
+        (
+            {"type": "function", "function": double, "output_spec": {"shape": None}},
+            "layer",
+            "m['output_spec']['shape']",
+        ),
+        ({"type": "function", "function": double, "output_spec": {"typ": "int"}}, "layer", "typ"),
     ],
 )
 def test_what_is_wrong_with_a_module_is_refused_by_name(spec: Any, kind: str, argument: str) -> None:
