@@ -117,6 +117,7 @@ def test_nested_modules_are_resolved_and_the_specification_is_unchanged() -> Non
             "m['output_spec']['shape']",
         ),
         ({"type": "function", "function": double, "output_spec": {"typ": "int"}}, "layer", "typ"),
+        (json.dumps({"layers": [{"type": "dense", "size": 8}] * 20}), "network", "m"),
     ],
 )
 def test_what_is_wrong_with_a_module_is_refused_by_name(spec: Any, kind: str, argument: str) -> None:
