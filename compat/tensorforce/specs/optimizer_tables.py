@@ -106,9 +106,9 @@ OPTIMIZERS: Final = SpecTable(
             (
                 _INNER,
                 Argument("ls_max_iterations", 10, integer(1)),
-                fed_argument("ls_accept_ratio", 0.9, parameter(at_least=0)),
+                fed_argument("ls_accept_ratio", 0.9, parameter(at_least=0, at_most=1)),
                 Argument("ls_mode", "exponential", one_of("exponential", "linear")),
-                fed_argument("ls_parameter", 0.5, parameter(above=0)),
+                fed_argument("ls_parameter", 0.5, parameter(above=0, at_most=1)),
             )
         ),
         "natural_gradient": Entry(
@@ -153,7 +153,7 @@ OPTIMIZERS: Final = SpecTable(
         "sgdw": "use sgd, or adamw",
         "decoupled_weight_decay": "use adamw",
     },
-    ignored={**IGNORED, "unroll_loop": False, "cg_unroll_loop": False},
+    ignored={**IGNORED, **dict.fromkeys(("unroll_loop", "cg_unroll_loop", "ls_unroll_loop"), False)},
     rewrite=_rewrite,
 )
 """Optimizers of policies. ``wrapper`` and ``tf_optimizer`` are replaced by others."""

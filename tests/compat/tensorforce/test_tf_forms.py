@@ -117,6 +117,8 @@ def test_nested_modules_are_resolved_and_the_specification_is_unchanged() -> Non
             "m['output_spec']['shape']",
         ),
         ({"type": "function", "function": double, "output_spec": {"typ": "int"}}, "layer", "typ"),
+        ({"type": "optimizing_step", "optimizer": "adam", "ls_parameter": 2.0}, "optimizer", "m['ls_parameter']"),
+        ({"type": "optimizing_step", "optimizer": "adam", "ls_accept_ratio": 5}, "optimizer", "m['ls_accept_ratio']"),
         (json.dumps({"layers": [{"type": "dense", "size": 8}] * 20}), "network", "m"),
     ],
 )
@@ -152,6 +154,8 @@ def test_arguments_without_effect_are_named_in_one_warning() -> None:
         form_of(
             "tensorforce", optimizer={"type": "multi_step", "optimizer": "adam", "num_steps": 2, "unroll_loop": True}
         )
+    with pytest.warns(UserWarning, match=r"optimizer\['ls_unroll_loop'\]"):
+        form_of("tensorforce", optimizer={"type": "optimizing_step", "optimizer": "adam", "ls_unroll_loop": True})
     form_of("tensorforce", objective={"type": "policy_gradient", "summary_labels": None})
 
 
