@@ -31,11 +31,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-e", "--environment", help="name, JSON file or module.Class of the environment")
     made.add_argument("-l", "--level", help="level of the environment, such as CartPole-v1")
     made.add_argument("-m", "--max-episode-timesteps", type=int, help="time limit of an episode")
+    made.add_argument("--visualize", action="store_true", help="show the environment")
+    made.add_argument("--visualize-directory", metavar="DIRECTORY", help="where to write a video of each episode")
     made.add_argument("-p", "--episodes", dest="num_episodes", type=int, help="number of episodes")
     made.add_argument("-t", "--timesteps", dest="num_timesteps", type=int, help="number of timesteps")
     made.add_argument("-u", "--updates", dest="num_updates", type=int, help="number of updates")
     made.add_argument("-v", "--evaluation", action="store_true", help="the last environment evaluates")
     made.add_argument("--num-parallel", type=int, help="number of environments, each in a process")
+    made.add_argument("--remote", help="multiprocessing: also a single environment in a process")
+    made.add_argument("--blocking", action="store_true", help="wait for an environment in a process before others step")
     made.add_argument("--batch-agent-calls", action="store_true", help="act and observe for all of them at once")
     made.add_argument("--sync-timesteps", action="store_true", help="environments wait for each other at each timestep")
     made.add_argument("--sync-episodes", action="store_true", help="new episodes begin when all have ended")
@@ -82,16 +86,16 @@ def _writable(given: str | None) -> Path | None:
 
 def _run_once(given: argparse.Namespace) -> dict[str, Any]:
     agent = given.agent if given.network is None else {"agent": given.agent, "network": given.network}
-    environment = {"environment": given.environment}
-    if given.level is not None:
-        environment["level"] = given.level
+    optional = {name: getattr(given, name) for name in ("level", "visualize", "visualize_directory")}
+    environment = {"environment": given.environment, **{name: value for name, value in optional.items() if value}}
     with Runner(
         agent=agent,
         environment=environment,
         max_episode_timesteps=given.max_episode_timesteps,
         evaluation=given.evaluation,
         num_parallel=given.num_parallel,
-        remote=None if given.num_parallel is None else "multiprocessing",
+        remote="multiprocessing" if given.remote is None and given.num_parallel is not None else given.remote,
+        blocking=given.blocking,
     ) as runner:
         runner.run(**{name: getattr(given, name) for name in _OF_RUN})
         return {name: getattr(runner, f"episode_{name}") for name in _LISTS}

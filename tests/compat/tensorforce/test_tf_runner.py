@@ -346,6 +346,14 @@ def test_the_command_runs_and_writes_what_happened(tmp_path: Path, capsys: pytes
     assert command.main(given) == 0
     results = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     assert results["timesteps"] == [[4, 4, 4]] * 2
+    assert command.main([*given[:6], "-m", "2", "-p", "1", "--remote", "multiprocessing", "--blocking"]) == 0
+    for wrong, message in (
+        (["--remote", "socket-client"], "use 'multiprocessing'"),
+        (["-e", f"{Count.__module__}.Count", "--visualize"], "unexpected keyword argument 'visualize'"),
+        (["-e", f"{Count.__module__}.Count", "--visualize-directory", "x"], "argument 'visualize_directory'"),
+    ):
+        assert command.main(["-a", "fake", *wrong]) == 2
+        assert message in capsys.readouterr().err
     assert command.main(["-a", "fake", "-l", "CartPool-v1"]) == 2
     assert command.main([*given, "-r", "0"]) == 2
     (tmp_path / "file").touch()
