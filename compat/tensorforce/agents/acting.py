@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from ....core.checks import all_finite, shortened
+from ....core.errors import NonFiniteError
 from ....core.protocols import Array
 from ....explorations.policies import random_legal
 from ....explorations.sampling import drawn_index
@@ -68,7 +70,14 @@ class Chooser:
         self.greedy = Levels(dict.fromkeys(actions.flat, 0.0), dict.fromkeys(actions.flat, 0.0))
 
     def __call__(self, acted: Acted, rng: np.random.Generator) -> dict[str, Array]:
-        """Actions [B, *shape] by flat name; with a model, levels of 0 make no random draws."""
+        """Actions [B, *shape] by flat name; with a model, levels of 0 make no random draws.
+
+        Raises:
+            NonFiniteError: a prediction is NaN or infinite.
+        """
+        for name, array in acted.predictions.items():
+            if name != "action" and not all_finite(array):
+                raise NonFiniteError(f"predictions[{name!r}] has NaN or infinity: {shortened(array.tolist())}")
         return {name: draw(spec, acted, rng) for name, spec, draw in self._actions}
 
     def parameters(self, acted: Acted | None) -> dict[str, Array]:

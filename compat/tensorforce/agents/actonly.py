@@ -181,6 +181,7 @@ class ActOnly:
 
         Raises:
             TensorforceError: an argument is invalid.
+            NonFiniteError: a prediction is NaN or infinite.
         """
         self._check("act")
         if not (evaluation or (independent and deterministic)):

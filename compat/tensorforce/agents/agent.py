@@ -186,6 +186,7 @@ class Agent(AgentCore):
 
         Raises:
             TensorforceError: an argument is invalid, or an earlier act of this index has not been observed.
+            NonFiniteError: a prediction is NaN or infinite.
         """
         with self.lock:
             self.check_open("act")

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from axonrl.compat.tensorforce import Agent, TensorforceError
+from axonrl.compat.tensorforce.agents.acting import Acted, Chooser, Levels
+from axonrl.compat.tensorforce.spaces.specs import read_values
+from axonrl.core.errors import NonFiniteError
 
 from .agents import S, generic, make, refused
 
@@ -135,6 +138,17 @@ def test_agents_that_cannot_be_made(tmp_path: Path) -> None:
     assert refused(make, str(file)).argument == "Agent.create: agent"
     file.write_text(json.dumps(dict(agent=str(file))))
     assert refused(make, str(file)).argument == "Agent.create: agent"
+
+
+def test_no_action_is_drawn_from_what_is_not_finite() -> None:
+    """Of NaN the first action would be chosen, also where the mask forbids it."""
+    chooser = Chooser(read_values("test", dict(type="int", num_values=2), "actions"), {"action": "categorical"})
+    logits, mask = np.array([[0.5, np.nan]], np.float32), np.array([[False, True]])
+    for level in (0.0, 1.0):
+        levels = Levels({"action": level}, {"action": 0.0})
+        with pytest.raises(NonFiniteError) as caught:
+            chooser(Acted({"logits/action": logits}, {"action_mask": mask}, levels), np.random.default_rng(0))
+        assert str(caught.value) == "predictions['logits/action'] has NaN or infinity: [[0.5, nan]]"
 
 
 @pytest.mark.parametrize(
