@@ -76,11 +76,12 @@ class Runner(Record):
             _check_equal(self.environments)
             training = self.environments[: len(given) - 1 if evaluation and len(given) > 1 else len(given)]
             longest = max(training, key=lambda one: one.max_episode_timesteps() or math.inf)
+            limit = longest.max_episode_timesteps()
             self.agent = Agent.create(
                 agent=agent,
                 environment=longest,
-                max_episode_timesteps=longest.max_episode_timesteps(),
                 parallel_interactions=len(training),
+                **({} if limit is None else {"max_episode_timesteps": limit}),  # else the specification's own
             )
             if self.agent is not agent:
                 self._owned.append(self.agent)

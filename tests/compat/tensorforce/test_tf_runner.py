@@ -255,6 +255,11 @@ def test_the_best_agent_is_saved_the_first_included(tmp_path: Path) -> None:
     assert len(agent.saved) == 2  # None, as a callback that only prints returns: the mean decides
 
 
+def test_without_a_limit_of_the_environments_the_agents_own_holds() -> None:
+    with Runner(agent="fake", environment=Count) as runner:
+        assert set(runner.agent.arguments) == {"environment", "parallel_interactions"}
+
+
 def test_specifications_are_closed_and_objects_are_left_open() -> None:
     agent, inside = FakeAgent(), Count()
     with Runner(agent=agent, environment=inside):
