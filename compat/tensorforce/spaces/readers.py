@@ -121,7 +121,7 @@ def read_actions(
         if name not in entries:
             continue
         one = entries[name]
-        one = np.full(spec.shape, one) if partial and isinstance(one, bool | int | float) else one
+        one = np.full(spec.shape, one) if partial and isinstance(one, bool | int | float | np.generic) else one
         found[name] = array = value(where, name, one, spec, "actions")
         if bounded and spec.min_value is not None and spec.max_value is not None:
             low, high = np.float32(spec.min_value), np.float32(spec.max_value)

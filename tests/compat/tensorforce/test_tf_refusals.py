@@ -171,6 +171,12 @@ def test_incomplete_specifications_say_what_they_lack(wrong: dict[str, Any], mes
     assert str(refused(make, **wrong)) == f"RandomAgent: {message}"
 
 
+@pytest.mark.parametrize("one", [2, 2.0, np.float32(2), np.int64(2)])
+def test_one_number_stands_for_all_components_of_a_constant_action(one: Any) -> None:
+    agent = make("constant", actions=dict(type="float", shape=(2,)), action_values=one)
+    assert agent.act(S).tolist() == [2.0, 2.0]
+
+
 def test_an_environment_that_exists_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     world, closed = gymnasium.make("CartPole-v1"), list[int]()
     monkeypatch.setattr(world, "close", lambda: closed.append(1))
