@@ -15,6 +15,7 @@ from ....core.trees import map_tree
 from ....run_dir.generators import generators
 from ....run_dir.programs import shared_content
 from ...common.value_specs import ValueSpec
+from ..processing.preprocessors import numbers_of
 
 if TYPE_CHECKING:
     from ....policies.executors import Executor
@@ -26,14 +27,14 @@ logger = logging.getLogger("axonrl")
 def specs_of(boxes: Mapping[str, Any]) -> dict[str, ValueSpec]:
     """Specs of states for networks: their types, and the number of values of an integer.
 
-    Bytes are numbers, as in images, not categories.
+    Bytes are numbers, as in images, not categories; so are integers with different lower bounds.
     """
     found = {}
     for name, box in boxes.items():
         kind = {"b": "bool", "f": "float"}.get(box.dtype.kind, "int")
-        is_category = kind == "int" and box.dtype != np.uint8 and box.num_categories
-        low = float(box.low.min()) if is_category else None
-        found[name] = ValueSpec(name, kind, box.shape, box.num_categories if is_category else None, low)
+        numbers = numbers_of(box)
+        count = None if box.dtype == np.uint8 else numbers.categories
+        found[name] = ValueSpec(name, kind, box.shape, count, None if count is None else float(numbers.low))
     return found
 
 

@@ -28,7 +28,7 @@ class IntBox(BoxSpace):
         add_batch_rank, add_time_rank, time_major: stored as attributes, without effect.
 
     Attributes:
-        num_categories: number of values of each number, ``high - low``; None without bounds, or if bounds differ.
+        num_categories: number of values of each number, ``high - low``; None without bounds, or if these differ.
 
     Raises:
         RLGraphError: a bound is not an integer of int32, there is no value between them, or shapes do not fit.

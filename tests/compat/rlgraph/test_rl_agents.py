@@ -602,6 +602,21 @@ def test_specifications_of_2018() -> None:
     assert not later.update_spec["do_updates"]
 
 
+def _sums(states: IntBox, network: list[Any], rows: int) -> DQNAgent:
+    """A DQNAgent whose values are the sums of its inputs times 0, 1, 2, ..., row by row."""
+    adapter = {"weights_spec": np.arange(3.0 * rows).reshape(rows, 3)}
+    return make_dqn(state_space=states, network_spec=network, action_adapter_spec=adapter)
+
+
+FLATTEN: dict[str, Any] = {"type": "reshape", "flatten": True}
+
+
+def test_integers_with_different_lower_bounds_are_numbers_for_a_network() -> None:
+    agent = _sums(IntBox((0, 10), (5, 15)), [FLATTEN], 2)
+    values = agent.call_api_method("get_q_values", [[[3, 10], [3, 14]]])
+    assert values.tolist() == [[30.0, 43.0, 56.0], [42.0, 59.0, 76.0]]
+
+
 def test_classes_are_where_rlgraph_had_them() -> None:
     for module, name in CLASSES:
         found = getattr(importlib.import_module(f"axonrl.compat.rlgraph.{module}"), name)
