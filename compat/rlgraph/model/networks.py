@@ -177,7 +177,7 @@ class Network:
         if math.prod(shape) != math.prod(spec.shape):
             refuse(f"{place}: new_shape", f"must hold what {spec.shape} holds, got {tuple(shape)}", shape)
         self._nodes.append(lambda x: tf.reshape(x, [-1, *shape]))
-        self.output = ValueSpec("", spec.type, tuple(shape), spec.num_values)
+        self.output = ValueSpec("", spec.type, tuple(shape), spec.num_values, spec.min_value)
 
     def _flatten(self, spec: ValueSpec) -> None:
         self._nodes.append(lambda x: vector(x, spec))

@@ -617,6 +617,12 @@ def test_integers_with_different_lower_bounds_are_numbers_for_a_network() -> Non
     assert values.tolist() == [[30.0, 43.0, 56.0], [42.0, 59.0, 76.0]]
 
 
+def test_a_reshaped_integer_is_one_hot_from_its_lower_bound() -> None:
+    agent = _sums(IntBox(2, 5, (2,)), [{"type": "reshape", "new_shape": [2, 1]}, FLATTEN], 6)
+    values = agent.call_api_method("get_q_values", [[[2, 2], [4, 3]]])
+    assert values.tolist() == [[0.0 + 9.0, 1.0 + 10.0, 2.0 + 11.0], [6.0 + 12.0, 7.0 + 13.0, 8.0 + 14.0]]
+
+
 def test_classes_are_where_rlgraph_had_them() -> None:
     for module, name in CLASSES:
         found = getattr(importlib.import_module(f"axonrl.compat.rlgraph.{module}"), name)
