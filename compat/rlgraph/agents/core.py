@@ -90,17 +90,19 @@ class Core:
         predictions, following = self.model.act(asked.features, asked.internals)
         drawn = _by_name(predictions["action"])
         if not asked.explore:
-            return Acted(drawn, np.zeros(len(asked.ids), np.bool_), following)
-        within = drawn
+            return Acted(self._within(drawn), np.zeros(len(asked.ids), np.bool_), following)
         if self.policy is not None:
             drawn = _by_name(self.policy(predictions, asked.timestep, self.exploration_rng)[0])
-            within = {  # draws of a normal distribution may exceed any bounds
-                name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
-                for name, part in drawn.items()
-            }
-        actions, explored = self.explore(within, asked)
+        actions, explored = self.explore(self._within(drawn), asked)
         self.note(asked, predictions, drawn if self.exploration is None else actions, actions)
         return Acted(actions, explored, following)
+
+    def _within(self, actions: Mapping[str, Array]) -> dict[str, Array]:
+        """Floats clipped: draws of a normal distribution may exceed any bounds, squashed means do by rounding."""
+        return {
+            name: np.clip(part, *self.boxes[name].bounds) if part.dtype.kind == "f" else part
+            for name, part in actions.items()
+        }
 
     def explore(self, actions: dict[str, Array], asked: Asked) -> tuple[dict[str, Array], Array]:
         """Actions after ``exploration_spec``, and bool [B]: which are random."""

@@ -84,3 +84,12 @@ def test_actions_stay_within_the_space() -> None:
 )
 def test_what_is_wrong_is_named(more: dict[str, Any], argument: str) -> None:
     assert refused(SACAgent, **{**SAC, **more}).argument == argument
+
+
+def test_greedy_actions_are_within_the_bounds_of_the_space() -> None:
+    agent = SACAgent(**{**SAC, "action_space": FloatBox(-2.3, 1.1, shape=(1,))})
+    bias = {"action-adapter/output/bias": np.full(2, 50, np.float32)}  # tanh(50) is 1
+    agent.set_weights({**agent.get_weights(), **bias})
+    action = agent.get_action([0.0, 0.0], use_exploration=False)
+    assert action.tolist() == [np.float32(1.1)]  # -0.6 + 1.7 * 1 is rounded to the next float32
+    agent.observe([0.0, 0.0], action, [], 0.0, [0.0, 0.0], False)
