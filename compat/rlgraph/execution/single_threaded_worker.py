@@ -108,6 +108,8 @@ class SingleThreadedWorker(Worker):
         self.num_environments = len(self._lanes)
         self.env_ids = [lane.env_id for lane in self._lanes]
         self._forget_episodes()
+        self._episodes = 0
+        """Episodes that ended in all calls."""
         self._stopped: float | None = None
         """End time of the last call; None before the first."""
 
@@ -250,10 +252,12 @@ class SingleThreadedWorker(Worker):
         """Step all environments once, then run the updates that are due."""
         if self.render:
             self.vector_env.render()
-        before, episodes = self.agent.timesteps, len(run.episodes)
+        before, known = self.agent.timesteps, len(run.episodes)
         for index, action in enumerate(self._actions(run.use_exploration)):
             self._move(index, action, run)
-        for episode in run.episodes[episodes:]:
+        ended = run.episodes[known:]
+        self._episodes += len(ended)
+        for episode in ended:
             self.finished_episode_rewards[episode.env_num].append(episode.reward)
             self.finished_episode_durations[episode.env_num].append(episode.duration)
             self.finished_episode_steps[episode.env_num].append(episode.timesteps)
@@ -261,7 +265,7 @@ class SingleThreadedWorker(Worker):
                 self._callback(**episode._asdict(), **dict.fromkeys(self._more, episode.reward))
         now, observe = self.agent.timesteps, self.agent.observe_spec
         if run.update["update_mode"] == "episodes":
-            before, now, observe = episodes, len(run.episodes), {"buffer_enabled": False}
+            before, now, observe = self._episodes - len(ended), self._episodes, {"buffer_enabled": False}
         for _ in range(due(before, now, run.update, observe)):
             if not self.agent.can_update:
                 break

@@ -146,6 +146,14 @@ def test_updates_follow_the_timesteps(count: int, update: Any, size: int, timest
     assert agent.updated == expected
 
 
+def test_updates_follow_the_episodes_of_all_calls() -> None:
+    own = {"update_spec": {"update_interval": 2, "update_mode": "episodes", "steps_before_update": 1}}
+    worker, agent = _worker(Corridor(9), agent_kwargs=own)
+    for _ in range(5):
+        worker.execute_episodes(1)
+    assert agent.updated == [18, 36]  # after the second and the fourth
+
+
 def test_single_entries_of_update_spec_change_for_a_call() -> None:
     worker, agent = _worker(Corridor(9), agent_kwargs={"observe_spec": {"buffer_enabled": False}})
     worker.execute_timesteps(6, update_spec={"update_interval": 3})
