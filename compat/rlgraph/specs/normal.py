@@ -98,6 +98,9 @@ def _other_update(where: str, form: Mapping[str, Any], given: Mapping[str, Any])
         if "sync_interval" not in given:
             every = -(-every // interval) * interval
         _check_sync(where, every, interval)
+    if given.get("sync_tau") is not None and (tau := form["value_function_sync_spec"]["sync_tau"]) != given["sync_tau"]:
+        problem = f"must be {tau}, got {given['sync_tau']}: it is a constant of the model, set when the agent is made"
+        refuse(f"{where}['sync_tau']", problem, given["sync_tau"])
     capacity = form.get("memory_spec", {}).get("capacity", found["batch_size"])
     if "batch_size" in given and capacity < found["batch_size"]:
         problem = f"must be at most the memory's capacity, {capacity}; got {found['batch_size']}"

@@ -86,6 +86,14 @@ def test_what_is_wrong_is_named(more: dict[str, Any], argument: str) -> None:
     assert refused(SACAgent, **{**SAC, **more}).argument == argument
 
 
+def test_the_rate_of_averaging_is_the_agents() -> None:
+    agent = SACAgent(**SAC)
+    with agent.updating("here", {"sync_tau": 0.25}):
+        pass
+    with pytest.raises(ValueError, match=r"^here\['sync_tau'\] must be 0.25, got 0.5: it is a constant"):
+        agent.updating("here", {"sync_tau": 0.5}).__enter__()
+
+
 def test_greedy_actions_are_within_the_bounds_of_the_space() -> None:
     agent = SACAgent(**{**SAC, "action_space": FloatBox(-2.3, 1.1, shape=(1,))})
     bias = {"action-adapter/output/bias": np.full(2, 50, np.float32)}  # tanh(50) is 1
