@@ -91,8 +91,8 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
         warnings.warn(text, RLGraphWarning, stacklevel=4)
     from ....estimators.export import export as write
 
-    spaces = gymnasium_space(agent.preprocessed_state_space), gymnasium_space(agent.action_space)
-    config = RunConfig(observation_space=spaces[0], action_space=spaces[1])
+    seen = gymnasium_space(agent.preprocessed_state_space, keeps_bools=True)  # the dtypes of the program's inputs
+    config = RunConfig(observation_space=seen, action_space=gymnasium_space(agent.action_space))
     policy = PolicySnapshot("last", model.acting_weights(), None, Counters(agent.updates, agent.timesteps))
     try:
         return str(write(model, config, policy, name, preprocessing_to_json(states, agent.preprocessor)))

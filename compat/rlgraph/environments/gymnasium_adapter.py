@@ -103,17 +103,19 @@ class _FromRLGraph:
         return self.state_space.unflatten({name: array[0] for name, array in found.items()})
 
 
-def gymnasium_space(space: Space) -> GymnasiumSpace:
-    """Gymnasium's space of the same values."""
+def gymnasium_space(space: Space, *, keeps_bools: bool = False) -> GymnasiumSpace:
+    """Gymnasium's space of the same values; with ``keeps_bools`` truth values are a Box of bools, not integers."""
     from gymnasium import spaces
 
     if isinstance(space, Dict):
-        return spaces.Dict({key: gymnasium_space(part) for key, part in space.items()})
+        return spaces.Dict({key: gymnasium_space(part, keeps_bools=keeps_bools) for key, part in space.items()})
     if isinstance(space, Tuple):
-        return spaces.Tuple([gymnasium_space(part) for part in space])
+        return spaces.Tuple([gymnasium_space(part, keeps_bools=keeps_bools) for part in space])
     if isinstance(space, IntBox):
         return _integers(space)
     if isinstance(space, BoolBox):
+        if keeps_bools:
+            return spaces.Box(0, 1, space.shape, np.bool_)
         return spaces.MultiBinary(space.shape) if space.shape else spaces.Discrete(2)
     box = space.flat()[""]
     low, high = (np.broadcast_to(bound, box.shape) for bound in box.bounds)

@@ -17,7 +17,7 @@ import pytest
 
 from axonrl.compat.rlgraph import RLGraphError, RLGraphWarning, get_backend
 from axonrl.compat.rlgraph.agents import Agent, ApexAgent, DQNAgent, IMPALAAgent, RandomAgent
-from axonrl.compat.rlgraph.spaces import FloatBox, IntBox
+from axonrl.compat.rlgraph.spaces import BoolBox, Dict, FloatBox, IntBox
 from axonrl.runtimes import Policy
 
 from .agents import DQN, equal, make_dqn, records, refused
@@ -654,3 +654,16 @@ def test_an_exported_policy_acts_as_the_agent(tmp_path: Path, in_tensorflow: Any
     with in_tensorflow():
         remembers = make_dqn(preprocessing_spec=["sequence", {"type": "reshape", "flatten": True}])
     assert "sequence" in str(refused(remembers.export_graph, tmp_path / "other"))
+
+
+def test_an_exported_policy_takes_truth_values(tmp_path: Path) -> None:
+    states = Dict(a=BoolBox(shape=(2,)), b=bool)
+    network = [{"type": "concat"}, {"type": "dense", "units": 8}]
+    agent = make_dqn(state_space=states, network_spec=network)
+    batch = {"a": np.array([[0, 0], [0, 1], [1, 0], [1, 1]], bool), "b": np.array([0, 1, 0, 1], bool)}
+    wanted = agent.get_action(batch, use_exploration=False).tolist()
+    policy = Policy.load(agent.export_graph(tmp_path / "policy"))
+    assert policy.act(batch).tolist() == wanted
+    assert policy.act({"a": [True, False], "b": True}) == agent.get_action(
+        {"a": [True, False], "b": True}, use_exploration=False
+    )
