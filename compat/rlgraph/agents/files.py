@@ -6,6 +6,7 @@ import json
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +72,7 @@ def load(where: str, agent: Any, path: str | os.PathLike[str]) -> Any:
     except (CheckpointError, OSError, ValueError) as error:
         raise RLGraphError(f"{where}: {folder} cannot be read: {error}", "path", str(path)) from error
     for name, value in _about(agent).items():
-        if (saved := manifest["agent"].get(name)) != value:
+        if (saved := manifest["agent"].get(name, value)) != value:
             refuse(f"{where}: path", f"has an agent whose {name} is {saved!r:.300}; here it is {value!r:.300}", path)
     return state
 
@@ -106,9 +107,18 @@ def _about(agent: Any) -> dict[str, Any]:
     names = [name for name in _SAME if name in form and name not in agent.may_differ]
     about: dict[str, Any] = {name: form[name] for name in names}
     about |= {"state_space": agent.state_space.to_spec(), "action_space": agent.action_space.to_spec()}
-    about |= {"optimizer": form.get("optimizer_spec", {}).get("type"), "n_step": agent.observe_spec["n_step"]}
+    about["n_step"] = agent.observe_spec["n_step"]
+    about |= _optimizer_of(form, "optimizer")
+    if form.get("value_function_spec") is not None:
+        about |= _optimizer_of(form, "value_function_optimizer")
     plain: dict[str, Any] = json.loads(json.dumps(about))
     return plain
+
+
+def _optimizer_of(form: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What decides about an optimizer's variables."""
+    spec = form.get(f"{name}_spec") or {}
+    return {name: spec.get("type"), f"{name}_has_momentum": bool(spec.get("momentum"))}
 
 
 def _checkpoints_of(folder: Path, name: str) -> list[tuple[int, Path]]:

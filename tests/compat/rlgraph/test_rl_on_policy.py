@@ -359,6 +359,21 @@ def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"type": "sgd", "learning_rate": 0.1, "momentum": 0.5}, "value_function_optimizer_has_momentum is False"),
+        ({"type": "adam", "learning_rate": 0.1}, "value_function_optimizer is 'sgd'; here it is 'adam'"),
+    ],
+)
+def test_a_checkpoint_needs_optimizers_with_the_same_variables(tmp_path: Path, spec: Any, words: str) -> None:
+    plain = {"value_function_optimizer_spec": {"type": "sgd", "learning_rate": 0.2}}
+    path = PPOAgent(**{**LINEAR, **plain}).store_model(tmp_path)
+    PPOAgent(**{**LINEAR, "value_function_optimizer_spec": {"type": "sgd", "learning_rate": 0.1}}).load_model(path)
+    other = PPOAgent(**{**LINEAR, "value_function_optimizer_spec": spec})
+    assert words in str(refused(other.load_model, path))
+
+
+@pytest.mark.parametrize(
     ("more", "argument"),
     [
         ({"memory_spec": "replay"}, "PPOAgent: memory_spec"),
