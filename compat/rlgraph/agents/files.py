@@ -17,7 +17,7 @@ from ....run_dir.files import remove, write_json_atomically
 from ....run_dir.folders import staged, target_of
 from ....run_dir.snapshot import Counters, PolicySnapshot
 from ...common.state_files import read_state, write_state
-from ..environments.gymnasium_adapter import gymnasium_space
+from ..environments.gymnasium_adapter import gymnasium_actions, gymnasium_space
 from ..processing.preprocessors import preprocessing_to_json
 from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, flag, refuse, translate_errors
 
@@ -93,7 +93,7 @@ def export(where: str, agent: Any, filename: str | os.PathLike[str]) -> str:
     from ....estimators.export import export as write
 
     seen = gymnasium_space(agent.preprocessed_state_space, keeps_bools=True)  # the dtypes of the program's inputs
-    config = RunConfig(observation_space=seen, action_space=gymnasium_space(agent.action_space))
+    config = RunConfig(observation_space=seen, action_space=gymnasium_actions(agent.action_space))
     policy = PolicySnapshot("last", model.acting_weights(), None, Counters(agent.updates, agent.timesteps))
     try:
         return str(write(model, config, policy, name, preprocessing_to_json(states, agent.preprocessor)))

@@ -13,7 +13,7 @@ from ....core.tensorflow_import import load_tensorflow
 from ....core.trees import equal, map_tree
 from ....explorations import Categorical, Composite, Gaussian, MultiCategorical
 from ...common.value_specs import ValueSpec
-from ..environments.gymnasium_adapter import gymnasium_space
+from ..environments.gymnasium_adapter import gymnasium_actions
 from ..spaces import BoolBox, BoxSpace, FloatBox, IntBox, Space
 from ..utils.rlgraph_errors import refuse
 from .core import ONLY, Asked, Core
@@ -210,10 +210,10 @@ def policy_of(boxes: Mapping[str, Any]) -> Any:
     if list(spaces) != [ONLY]:
         from gymnasium import spaces as gym
 
-        return Composite(gym.Dict([(key, gymnasium_space(box)) for key, box in spaces.items()]))
+        return Composite(gym.Dict([(key, gymnasium_actions(box)) for key, box in spaces.items()]))
     (box,) = spaces.values()
     kind: Any = Gaussian if isinstance(box, FloatBox) else MultiCategorical if box.shape else Categorical
-    return kind(gymnasium_space(box))
+    return kind(gymnasium_actions(box))
 
 
 def standardize(advantage: Array) -> Array:

@@ -69,7 +69,7 @@ class _FromRLGraph:
         """The space of preprocessed states."""
         self._inputs = space.flat()
         self.observation_space = gymnasium_space(self.state_space)
-        self.action_space = gymnasium_space(environment.action_space)
+        self.action_space = gymnasium_actions(environment.action_space)
         self._is_seeded = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -120,6 +120,14 @@ def gymnasium_space(space: Space, *, keeps_bools: bool = False) -> GymnasiumSpac
     box = space.flat()[""]
     low, high = (np.broadcast_to(bound, box.shape) for bound in box.bounds)
     return spaces.Box(low, high, dtype=np.float32)
+
+
+def gymnasium_actions(space: Space) -> GymnasiumSpace:
+    """Gymnasium's space of actions, whose bytes are categories, too."""
+    boxes = space.flat().items()
+    return gymnasium_space(
+        with_boxes(space, {n: IntBox(b.low, b.high, b.shape) if b.dtype == np.uint8 else b for n, b in boxes})
+    )
 
 
 def _integers(space: IntBox) -> GymnasiumSpace:

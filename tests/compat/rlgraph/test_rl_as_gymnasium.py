@@ -11,6 +11,7 @@ from gymnasium import spaces
 from axonrl.compat.rlgraph import Environment, GridWorld
 from axonrl.compat.rlgraph.environments.gymnasium_adapter import (
     EnvironmentFactory,
+    gymnasium_actions,
     gymnasium_space,
     sendable,
 )
@@ -121,6 +122,8 @@ def test_spaces_have_counterparts() -> None:
     assert made["a"] == spaces.Tuple([spaces.Discrete(2), spaces.MultiBinary((2,))])
     assert made["b"] == spaces.MultiDiscrete([2, 2], start=[1, 1])
     assert made["c"] == spaces.Box(0, 255, (), np.uint8)
+    assert gymnasium_actions(Tuple(space["c"], bool)) == spaces.Tuple([spaces.Discrete(256), spaces.Discrete(2)])
+    assert gymnasium_actions(IntBox(1, 3, (2,), "uint8")) == made["b"]
     assert gymnasium_space(IntBox((0, 0), (3, 2))) == spaces.Box(np.array([0, 0]), np.array([2, 1]), dtype=np.int32)
     assert gymnasium_space(FloatBox(-1.0, 2.0, shape=(3,))) == spaces.Box(-1, 2, (3,), np.float32)
 

@@ -327,6 +327,15 @@ def test_an_exported_policy_takes_the_best_actions_in_their_spaces(tmp_path: Pat
     np.testing.assert_allclose(exported["lift"], actions["lift"], rtol=1e-6)
 
 
+def test_bytes_are_actions_with_categories(tmp_path: Path) -> None:
+    agent = ppo(action_space=IntBox(2, 5, dtype="uint8"))
+    actions = agent.get_action(np.zeros((200, 1)))
+    assert (actions.dtype, set(actions.tolist())) == (np.uint8, {2, 3, 4})
+    agent.observe([0.0], actions[0], [], 1.0, [0.0], True)
+    assert held(agent.memory)["log_prob"].tolist() == pytest.approx([math.log(1 / 3)])
+    assert Policy.load(agent.export_graph(tmp_path / "policy")).act([0.0]) == 2
+
+
 def played(agent: Agent, steps: int) -> list[float]:
     """Two environments, updates every 8 timesteps; all actions and losses."""
     found: list[float] = []
