@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ....core.checks import shortened
 from ..processing.preprocessors import Preprocessor
 from ..spaces import BoolBox, Dict, IntBox, Space, Tuple
+from ..spaces.readers import StatesReader
 from ..spaces.space_specs import with_boxes
 from ..utils.rlgraph_errors import refuse
 from .environment import Environment, step_environment
@@ -67,7 +69,7 @@ class _FromRLGraph:
         self._preprocessor = Preprocessor(f"{where}: preprocessing_spec", preprocessing_spec, space.flat())
         self.state_space = with_boxes(space, self._preprocessor.outputs)
         """The space of preprocessed states."""
-        self._inputs = space.flat()
+        self._read = StatesReader(type(environment).__name__, space)
         self.observation_space = gymnasium_space(self.state_space)
         self.action_space = gymnasium_actions(environment.action_space)
         self._is_seeded = False
@@ -79,13 +81,13 @@ class _FromRLGraph:
             self.environment.seed(seed)
         self._is_seeded = self._is_seeded or seed is not None
         self._preprocessor.reset()
-        return self._preprocess(self.environment.reset()), {}
+        return self._preprocess("reset", self.environment.reset()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, repeating the action ``frame_skip`` times or until the episode ends."""
         step = step_environment(self.environment, action, self._frame_skip)
         terminated = step.terminal and not step.truncated
-        return self._preprocess(step.state), step.reward, terminated, step.truncated, {}
+        return self._preprocess("step", step.state), step.reward, terminated, step.truncated, {}
 
     def render(self) -> Any:
         """Render the environment, if it can be rendered."""
@@ -95,10 +97,11 @@ class _FromRLGraph:
         """Terminate the environment."""
         self.environment.terminate()
 
-    def _preprocess(self, state: Any) -> Any:
-        flat = self.environment.state_space.flatten(state)
-        # Copies: the environment may reuse its array.
-        rows = {name: np.array(flat[name], box.dtype)[None] for name, box in self._inputs.items()}
+    def _preprocess(self, method: str, state: Any) -> Any:
+        rows, single = self._read(method, state, "state")
+        if not single:
+            problem = f"must be one of {self.environment.state_space}, got a batch: {shortened(state)}"
+            refuse(f"{type(self.environment).__name__}.{method}: state", problem, state)
         found = self._preprocessor(rows, ["env_0"])
         return self.state_space.unflatten({name: array[0] for name, array in found.items()})
 

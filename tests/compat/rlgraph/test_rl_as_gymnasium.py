@@ -1,5 +1,6 @@
 """Environments of RLgraph's interface as Gymnasium's, and decays as schedules."""
 
+import re
 from typing import Any
 
 import keras
@@ -75,6 +76,22 @@ def test_frames_are_skipped_to_the_end_of_an_episode() -> None:
     for _ in range(2):
         env.step(np.int64(2))
     assert env.step(np.int64(2))[1:4] == (20, False, True)  # its time was up
+
+
+@pytest.mark.parametrize(
+    ("count", "pair", "problem"),
+    [
+        (10.5, [0, 0], "state['count'] must be integers"),
+        (40, [0, 0], "state['count'] must be in 10 .. 39"),
+        ([10, 11], np.zeros((2, 2)), "state must be one of Dict("),
+    ],
+)
+def test_states_are_read_as_an_agent_reads_them(count: Any, pair: Any, problem: str) -> None:
+    inside: Any = Counter()
+    env = EnvironmentFactory(inside)()
+    inside.step = lambda _: ({"count": count, "pair": pair}, 0.0, False, {})
+    with pytest.raises(ValueError, match=f"^Counter.step: {re.escape(problem)}"):
+        env.step(0)
 
 
 def test_each_environment_preprocesses_for_itself() -> None:
