@@ -14,7 +14,7 @@ from ....core.checks import shortened
 from ....core.errors import ArgumentError
 from ...common.gymnasium_ids import registered_id
 from ..spaces import BoxSpace, IntBox, Space
-from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, refuse
+from ..utils.rlgraph_errors import RLGraphError, RLGraphWarning, refuse, translate_errors
 
 if TYPE_CHECKING:
     import gymnasium
@@ -88,22 +88,38 @@ def _has_no_display() -> bool:
 
 
 def values_of(ours: Space, theirs: Any) -> Codec:
-    """Codec between values of a Gymnasium space and ours, which differ only in dtypes."""
+    """Codec between values of a Gymnasium space and ours, which differ only in dtypes.
+
+    Raises:
+        RLGraphError: the space is not supported; or, when read, an integer does not fit the dtype.
+    """
     from ....environments.spaces import leaves
     from ...common.gymnasium_values import Codec, Values
 
     def codec(box: BoxSpace, space: Any) -> Codec:
+        def read(value: Any) -> Any:
+            if is_number and type(value) in (int, np.int64) and value in numbers:  # the usual ones, fast
+                return box.dtype.type(value)
+            array = given = np.array(value, box.dtype if box.dtype.kind == "f" else None)
+            if given.dtype != box.dtype:
+                with np.errstate(invalid="ignore"):
+                    array = given.astype(box.dtype)
+                if not np.array_equal(array, given):
+                    refuse(f"{_WHERE}: state", f"must hold numbers of {box.dtype}, got {shortened(value)}", value)
+            return array[()]
+
         def write(value: Any) -> Any:
             array = np.asarray(value, space.dtype)
             # Ours are float32, which rounds bounds.
             return np.asarray(np.clip(array, space.low, space.high)) if space.dtype == np.float64 else array
 
-        if box.shape == ():
-            return Codec(box.dtype.type, int if isinstance(box, IntBox) else write)
-        return Codec(lambda value: np.array(value, box.dtype), write)
+        is_number = isinstance(box, IntBox) and box.shape == ()
+        numbers = range(int(box.low), int(box.high)) if is_number else range(0)
+        return Codec(read, int if is_number else write)
 
     flat = ours.flat()
-    codecs = {leaf.name: codec(flat[leaf.name], leaf.space) for leaf in leaves(theirs)}
+    with translate_errors(_WHERE):
+        codecs = {leaf.name: codec(flat[leaf.name], leaf.space) for leaf in leaves(theirs)}
     if "" in codecs:  # at every timestep
         return codecs[""]
     values = Values(theirs, codecs)

@@ -158,6 +158,32 @@ def test_actions_stay_within_bounds_that_float32_rounds(shape: tuple[int, ...]) 
     assert written == np.full(shape, 0.1)
 
 
+class Typed(Counting):
+    """Returns any states, of a space of bytes."""
+
+    def __init__(self, told: Any, space: Any = None) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0, 255, np.shape(told), np.uint8) if space is None else space
+        self.told = told
+
+    def reset(self, **_: Any) -> Any:
+        return self.told, {}
+
+
+@pytest.mark.parametrize("told", [[0.5, 1.0], [1, 256], [np.nan, 0.0], 2.5, -1])
+def test_integers_that_a_dtype_cannot_hold_are_refused(told: Any) -> None:
+    assert refused(OpenAIGymEnv(Typed(told)).reset).argument == "OpenAIGymEnv: state"
+
+
+def test_integers_of_other_dtypes_are_read_as_those_of_their_space() -> None:
+    whole: Any = OpenAIGymEnv(Typed([1.0, 255.0])).reset()
+    assert (whole.dtype, whole.tolist()) == (np.uint8, [1, 255])
+    state: Any = OpenAIGymEnv(Typed(np.int64(3), spaces.Discrete(4))).reset()
+    assert (type(state), state) == (np.int32, 3)
+    large = spaces.Box(0, 2**40, (1,), np.int64)
+    assert "do not fit int32" in str(refused(OpenAIGymEnv, Typed([1], large)))
+
+
 def test_skipped_frames_add_their_rewards_and_stop_at_the_end() -> None:
     env: Any = OpenAIGymEnv(Counting(), frameskip=3, max_num_noops=1, noop_action=1)
     assert env.reset()["count"] == 1
