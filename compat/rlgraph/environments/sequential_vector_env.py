@@ -88,6 +88,16 @@ class SequentialVectorEnv(VectorEnv):
         states, rewards, terminals, infos = (list(column) for column in zip(*told, strict=True))
         return states, rewards, terminals, infos
 
+    def step_flow(self, actions: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        """Act in each environment, and begin a new episode in those whose episode ends; returns lists.
+
+        Args:
+            actions: see :meth:`step`.
+        """
+        states, rewards, terminals, _ = self.step(actions)
+        told = zip(self.environments, states, terminals, strict=True)
+        return [env.reset() if ended else state for env, state, ended in told], rewards, terminals
+
     def render(self) -> None:
         """Render the first environment."""
         self.environments[0].render()

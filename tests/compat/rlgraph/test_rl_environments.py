@@ -298,6 +298,9 @@ def test_several_environments_are_stepped_as_lists() -> None:
     assert env.step([DOWN, RIGHT]) == ([1, 2], [-1, -5], [False, True], [{}, {}])
     assert env.reset(1) == 0
     assert env.step(np.array([RIGHT, DOWN]))[0] == [3, 1]
+    assert env.reset(0) == 0
+    assert env.step_flow([DOWN, RIGHT]) == ([1, 0], [-1, 1], [False, True])  # only the second begins
+    assert [one.state for one in made] == [1, 0]
     assert env.seed(7) == [7, 8]
     assert refused(env.step, [DOWN]).argument == "SequentialVectorEnv.step: actions"
     shared = Counting()
