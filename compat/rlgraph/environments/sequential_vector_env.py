@@ -44,7 +44,11 @@ class SequentialVectorEnv(VectorEnv):
             warnings.warn(text, RLGraphWarning, stacklevel=2)
         self.environments: list[Environment] = []
         for index in range(self.num_envs):
-            made = Environment.from_spec(env_spec)
+            try:
+                made = Environment.from_spec(env_spec)
+            except BaseException:
+                self.terminate()
+                raise
             if any(inner(made) is inner(other) for other in self.environments):
                 problem = "must make another environment at each call: two of them are one object"
                 refuse("SequentialVectorEnv: env_spec", problem, env_spec)

@@ -330,6 +330,10 @@ class Closed(Counting):
 def test_what_was_made_before_a_refusal_is_closed() -> None:
     assert "different spaces" in str(refused(SequentialVectorEnv, 2, Closed))
     assert (Closed.made, Closed.closed) == (2, 2)
+    made = iter([Closed()])
+    with pytest.raises(StopIteration):
+        SequentialVectorEnv(2, lambda: next(made))
+    assert (Closed.made, Closed.closed) == (3, 3)
     with pytest.raises(RLGraphError, match="describes"):  # nothing is made
         GridWorld.from_spec({"type": "openai", "gym_env": 7})
     assert refused(OpenAIGymEnv, "nowhere", seed=-1).argument == "OpenAIGymEnv: seed"
