@@ -174,6 +174,7 @@ class Agent(BaseAgent):
         read = [self._records.columns("import_observations", "observations", part) for part in parts]
         for columns in read:
             self.core.store(None, [self.core.observed(None, row) for row in rows_of(columns)])
+        self._tell_of_update(None)
         return sum(len(columns["reward"]) for columns in read)
 
     states_buffer = buffer_property(
@@ -210,9 +211,12 @@ class Agent(BaseAgent):
         else:
             loss = self.core.learn(self._records.batch("update", batch), self.updates)
         self.updates += 1
+        self._tell_of_update(loss)
+        return loss
+
+    def _tell_of_update(self, loss: Any) -> None:
         for one in self.companions:
             one.updated(loss)
-        return loss
 
     def updating(self, where: str, given: Any) -> AbstractContextManager[Mapping[str, Any]]:
         """Context that overrides entries of ``update_spec``.
@@ -252,6 +256,7 @@ class Agent(BaseAgent):
             if not np.isfinite(given).all():
                 refuse(f"{where}[{name!r}]", "must be finite", weights[name])
         self.core.set_weights({name: np.array(weights[name]) for name in own})
+        self._tell_of_update(None)
 
     get_policy_weights, set_policy_weights = get_weights, set_weights
 

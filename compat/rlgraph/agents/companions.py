@@ -51,7 +51,7 @@ class Companion:
         """The episode of an environment (None: of all) was cut by a time limit."""
 
     def updated(self, loss: float | None) -> None:
-        """An update was done."""
+        """An update was done; with ``loss`` None maybe something else: weights were set, or records imported."""
 
     def reset(self, env_id: str | None) -> None:
         """An episode begins in an environment (None: in all); an unfinished one is dropped."""
@@ -71,7 +71,8 @@ class Saver(Companion):
 
     def __init__(self, where: str, spec: Mapping[str, Any], agent: Any) -> None:
         super().__init__(agent, spec)
-        self._saved = (agent.timesteps, agent.updates)
+        self._saved: int | None = agent.timesteps
+        """Timestep of the last write, or of the beginning; None if anything but acting has happened since."""
 
     def observed(self, env_id: str, reward: float, terminal: bool) -> None:
         """Write, if it is time."""
@@ -79,15 +80,15 @@ class Saver(Companion):
 
     def updated(self, loss: float | None) -> None:
         """Write, if it is time."""
+        self._saved = None
         if self.is_due():
             self.close()
 
     def close(self) -> None:
         """Write, unless nothing has happened since the last time."""
-        reached = (self.agent.timesteps, self.agent.updates)
-        if reached != self._saved:
+        if self._saved != self.agent.timesteps:
             self.agent.store_model()
-            self._saved = reached
+            self._saved = self.agent.timesteps
 
 
 class Summarizer(Companion):

@@ -56,6 +56,23 @@ def test_companions_write_and_change_nothing(tmp_path: Path) -> None:
     assert (other.timesteps, other.updates) == (8, 2)
 
 
+@pytest.mark.usefixtures("unconverted")
+def test_what_changes_without_a_timestep_is_saved_at_the_end(tmp_path: Path) -> None:
+    saver = {"saver_spec": {"directory": str(tmp_path)}}
+    _dqn(**saver).terminate()
+    assert not list(tmp_path.iterdir())  # nothing has happened
+    states = np.zeros((3, 1))
+    with _dqn(**saver) as agent:
+        agent.import_observations(
+            {"states": states, "actions": [0, 1, 0], "rewards": [1, 2, 3], "terminals": False, "next_states": states}
+        )
+        agent.store_model()
+        agent.set_weights({name: array + 1 for name, array in agent.get_weights().items()})
+    other = _dqn()
+    other.load_model(tmp_path / "model.ckpt-0")
+    assert (len(other.memory), other.get_weights()["dense-0/bias"].tolist()) == (3, [1.0] * 8)
+
+
 def test_the_clock_decides_without_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(CLOCK, lambda: clock[0])
