@@ -112,5 +112,5 @@ class Refusals:
 
 _plain = Refusals(ArgumentError)
 choice, number, integer, flag = checks.choice, checks.number, checks.integer, checks.flag
-refuse, refuse_unknown, mapping = _plain.refuse, _plain.refuse_unknown, _plain.mapping
+refuse, refuse_unknown, mapping, as_array = _plain.refuse, _plain.refuse_unknown, _plain.mapping, _plain.as_array
 """Checks of shared code: each interface turns their plain errors into its own with ``translate_errors``."""

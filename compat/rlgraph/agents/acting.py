@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +11,7 @@ from ....core.protocols import Array, State
 from ..processing.preprocessors import Preprocessor
 from ..spaces import Space
 from ..spaces.readers import StatesReader
-from ..utils.rlgraph_errors import refuse
+from ..utils.rlgraph_errors import as_array, refuse
 
 FIRST_ID: Final = "env_0"
 """The environment of records and states without an ``env_id``."""
@@ -85,10 +85,11 @@ def read_ids(where: str, given: Any, rows: int) -> list[str]:
     """The environment of each of several states: ``env_0``, ``env_1``, ... for None."""
     if given is None:
         return [FIRST_ID] if rows == 1 else [f"env_{row}" for row in range(rows)]
-    names = [given] if isinstance(given, str) else list(given)
-    if len(names) != rows or len(set(names)) != rows:
+    names = [given] if isinstance(given, str) else given if isinstance(given, Iterable) else ()
+    found = [checked_id(where, name) for name in names]
+    if len(found) != rows or len(set(found)) != rows:
         refuse(f"{where}: env_ids", f"must be {rows} different names, one for each state; got {given!r}", given)
-    return [checked_id(where, name) for name in names]
+    return found
 
 
 def checked_id(where: str, given: Any) -> str:
@@ -110,9 +111,10 @@ def _read_internals(where: str, given: Any, zeros: Mapping[str, Array], single: 
         refuse(f"{where}: internals", problem, given)
     found = {}
     for (name, zero), part in zip(zeros.items(), parts, strict=True):
-        array = np.asarray(part, np.float32)
+        array = as_array(f"{where}: internals", part)
+        array = array.astype(np.float32) if array.dtype.kind in "iuf" else array
         array = array[None] if single and array.ndim == zero.ndim - 1 else array
-        if array.shape != zero.shape or not np.isfinite(array).all():
+        if array.shape != zero.shape or array.dtype != np.float32 or not np.isfinite(array).all():
             refuse(f"{where}: internals", f"must be finite, of shape {zero.shape[single:]}; got {part!r:.200}", given)
         found[name] = array
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from ....core.protocols import Array
 from ...common.exclusion import exclusive
 from ..specs.normal import updating
-from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown
+from ..utils.rlgraph_errors import as_array, mapping, refuse, refuse_unknown
 from . import api_methods, files
 from .acting import FIRST_ID, checked_id
 from .api_methods import refused_method
@@ -249,7 +249,7 @@ class Agent(BaseAgent):
         if missing := [name for name in own if name not in weights]:
             refuse(where, f"has no {', '.join(missing)}", list(weights))
         for name, array in own.items():
-            given = np.asarray(weights[name])
+            given = as_array(f"{where}[{name!r}]", weights[name])
             if given.shape != array.shape or given.dtype != array.dtype:
                 problem = f"must be {array.dtype} of shape {array.shape}, got {given.dtype} of shape {given.shape}"
                 refuse(f"{where}[{name!r}]", problem, weights[name])

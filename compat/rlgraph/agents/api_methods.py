@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from ..utils.rlgraph_errors import RLGraphError, choice, refuse, refuse_unknown
+from ..utils.rlgraph_errors import RLGraphError, choice, integer, refuse, refuse_unknown
 
 _INPUT_SPACES: Final = {"preprocessed_states": "states", "policy_weights": "weights"}
 """Other names of parameters of API methods."""
@@ -42,7 +42,11 @@ def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
         """Act at a given timestep; None: the current one. ActorCriticAgent's method had no ``time_step``."""
         if isinstance(time_step, bool | np.bool_):
             time_step, use_exploration = None, time_step
-        time_step = agent.timesteps if time_step is None else int(time_step)
+        if time_step is None:
+            time_step = agent.timesteps
+        elif not isinstance(time_step, np.ndarray) or time_step.shape:
+            time_step = integer(f"{type(agent).__name__}.call_api_method: time_step", time_step, at_least=0)
+        time_step = int(time_step)
         return agent.act(states, None, bool(use_exploration), preprocess, extras, time_step=time_step)
 
     def state_and_action(states: Any, time_step: Any = None, use_exploration: Any = True) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from ..spaces import Space
 from ..spaces.box_space import LARGEST
 from ..spaces.readers import FLOATS, ActionsReader, Arrays, StatesReader, read_rewards, read_terminals, refuse_length
-from ..utils.rlgraph_errors import mapping, refuse, refuse_unknown, translate_errors
+from ..utils.rlgraph_errors import as_array, mapping, refuse, refuse_unknown, translate_errors
 from .rows import Row, rows_of
 
 KEYS: Final = ("states", "actions", "rewards", "terminals", "next_states")
@@ -76,7 +76,8 @@ class RecordReader:
         given = dict(mapping(place, batch))
         if self._chained and "states" in given and "next_states" not in given:
             with translate_errors(place):
-                parts = {name: np.asarray(part) for name, part in self._space.flatten(given["states"]).items()}
+                parts = self._space.flatten(given["states"])
+            parts = {name: as_array(f"{place}['states']", part) for name, part in parts.items()}
             after = {name: np.concatenate([part[1:], part[-1:]]) if part.ndim else part for name, part in parts.items()}
             given["next_states"] = self._space.unflatten(after)
         columns = self.columns(method, "batch", given)

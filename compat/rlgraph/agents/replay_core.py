@@ -13,7 +13,7 @@ from ....explorations import SquashedGaussian
 from ....memories import Prioritized, ReplayMemory, Uniform
 from ..environments.gymnasium_adapter import gymnasium_space
 from ..spaces import Space
-from ..utils.rlgraph_errors import refuse
+from ..utils.rlgraph_errors import as_array, refuse
 from .core import ONLY, Core
 from .results import Loss
 from .rows import Row
@@ -45,20 +45,22 @@ class Replay(ReplayMemory):
 
         Args:
             indices: numbers [B] of records, such as ``last_memory_batch["indices"]``.
-            priorities: priorities [B], at least 0.
+            priorities: priorities [B], finite and at least 0.
 
         Raises:
             RLGraphError: the memory has no priorities, or an index or a priority is invalid.
         """
         where = "memory.update_records"
-        tickets, values = np.asarray(indices), np.asarray(priorities)
+        tickets, values = as_array(f"{where}: indices", indices), as_array(f"{where}: priorities", priorities)
         stored = int(self.next_numbers()[0])
         if not self.is_prioritized:
             refuse(f"{where}: priorities", "are for a memory_spec of type prioritized_replay", priorities)
         if tickets.dtype.kind not in "iu" or tickets.ndim != 1 or not ((tickets >= 0) & (tickets < stored)).all():
             refuse(f"{where}: indices", f"must be ints in 0 .. {stored - 1}, got {indices!r:.200}", indices)
-        if values.shape != tickets.shape or values.dtype.kind not in "iuf" or not (values >= 0).all():
-            refuse(f"{where}: priorities", f"must be {len(tickets)} numbers, at least 0", priorities)
+        is_number = values.shape == tickets.shape and values.dtype.kind in "iuf"
+        if not is_number or not ((values >= 0) & np.isfinite(values)).all():
+            problem = f"must be {len(tickets)} finite numbers, at least 0; got {priorities!r:.200}"
+            refuse(f"{where}: priorities", problem, priorities)
         self.prioritize(tickets.astype(np.int64), values)
 
     def _spare_rows(self, timesteps: int, row_bytes: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..utils.rlgraph_errors import RLGraphError, refuse
+from ..utils.rlgraph_errors import RLGraphError, as_array, refuse
 
 Self = TypeVar("Self", bound="Space")
 Size: TypeAlias = "int | tuple[int, ...] | None"
@@ -130,7 +130,8 @@ class Space(ABC):
     def force_batch(self, samples: Any) -> Any:
         """A batch, arrays [B, ...]: one value becomes a batch of one, a batch is unchanged."""
         flat = self.flat()
-        arrays = {name: np.asarray(part) for name, part in self.flatten(samples).items()}
+        place = f"{type(self).__name__}.force_batch: samples"
+        arrays = {name: as_array(place, part) for name, part in self.flatten(samples).items()}
         return self.unflatten({n: x[None] if x.ndim == len(flat[n].shape) else x for n, x in arrays.items()})
 
     @abstractmethod

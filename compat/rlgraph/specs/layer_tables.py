@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.checks import shortened
 from ...common import refusals
-from ...common.refusals import choice, refuse
+from ...common.refusals import as_array, choice, refuse
 from ...common.specs.argument_checks import (
     Only,
     categories,
@@ -56,7 +56,7 @@ def weights(where: str, value: Any) -> Any:
         return None
     if isinstance(value, str | dict):
         return resolve(where, value, "initializer", {"initializer": INITIALIZERS})
-    array = np.asarray(value)
+    array = as_array(where, value)
     if isinstance(value, bool) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         refuse(
             where,

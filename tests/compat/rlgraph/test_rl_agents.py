@@ -458,6 +458,44 @@ def test_several_actions_and_dueling_streams() -> None:
     np.testing.assert_allclose(agent.get_td_loss(batch)[1], td**2, rtol=1e-4)
 
 
+RAGGED = [[1.0], [2.0, 3.0]]
+
+
+def _update_records(agent: DQNAgent, indices: Any, priorities: Any) -> None:
+    agent.memory.update_records(indices, priorities)
+
+
+def _act_at(agent: DQNAgent, time_step: Any) -> None:
+    agent.call_api_method("get_preprocessed_state_and_action", [STATE, time_step])
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda agent: agent.get_action(STATE, env_ids=0), "DQNAgent.get_action: env_ids"),
+        (lambda agent: agent.get_action(STATE, env_ids=[["a"]]), "DQNAgent.get_action: env_id"),
+        (lambda agent: _act_at(agent, "abc"), "DQNAgent.call_api_method: time_step"),
+        (lambda agent: _act_at(agent, [1, 2]), "DQNAgent.call_api_method: time_step"),
+        (
+            lambda agent: agent.set_weights({**agent.get_weights(), "dense-0/bias": RAGGED}),
+            "DQNAgent.set_weights: weights['dense-0/bias']",
+        ),
+        (lambda agent: _update_records(agent, RAGGED, [1.0]), "memory.update_records: indices"),
+        (lambda agent: _update_records(agent, [0], RAGGED), "memory.update_records: priorities"),
+        (lambda agent: _update_records(agent, [0], [np.inf]), "memory.update_records: priorities"),
+        (lambda _: FloatBox(shape=(2,)).force_batch(RAGGED), "FloatBox.force_batch: samples"),
+        (
+            lambda _: make_dqn(network_spec=[{"type": "dense", "units": 2, "weights_spec": RAGGED}], auto_build=False),
+            "DQNAgent: network_spec[0]['weights_spec']",
+        ),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(call: Callable[[DQNAgent], Any], argument: str) -> None:
+    agent = make_dqn(**ALWAYS)
+    agent.import_observations(records(4))
+    assert refused(call, agent).argument == argument
+
+
 def test_store_and_load(tmp_path: Path) -> None:
     agent, other = make_dqn(**ALWAYS), make_dqn(**ALWAYS)
     other.get_action(np.stack([STATE] * 7))  # has drawn something else
