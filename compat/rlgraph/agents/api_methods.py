@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from ..utils.rlgraph_errors import RLGraphError, choice, integer, refuse, refuse_unknown
+from .results import Loss
 
 _INPUT_SPACES: Final = {"preprocessed_states": "states", "policy_weights": "weights"}
 """Other names of parameters of API methods."""
@@ -28,7 +29,7 @@ def call(where: str, methods: Mapping[str, Callable[..., Any]], op: str, inputs:
     if return_ops is None:
         return found
     indices = return_ops if isinstance(return_ops, list | tuple | set | frozenset) else [return_ops]
-    parts = found if isinstance(found, tuple) else (found,)
+    parts = tuple(found) if isinstance(found, tuple | Loss) else (found,)
     if not all(isinstance(index, int) and 0 <= index < len(parts) for index in indices):
         refuse(f"{where}: return_ops", f"must be indices in 0 .. {len(parts) - 1}, got {return_ops!r}", return_ops)
     chosen = tuple(parts[index] for index in sorted(indices))

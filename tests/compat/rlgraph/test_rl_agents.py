@@ -555,7 +555,8 @@ def test_api_methods_by_name() -> None:
     given = [batch[name] for name in ("states", "actions", "rewards", "terminals", "next_states")]
     wanted = float(make_dqn().update(batch))
     assert call("update_from_external_batch", [*given, np.ones(4)]) == pytest.approx(wanted)
-    call("update_from_memory")
+    loss, each = call("update_from_memory", return_ops=[0, 1])
+    assert (len(each), loss) == (4, pytest.approx(each.mean()))
     assert agent.updates == 2
     assert "sync_target_qnet" in str(refused(call, "sync_target_net"))
     assert "docs/model_fn.md" in str(refused(agent.define_graph_api))
