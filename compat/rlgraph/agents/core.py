@@ -64,7 +64,8 @@ class Core:
         exploration_rng: generator of action draws.
         memory_rng: generator of batch draws.
         last_batch: batch of the last update from the memory; None unless ``store_last_memory_batch``.
-        last_q_table: states of that batch and their values before the step; None unless ``store_last_q_table``.
+        last_q_table: states of the last update's batch, also a caller's, and their values before the step; None unless
+            ``store_last_q_table``.
     """
 
     model: Any = None

@@ -24,7 +24,7 @@ class DQNAgent(Agent):
         n_step: rewards summed per record; same as ``observe_spec["n_step"]``.
         memory_spec: ``replay`` (of 1,000 records by default) or ``prioritized_replay``.
         store_last_memory_batch: keep the last batch from the memory in ``last_memory_batch``.
-        store_last_q_table: keep that batch's states and their values in ``last_q_table``.
+        store_last_q_table: keep the states of the last update's batch and their values in ``last_q_table``.
         **kwargs: see :class:`Agent`.
     """
 

@@ -166,9 +166,6 @@ class ReplayCore(Core):
         batch.setdefault("weight", np.ones(self.batch_size, np.float32))
         if self.form.get("store_last_memory_batch"):
             self.last_batch = {**batch, "index": self.memory.tickets()}
-        if self.form.get("store_last_q_table"):
-            states = batch["observation"]
-            self.last_q_table = {"states": states, "q_values": self.q_values(states)}
         errors = self._train(batch, updates)
         self.memory.update_priorities(errors)
         return self._loss(errors, batch["weight"])
@@ -202,6 +199,9 @@ class ReplayCore(Core):
         copies = bool(self._numbers) and self._since_copy >= spec["sync_interval"]
         if copies:
             self._since_copy = 0
+        if self.form.get("store_last_q_table"):
+            states = batch["observation"]
+            self.last_q_table = {"states": states, "q_values": self.q_values(states)}
         return self._step(batch, updates, copies=copies)
 
     def _step(self, batch: Mapping[str, Any], updates: int, *, copies: bool) -> Array:

@@ -432,6 +432,10 @@ def test_priorities() -> None:
     assert set(agent.last_memory_batch["indices"].tolist()) == {5}
     assert agent.num_updates == 2
     refused(agent.memory.update_records, [8], [1.0])
+    own = records(4, seed=1)
+    agent.update(own)
+    assert agent.last_q_table is not None
+    np.testing.assert_array_equal(agent.last_q_table["states"], own["states"].astype(np.float32))
 
 
 @pytest.mark.usefixtures("unconverted")
