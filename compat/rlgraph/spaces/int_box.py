@@ -60,6 +60,7 @@ class IntBox(BoxSpace):
             )
         if (self.low < least).any() or (self.high > most).any():
             refuse("IntBox: low", f"and high must be within {least} .. {most} for {self.dtype}", low)
+        self.unbounded |= not is_byte and bool((self.low == least).all() and (self.high == most).all())
         sizes = np.unique(self.high - self.low)
         self.num_categories = int(sizes[0]) if len(sizes) == 1 and not self.unbounded else None
 

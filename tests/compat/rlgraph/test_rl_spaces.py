@@ -49,6 +49,7 @@ def test_boxes_have_the_forms_of_the_original() -> None:
         ({"type": {"type": "int", "high": 2, "low": 0}}, Dict({"type": IntBox(2)})),
         (gym_spaces.Discrete(3, start=1), IntBox(1, 4)),
         (gym_spaces.MultiDiscrete([28, 28], np.int8, start=[100, 100]), IntBox(100, 128, (2,))),
+        (gym_spaces.Box(-(2**31), 2**31 - 1, (2,), np.int32), IntBox(shape=(2,))),  # no categories
         (gym_spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, np.inf], np.float32)), None),
         (gym_spaces.Dict(z=gym_spaces.Discrete(2), a=gym_spaces.MultiBinary(1)), Dict(a=BoolBox((1,)), z=IntBox(2))),
     ],
