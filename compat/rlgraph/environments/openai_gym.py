@@ -196,9 +196,8 @@ class OpenAIGymEnv(Environment):
         self.true_terminal = ended
         if self.episodic_life:
             lives = self._remaining()
-            if not ended:
-                ended = 0 < lives < self.lives
-            self.lives = lives
+            lost = 0 < lives < self.lives
+            ended, truncated, self.lives = ended or lost, truncated and not lost, lives
         return state, reward, ended, truncated, info
 
     def _step_with_skips(self, action: Any) -> _Told:

@@ -227,7 +227,7 @@ class Game(Counting):
         self.actions += (action,)
         self.count += 1
         self.ale.count = 2 - (self.count >= 2) - (self.count >= 4)
-        return self._observation(), 0.0, self.count >= 4, False, {}
+        return self._observation(), 0.0, self.count >= 4, self.count >= self.length, {}
 
     def _observation(self) -> Any:
         return np.array([self.count], np.float32)
@@ -247,6 +247,16 @@ def test_a_lost_life_is_terminal_and_the_game_goes_on_and_fire_begins_an_episode
     both = OpenAIGymEnv(game, fire_reset=True, episodic_life=True)
     assert both.reset().tolist() == [3.0]  # the second action lost a life: the next one begins with a no-op
     assert game.actions == (1, 2, 0)
+
+
+def test_a_life_lost_at_a_time_limit_is_terminal_and_a_new_game_begins() -> None:
+    game: Any = Game()
+    game.length = 2
+    env: Any = OpenAIGymEnv(game, episodic_life=True)
+    env.reset()
+    told = [step_environment(env, 2) for _ in range(2)]
+    assert [(one.terminal, one.truncated) for one in told] == [(False, False), (True, False)]
+    assert (env.reset().tolist(), game.actions) == ([0.0], ())
 
 
 def test_ids_of_2018_are_found_and_arguments_without_effect_are_told() -> None:
