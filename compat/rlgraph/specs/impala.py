@@ -118,7 +118,7 @@ def _queue(reading: Reading, role: str) -> dict[str, Any]:
     batch = reading.form["update_spec"]["batch_size"]
     given: Mapping[str, Any] = {"capacity": 1 if role == "actor" else batch}
     if isinstance(spec, str | Mapping):
-        given = {"capacity": 1, **mapping(place, {"type": spec} if isinstance(spec, str) else spec)}
+        given = {**given, **mapping(place, {"type": spec} if isinstance(spec, str) else spec)}
     elif spec is not None and role == "single":
         refuse(place, "is the queue of another agent, which needs type 'actor' or 'learner'", spec)
     elif spec is not None:

@@ -364,6 +364,13 @@ def test_images_are_divided_by_255_unless_they_are_at_most_1() -> None:
     assert [image_scale(space.flat()) for space in spaces] == [255.0, 1.0]
 
 
+def test_a_queue_is_as_large_as_its_role_needs() -> None:
+    update = {"update_spec": {"batch_size": 3}, "fifo_queue_spec": {"type": "fifo"}, "auto_build": False}
+    for role, capacity in (("actor", 1), ("learner", 3)):
+        agent = IMPALAAgent(**{**LINEAR, "type": role, "environment_spec": Script, **update})
+        assert agent.form["memory_spec"]["capacity"] == capacity
+
+
 @pytest.mark.parametrize(
     ("more", "argument", "words"),
     [
