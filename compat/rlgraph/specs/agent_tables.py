@@ -90,7 +90,7 @@ MEMORIES: Final = SpecTable(
         "prioritized_replay": Entry(
             (
                 _CAPACITY,
-                Argument("alpha", 1.0, real(at_least=0)),
+                Argument("alpha", 1.0, real(at_least=0, at_most=1)),
                 Argument("beta", 0.0, real(at_least=0, at_most=1)),
                 _OLD,
             ),

@@ -154,6 +154,7 @@ WITHOUT_NEXT = {"type": "replay", "next_states": False}
         (lambda: make_dqn(execution_spec={"mode": "distributed"}), "execution_spec['mode']", "ApexExecutor"),
         (lambda: make_dqn(network_spec=[{"type": "lstm", "units": 4}]), "network_spec: layer 'lstm-0'", "IMPALAAgent"),
         (lambda: make_dqn(network_spec=[{"type": "embedding"}]), "network_spec[0]['type']", "one-hot"),
+        (lambda: make_dqn(memory_spec={"type": "prioritized", "alpha": 2}), "memory_spec['alpha']", "of at most 1"),
         (lambda: make_dqn(memory_spec=WITHOUT_NEXT), "memory_spec['next_states']", "omit it"),
         (lambda: make_dqn(n_step=2, observe_spec={"n_step": 3}), "n_step", "3"),
         (

@@ -207,9 +207,7 @@ def _factory(spec: Any, preprocessing: Any, frame_skip: int) -> EnvironmentFacto
 
 def _check(plan: Plan) -> None:
     """Check that the plan fits axonrl's memory and schedule."""
-    update, alpha = plan.form["update_spec"], plan.form["memory_spec"]["alpha"]
-    if alpha > 1:
-        refuse(f"{WHERE}: memory_spec['alpha']", f"must be at most 1 in an executor, got {alpha}", alpha)
+    update = plan.form["update_spec"]
     if not update["do_updates"]:
         refuse(f"{WHERE}: update_spec['do_updates']", "must be True: an executor learns", False)
     if update["update_mode"] != "time_steps":
