@@ -192,7 +192,8 @@ class ReplayCore(Core):
     def _train(self, batch: Mapping[str, Any], updates: int) -> Array:
         """Take one step, after copying the policy to the target network if that is due; returns TD errors [B].
 
-        The interval between copies counts records learnt from for ApexAgent, timesteps for DQNAgent.
+        The interval between copies counts records learnt from for ApexAgent; for DQNAgent each update counts as
+        ``update_interval`` timesteps.
         """
         spec = self.form["update_spec"]
         self._since_copy += len(batch["reward"]) if self.form["kind"] == "apex" else spec["update_interval"]
