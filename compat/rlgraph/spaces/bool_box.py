@@ -38,7 +38,7 @@ class BoolBox(BoxSpace):
         """See :meth:`BoxSpace.problem`."""
         if array.dtype.kind == "b" or (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
             return ""
-        return f"must be True or False, got {array.dtype}"
+        return "must be True or False"
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """See :meth:`BoxSpace.draw`."""

@@ -68,7 +68,7 @@ class IntBox(BoxSpace):
         """See :meth:`BoxSpace.problem`."""
         kind = array.dtype.kind
         if kind not in "iuf" or (kind == "f" and not (np.floor(array) == array).all()):
-            return f"must be integers, got {array.dtype}"
+            return "must be integers"
         if not ((array >= self.low).all() and (array < self.high).all()):
             return f"must be in {bounds_text(self.low)} .. {bounds_text(self.high - 1)}"
         return ""

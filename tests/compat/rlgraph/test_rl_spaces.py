@@ -160,6 +160,8 @@ def test_actions_come_out_as_they_go_in() -> None:
     back["b"][1][0] = 9.0
     assert arrays["b/1"].tolist() == [[0.5, 1.0]]
     assert ActionsReader("A", IntBox(2))("observe", np.int64(1))[0][""].tolist() == [1]
+    with pytest.raises(RLGraphError, match=r"^A\.observe: actions must be integers, got 0\.5$"):
+        ActionsReader("A", IntBox(2))("observe", 0.5)
     for space, wrong in ((IntBox(2), 2), (shifted, 0), (FloatBox(-1, 1), 1.5)):
         with pytest.raises(RLGraphError, match=r"A\.observe: actions must be"):
             ActionsReader("A", space)("observe", wrong)
