@@ -176,8 +176,9 @@ def _of_gymnasium(where: str, space: Any) -> Space:
             start = space.start.astype(np.int64)  # sums may not fit into the dtype of the space
             return IntBox(start, start + space.nvec, tuple(space.shape))
         case spaces.MultiDiscrete():
-            counts = ", ".join(f"Discrete({count})" for count in space.nvec.reshape(-1).tolist())
-            problem = f"its sizes differ; use Tuple(({counts}))"
+            both = zip(space.nvec.reshape(-1).tolist(), space.start.reshape(-1).tolist(), strict=True)
+            parts = ", ".join(f"Discrete({count}{f', start={start}' if start else ''})" for count, start in both)
+            problem = f"its sizes differ; use Tuple(({parts}))"
         case _:
             problem = "supported are Discrete, MultiBinary, MultiDiscrete, Box, Dict, Tuple"
     raise RLGraphError(f"{where}: {space} is not supported: {problem}", where, space)

@@ -77,6 +77,11 @@ def test_wrong_spaces_are_refused(call: Any, argument: str) -> None:
     assert refused(call).argument == argument
 
 
+def test_a_space_of_different_sizes_is_advised_by_its_numbers() -> None:
+    error = refused(space_of, "s", gym_spaces.MultiDiscrete([2, 3], start=[0, 5]))
+    assert str(error).endswith("its sizes differ; use Tuple((Discrete(2), Discrete(3, start=5)))")
+
+
 def test_samples_are_of_the_space_and_leave_the_global_generator() -> None:
     before = str(np.random.get_state())  # noqa: NPY002
     mixed = FloatBox([-np.inf, 1.0, -np.inf, 2.0], [np.inf, np.inf, -1.0, 3.0])
