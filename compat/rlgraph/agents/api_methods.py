@@ -50,6 +50,9 @@ def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
         time_step = int(time_step)
         return agent.act(states, None, bool(use_exploration), preprocess, extras, time_step=time_step)
 
+    def reset_preprocessor() -> None:
+        agent.preprocessor.reset()
+
     def state_and_action(states: Any, time_step: Any = None, use_exploration: Any = True) -> Any:
         action, seen = at_time(time_step, states, use_exploration, True, "preprocessed_states")
         return seen, action
@@ -77,7 +80,7 @@ def of_all(agent: Any) -> dict[str, Callable[..., Any]]:
         "get_policy_weights": agent.get_policy_weights,
         "set_policy_weights": agent.set_policy_weights,
         "preprocess_states": agent.preprocess_states,
-        "reset_preprocessor": agent.preprocessor.reset,
+        "reset_preprocessor": reset_preprocessor,
         "get_preprocessed_state_and_action": state_and_action,
         "action_from_preprocessed_state": action_from_preprocessed,
         "insert_records": insert_records,

@@ -554,6 +554,7 @@ def test_api_methods_by_name() -> None:
         refused(call, "action_from_preprocessed_state", {"states": seen, "time_steps": 5})
     )
     assert agent.timesteps == 0
+    refused(call, "reset_preprocessor", "env_0")  # it resets all environments
     batch = records(4)
     given = [batch[name] for name in ("states", "actions", "rewards", "next_states", "terminals")]
     assert call("insert_records", given) == 4
