@@ -30,6 +30,8 @@ SHOWN: Final = 8
 _SHARES: Final = (0.25, 0.5, 0.75, 0.9)
 _BANDS: Final = 2
 """Every second point of a curve has an interval."""
+_OF_ENVIRONMENT: Final = ("environment.", "code.environment")
+"""Beginnings of the settings of an environment."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,14 +132,14 @@ def study(environment: str, groups: Sequence[Group], reach: Sequence[float] = ()
 
 
 def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | None]]:
-    """Compare groups that are in every environment, with the same settings except those of the environment.
+    """Compare groups that are in every environment, once, with the same settings except those of the environment.
 
     Returns:
         The label in the first environment, to the interquartile mean of the normalised final returns (0 is the lowest
         of all runs in an environment, 1 the highest), with its stratified interval; and the probability of improvement
         over the first group, None for that group itself. Empty if there are no two such groups in two environments.
     """
-    found: dict[str, list[tuple[str, list[float]]]] = {}
+    found: dict[str, list[tuple[str, str, list[float]]]] = {}
     for one in studies:
         every = [value for result in one.comparable for value in result.finals]
         low, high = min(every, default=0.0), max(every, default=0.0)
@@ -145,12 +147,13 @@ def across(studies: Sequence[Study]) -> dict[str, tuple[Interval, Interval | Non
         for result in one.comparable:
             if result.finals:
                 scaled = [(value - low) / span for value in result.finals]
-                settings = {k: v for k, v in result.group.settings.items() if not k.startswith("environment.")}
-                found.setdefault(settings_key(settings), []).append((result.group.label, scaled))
-    common = [tasks for tasks in found.values() if len(tasks) == len(studies)]
+                settings = {k: v for k, v in result.group.settings.items() if not k.startswith(_OF_ENVIRONMENT)}
+                found.setdefault(settings_key(settings), []).append((one.environment, result.group.label, scaled))
+    environments = [one.environment for one in studies]
+    common = [tasks for tasks in found.values() if [environment for environment, _, _ in tasks] == environments]
     if len(studies) < 2 or len(common) < 2:
         return {}
-    scores = {tasks[0][0]: [scaled for _, scaled in tasks] for tasks in common}
+    scores = {tasks[0][1]: [scaled for _, _, scaled in tasks] for tasks in common}
     ordered = sorted(scores, key=lambda label: -stratified_interval(scores[label]).value)
     first = scores[ordered[0]]
     return {

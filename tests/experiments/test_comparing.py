@@ -418,6 +418,19 @@ def test_groups_are_compared_over_environments(tmp_path: Path) -> None:
     assert across(studies_of(tmp_path))["rate=1"][0].value == 0.75  # of 0, 0, 1, 1, 1, 1 without the first and the last
 
 
+def test_a_group_counts_once_in_each_environment_whatever_is_recorded_of_that(tmp_path: Path) -> None:
+    for environment in ("m:A", "m:B"):
+        for rate in (1, 2):
+            folder = make_run(tmp_path / f"{environment}-{rate}", 0, [rate], environment=environment, rate=rate)
+            edited(folder, code={"environment": {"digest": environment}})
+    expected = {"rate=2": ((1.0, 1.0, 1.0), None), "rate=1": ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))}
+    assert across(studies_of(tmp_path)) == expected
+    for level in (1, 2):  # twice in one environment, and not in the other
+        folder = make_run(tmp_path / f"level-{level}", 0, [1.5], environment="m:A", rate=3)
+        edited(folder, environment={"id": "m:A", "kwargs": {"level": level}, "wrappers": []})
+    assert [score.value for score, _ in across(studies_of(tmp_path)).values()] == [1.0, 0.0]
+
+
 def test_a_search_has_an_axis_for_each_setting(tmp_path: Path) -> None:
     for index, rate in enumerate((0.001, 0.01, 0.1, 0.1, 0.1, 0.1)):
         make_run(tmp_path / str(index), 0, [float(index)], rate=rate, kind="ab"[index % 2], size=index, same=1)
