@@ -186,8 +186,10 @@ def _smooth_curves(group: Group) -> tuple[Array, Array]:
     grid, window, curves = np.linspace(0, last, POINTS), smoothing_window(int(last)), []
     for entry in group.counted:
         at, returns = _points(entry)
-        means = window_means_of(at, returns, grid, window)
-        curves.append(close_gaps(grid, means if entry.curve.ends.size else np.interp(grid, at, returns, left=np.nan)))
+        if entry.curve.ends.size:
+            curves.append(close_gaps(grid, window_means_of(at, returns, grid, window)))
+        else:
+            curves.append(np.interp(grid, at, returns, np.nan, np.nan))
     return grid, np.array(curves).reshape(-1, POINTS)
 
 

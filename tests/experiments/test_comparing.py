@@ -431,6 +431,15 @@ def test_a_group_counts_once_in_each_environment_whatever_is_recorded_of_that(tm
     assert [score.value for score, _ in across(studies_of(tmp_path)).values()] == [1.0, 0.0]
 
 
+def test_the_curve_of_evaluations_ends_where_the_first_run_ends(tmp_path: Path) -> None:
+    for seed, last in ((0, 100), (1, 200)):  # as of Agent.learn: evaluations, and no episode
+        make_run(tmp_path / str(seed), seed, [], evaluations={0: 0.0, last: 10.0})
+    (one,) = studies_of(tmp_path)
+    band = one.results[0].band
+    assert band is not None
+    assert (band.timesteps[-1], band.mean[-1]) == (100.0, 7.5)  # 10 of the one that ends here, 5 halfway
+
+
 def test_a_search_has_an_axis_for_each_setting(tmp_path: Path) -> None:
     for index, rate in enumerate((0.001, 0.01, 0.1, 0.1, 0.1, 0.1)):
         make_run(tmp_path / str(index), 0, [float(index)], rate=rate, kind="ab"[index % 2], size=index, same=1)
