@@ -85,6 +85,7 @@ def common_of(columns: Sequence[Compared]) -> Path | None:
 def comparison(columns: Sequence[Compared]) -> dict[str, Any]:
     """The results of each column, and the settings that differ, as plain data."""
     settings = [column.group.settings for column in columns]
+    counted = [[entry.run for entry in column.group.counted] for column in columns]
     return {
         "columns": [
             {
@@ -92,14 +93,14 @@ def comparison(columns: Sequence[Compared]) -> dict[str, Any]:
                 "environment": column.group.runs[0].environment,
                 "algorithm": column.group.algorithm,
                 "seeds": [run.seed for run in column.group.runs],
-                "best_return": _mean([run.best_return for run in column.group.runs]),
-                "final_return": _mean([run.final_return for run in column.group.runs]),
+                "best_return": _mean([run.best_return for run in runs]),
+                "final_return": _mean([run.final_return for run in runs]),
                 "timesteps": _mean([run.timesteps for run in column.group.runs]),
                 "timesteps_per_second": _mean([run.timesteps_per_second for run in column.group.runs]),
                 "not_recorded": column.group.unrecorded,
                 "runs": [run_json(run) for run in column.group.runs],
             }
-            for column in columns
+            for column, runs in zip(columns, counted, strict=True)
         ],
         "differences": {key: [one.get(key) for one in settings] for key in differences(settings)},
     }

@@ -339,6 +339,14 @@ def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert row in rows
 
 
+def test_means_are_of_the_runs_that_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path / f"seed-{seed}", seed, [1.0] * 50, final=(10, 500.0))
+    make_run(tmp_path / "seed-2", 2, [20.0] * 5, status="failed")  # whose return is that of training
+    (column,) = printed(capsys, "compare", str(tmp_path))["columns"]
+    assert (column["best_return"], column["final_return"], column["seeds"]) == (500.0, 500.0, [0, 1, 2])
+
+
 def test_what_does_not_count(tmp_path: Path) -> None:
     make_run(tmp_path / "whole", 0, [1.0] * 100)
     make_run(tmp_path / "again", 0, [1.0] * 100)
