@@ -24,6 +24,7 @@ from ...run_dir.starts import STARTS, read_starts
 from ..errors import ExperimentError
 from ..running.folder import EXPERIMENT
 from ..running.report import WINDOW
+from ..tracking.history import is_from_history
 from ..tracking.journal import FAILED as TRACKED_FAILED
 from ..tracking.journal import KILLED as TRACKED_KILLED
 from ..tracking.journal import STOPPED, SUCCEEDED
@@ -220,13 +221,14 @@ def _first_start(folder: Path, problems: list[str]) -> datetime.datetime | None:
 def _status(folder: Path) -> str:
     if _is_held(folder):
         return RUNNING
-    try:
-        found = next((entry for entry in last_entries(folder) if "status" in entry), {})
-    except OSError:  # a Python program's run does not record how it ended, but removes the file that names its process
-        return KILLED if (folder / "lock.pid").exists() else ENDED
-    if found.get("message") == TRACKED_KILLED:  # the trackers' process saw it end: servers have no such status
-        return KILLED
-    return _STATUSES.get(str(found.get("status")), KILLED)
+    with contextlib.suppress(OSError):
+        if not is_from_history(folder):
+            found = next((entry for entry in last_entries(folder) if "status" in entry), {})
+            if found.get("message") == TRACKED_KILLED:  # the trackers' process saw it end: servers have no such status
+                return KILLED
+            return _STATUSES.get(str(found.get("status")), KILLED)
+    # A Python program's run does not record how it ended, but removes the file that names its process.
+    return KILLED if (folder / "lock.pid").exists() else ENDED
 
 
 def _is_held(folder: Path) -> bool:

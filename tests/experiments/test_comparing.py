@@ -16,7 +16,9 @@ from axonrl.experiments.comparison.run_digest import read_run
 from axonrl.experiments.comparison.run_folders import run_folders
 from axonrl.experiments.comparison.study import Study, across, study
 from axonrl.experiments.comparison.tables import age, number
+from axonrl.experiments.running.folder import read_experiment
 from axonrl.experiments.tracking.follower import complete
+from axonrl.experiments.tracking.history import write_journal
 from axonrl.experiments.tracking.journal import TrackedRun
 from axonrl.tests.experiments.made_runs import make_run
 
@@ -86,6 +88,9 @@ def test_the_status_is_the_last_of_the_journal_or_that_of_the_process_that_holds
     complete(TrackedRun(made[-1]), [])  # as the process that tracks a run does once the run is gone
     assert read_run(made[-1])[0].status == "killed"
     program = make_run(tmp_path / "program", 3, [1.0], python=True)
+    assert read_run(program)[0].status == "ended"
+    write_journal(program, read_experiment(program))  # as axonrl sync does, which knows no more
+    assert read_run(program)[0].status == "ended"
     (program / "lock.pid").write_text("999999999")  # which a training removes, however it ends by itself
     assert read_run(program)[0].status == "killed"
 
