@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import datetime
 import json
@@ -66,17 +67,22 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
     session: Any = SimpleNamespace(global_timestep=0, position=0, global_step=0, global_episode=0, timings=Timings())
     hook.begin(session, BeginFacts(experiment.environment.num_envs, False, {}))
     events: list[tuple[int, float, Callable[[Any, Any], None], Any]] = []
+    evaluations = read_evaluations(folder)
+    ends = [evaluation.global_timestep for evaluation in evaluations]
     for row in read_episodes(folder):
         stats = EpisodeStats(
             row.episode_return, row.length, False, False, math.nan, math.nan, row.seconds, episode=row.episode
         )
         share = row.seconds / experiment.environment.num_envs  # episodes of the copies run side by side
-        events.append((row.global_timestep, share, hook.after_episode, stats))
-    for evaluation in read_evaluations(folder):
+        # The history counts updates without timesteps at evaluations only: those at the next one, or else at the last.
+        following = min(bisect.bisect_left(ends, row.global_timestep), len(ends) - 1)
+        offline = evaluations[following].offline_steps if evaluations else 0
+        events.append((row.global_timestep + offline, share, hook.after_episode, stats))
+    for evaluation in evaluations:
         known = {name: value for name, value in evaluation.results.items() if value is not None}
         events.append((evaluation.position, 0.0, hook.after_evaluation, EvaluationFacts(known, ())))
-    for timestep, seconds, tell, facts in sorted(events, key=lambda event: event[0]):
-        session.global_timestep = session.position = timestep
+    for position, seconds, tell, facts in sorted(events, key=lambda event: event[0]):
+        session.position = position
         session.global_episode = getattr(facts, "episode", session.global_episode)
         entries.time += seconds
         tell(session, facts)

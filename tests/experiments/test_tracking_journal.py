@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from axonrl.experiments.child_process import parse
+from axonrl.experiments.running.folder import read_experiment
+from axonrl.experiments.tracking.history import write_journal
 from axonrl.experiments.tracking.journal import JOURNAL, Journal, JournalHandler, JournalHook, Point, TrackedRun
 from axonrl.hooks import Hooks
 from axonrl.hooks.events import BeginFacts, EndFacts, UpdateFacts
+from axonrl.run_dir.history import Evaluation, rewrite
+from axonrl.tests.experiments.made_runs import make_run
 from axonrl.tests.experiments.sharing import tracked_run
 
 BEGIN = BeginFacts(1, False, {})
@@ -202,3 +206,17 @@ def test_a_message_is_a_line_of_json() -> None:
 @pytest.mark.parametrize("line", ["stop: a library", "[3]", "[" * 100_000])
 def test_anything_else_is_a_warning(line: str) -> None:
     assert parse(line) == {"type": "warning", "text": line}
+
+
+def test_a_journal_from_history_has_the_positions_of_a_session(tmp_path: Path) -> None:
+    """A hundred updates without timesteps, thirty timesteps, fifty such updates, and ten timesteps."""
+    folder = make_run(tmp_path / "one", 3, [1.0, 2.0, 3.0, 4.0], python=True)
+    rows = [
+        Evaluation(at, 9.0, 0.0, 10.0, 5, offline_steps=offline) for at, offline in ((0, 100), (30, 100), (30, 150))
+    ]
+    rewrite(folder / "evaluations.csv", Evaluation._fields, rows)
+    write_journal(folder, read_experiment(folder))
+    points = tracked_run(folder).points
+    assert [point.step for point in points if point.name == "rollout/return"] == [110, 120, 130, 190]
+    assert [point.step for point in points if point.name == "eval/return_mean"] == [100, 130, 180]
+    assert points == sorted(points, key=lambda point: point.step)
