@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..polyaxon import settings as polyaxon
 from ..running.folder import is_of_python, only_writer, read_experiment, runs_in, where_it_began
 from ..tracking.follower import LOCK, complete, explain
 from ..tracking.history import is_from_history, write_journal
-from ..tracking.journal import JOURNAL, TrackedRun
+from ..tracking.journal import ENDED, JOURNAL, TrackedRun
 from ..tracking.trackers import StopRequestedError, Tracker, choices, make_trackers, make_writers
 
 
@@ -102,7 +102,8 @@ def sync_run(folder: Path, host: str | None = None, project: str | None = None) 
     try:
         with FileLock((folder / LOCK).absolute(), timeout=0):
             chosen = choices(experiment, replaced)
-            complete(run, make_writers(chosen))
+            with _without_writer(run):
+                complete(run, make_writers(chosen))
             try:
                 trackers = make_trackers(chosen)
             except Exception as error:
@@ -112,6 +113,18 @@ def sync_run(folder: Path, host: str | None = None, project: str | None = None) 
             return [(name, _push(name, tracker, run)) for name, tracker in trackers]
     except Timeout:
         raise RunFolderError(folder, f"Run folder {folder} is in use by a running training. Sync it later.") from None
+
+
+@contextlib.contextmanager
+def _without_writer(run: TrackedRun) -> Iterator[None]:
+    """Refuse a run that has not ended while a process trains it, or the runs of its folder; ``RunFolderError``."""
+    run.read()
+    with contextlib.ExitStack() as stack:
+        if run.status not in ENDED:
+            above = [run.folder.parent] * (run.folder in runs_in(run.folder.parent))
+            for folder in (run.folder, *above):
+                stack.enter_context(only_writer(folder, f"Run folder {run.folder} cannot be synced now"))
+        yield
 
 
 def _what_to_do() -> str:

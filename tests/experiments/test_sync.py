@@ -1,5 +1,6 @@
 """``axonrl sync`` of several runs: one that cannot be synced stops no other, and each is told of in a line."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from filelock import FileLock
 from axonrl.experiments.commands.cli import main
 from axonrl.experiments.tracking.follower import LOCK
 from axonrl.experiments.tracking.journal import JOURNAL, Journal
+from axonrl.run_dir.checkpoints import CheckpointStore
+from axonrl.tests.experiments.sharing import tracked_run
 
 UUID = "0123456789abcdef0123456789abcdef"
 NOWHERE = "http://127.0.0.1:9"
@@ -81,6 +84,24 @@ def test_a_folder_that_cannot_be_synced_stops_no_other(make_run: MakeRun, capsys
         "axonrl: error: runs/k: OverflowError: timestamp out of range for platform time_t",
     ]
     assert (first / "told.txt").read_text() == (last / "told.txt").read_text() == "succeeded"
+
+
+def test_a_run_of_many_that_still_trains_is_not_called_killed(
+    make_run: MakeRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a server no process follows its journal, and no lock of trackers is held."""
+    folder = make_run("many/seed-0")
+    (folder.parent / "seeds.yml").write_text(EXPERIMENT)
+    before = (folder / JOURNAL).read_text().splitlines()[:-1]
+    (folder / JOURNAL).write_text("\n".join([*before, '{"time": 3.0, "status": "running", "message": ""}', ""]))
+    for locked in (folder, folder.parent):  # it trains; its last policy is evaluated
+        with CheckpointStore(locked).lock():
+            assert main(["sync", "runs/many"]) == 2
+        why = f"{locked} is in use by another writer (process {os.getpid()})"
+        assert capsys.readouterr().err == f"axonrl: error: Run folder {folder} cannot be synced now: {why}\n"
+    assert tracked_run(folder).status == "running"
+    assert main(["sync", "runs/many"]) == 0
+    assert tracked_run(folder).status == "failed"
 
 
 def test_the_exit_code_is_that_of_the_worst(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
