@@ -47,8 +47,9 @@ class Rules:
         for rule in self._metrics:
             if rule.metric == metric and rule.policy is None:
                 for trial, values in series.items():
-                    if values and _reaches(rule, values[-1]):
-                        return f"{metric} of trial {trial} reached {values[-1]:g}"
+                    for value in values:  # several may have come since the last time
+                        if _reaches(rule, value):
+                            return f"{metric} of trial {trial} reached {value:g}"
         return ""
 
     def stopped(self, metric: str, series: Mapping[int, Sequence[float]], running: Collection[int]) -> dict[int, str]:
@@ -74,7 +75,7 @@ def _is_worse(
     own = [sign * value for value in series[trial][:count]]
     if count % (policy.evaluation_interval or 1) or count <= (policy.min_interval or 0):
         return False
-    if _reaches(rule, series[trial][count - 1]):
+    if any(_reaches(rule, value) for value in series[trial][:count]):
         return False
     counted = running if policy.kind == TRUNCATION and not policy.include_succeeded else series
     others = [

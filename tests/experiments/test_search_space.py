@@ -166,10 +166,19 @@ def test_policies(made: str, value: float, optimization: str, stopped: set[int],
     assert found.end_by_metric("rollout/return", SERIES) == ""
 
 
+def test_a_trial_that_has_reached_the_value_and_fell_is_not_stopped(space: Any) -> None:
+    series = {0: [1.0, 5.0, 1.0], 1: [9.0, 9.0, 9.0], 2: [4.0, 4.0, 4.0]}  # the best of 0, 5, is below 6.5
+    for value, stopped in ((5, {2}), (5.5, {0, 2})):
+        found = policy(space, "kind: median, evaluationInterval: 3", value)
+        assert set(found.stopped("rollout/return", series, [0, 1, 2])) == stopped
+
+
 def test_a_metric_without_a_policy_and_failures_end_the_search(space: Any) -> None:
     found = rules(space, "kind: metric_early_stopping, metric: rollout/return, value: 5, optimization: maximize")
     assert found.end_by_metric("rollout/return", {1: [4.0, 4.5]}) == ""
     assert found.end_by_metric("rollout/return", SERIES) == "rollout/return of trial 0 reached 5"
+    fallen = {0: [1.0, 6.0, 2.0], 1: [4.0, 4.0, 4.0]}  # all of which may be read at once
+    assert found.end_by_metric("rollout/return", fallen) == "rollout/return of trial 0 reached 6"
     assert found.stopped("rollout/return", SERIES, [0, 1]) == {}
     found = rules(space, "kind: failure_early_stopping, percent: 30")
     assert [bool(found.end_by_failures(failed, 10)) for failed in (0, 2, 3, 10)] == [False, False, True, True]
