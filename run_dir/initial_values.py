@@ -34,9 +34,10 @@ def differences(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str | No
     names = [name for name in now if name in recorded and recorded[name] != now[name]]
     if not names:
         return None
+    arrays = {name for name in names if str in (type(recorded[name]), type(now[name]))}
     listed = [
-        name if isinstance(now[name], str) else f"{name}, {recorded[name]:g} before and {now[name]:g} now"
-        for name in sorted(names, key=lambda name: isinstance(now[name], str))[:_SHOWN]
+        name if name in arrays else f"{name}, {recorded[name]:g} before and {now[name]:g} now"
+        for name in sorted(names, key=arrays.__contains__)[:_SHOWN]
     ]
     more = len(names) - len(listed)
     return "; ".join(listed) + (f"; and {more} more" if more else "")

@@ -26,6 +26,8 @@ def test_differences_name_numbers_first_and_a_few() -> None:
     now = digests({"rate": np.array(0.25, np.float32), **{f"k{i}": np.ones(2) for i in range(4)}, "new": np.array(1.0)})
     assert differences(then, then) is None
     assert differences(then, now) == "rate, 0.5 before and 0.25 now; k0; k1; and 2 more"
+    wide, narrow = digests({"kernel": np.zeros((2, 2))}), digests({"kernel": np.zeros((2, 1))[:1]})
+    assert differences(wide, narrow) == differences(narrow, wide) == "kernel"  # which will not fit
 
 
 def test_a_learning_rate_edited_under_a_run_is_said_and_the_run_s_stays(
