@@ -28,6 +28,7 @@ POINTS: Final = 201
 """Points of a smoothed curve."""
 BLUE, ORANGE, GREY = "#1f5fa8", "#d9591c", "#6b7280"
 STYLE: Final[dict[Any, Any]] = {
+    "text.parse_math": False,  # names and settings may hold "$"
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -130,9 +131,9 @@ def picture(path: Path, above: Caption, labels: tuple[str, str] | None = None) -
         FigureCanvasAgg(figure)
         horizontal, vertical = labels or ("timesteps", "return of an episode")
         axes = figure.add_subplot(xlabel=horizontal, ylabel=vertical)
-        axes.set_title(subtitle, fontsize=8, fontweight="normal", color=GREY, parse_math=False)
+        axes.set_title(subtitle, fontsize=8, fontweight="normal", color=GREY)
         place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 22), "textcoords": "offset points"}
-        axes.annotate(title, (0, 1), **place, fontsize=12, fontweight="bold", parse_math=False)
+        axes.annotate(title, (0, 1), **place, fontsize=12, fontweight="bold")
         yield axes
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=3, fontsize=8)

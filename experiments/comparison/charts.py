@@ -70,7 +70,7 @@ def _render(title: str, draw: Draw, size: str, height: float) -> bytes:
         axes = figure.add_subplot()
         draw(axes, size)
         if size == PICTURE:
-            axes.set_title(title, fontsize=11, parse_math=False)
+            axes.set_title(title, fontsize=11)
             handles, labels = axes.get_legend_handles_labels()
             if handles:
                 figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=2, fontsize=8)
@@ -126,11 +126,11 @@ def finals(study: Study) -> Draw:
             axes.plot(result.finals, [row] * len(result.finals), "|", color=colour, alpha=0.7, markersize=9)
             axes.plot([final.low, final.high], [row, row], color=colour, linewidth=6, alpha=0.3, solid_capstyle="butt")
             axes.plot([final.value], [row], "o", color=colour, markersize=6)
-        axes.set_yticks(range(len(known)), [""] * len(known) if size == NARROW else labels, parse_math=False)
+        axes.set_yticks(range(len(known)), [""] * len(known) if size == NARROW else labels)
         axes.set_ylim(len(known) - 0.5, -0.8 if size == NARROW else -0.5)
         for row, label in enumerate(labels if size == NARROW else ()):
             where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-            axes.annotate(label, (0, row), xytext=(2, 5), va="bottom", parse_math=False, **where)
+            axes.annotate(label, (0, row), xytext=(2, 5), va="bottom", **where)
         axes.set_xlabel("final return")
         axes.xaxis.set_major_locator(_ticks(4 if size == NARROW else 8))
         axes.grid(visible=False, axis="y")

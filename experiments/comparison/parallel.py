@@ -83,11 +83,10 @@ def parallel(results: Sequence[GroupResult]) -> Draw:
                     textcoords="offset points",
                     va="center",
                     fontsize=8,
-                    parse_math=False,
                     bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1} if size == PICTURE else None,
                 )
         labels = [shortened(axis.name, 20) for axis in axes_found]
-        axes.set_xticks(range(len(axes_found)), labels, parse_math=False)
+        axes.set_xticks(range(len(axes_found)), labels)
         axes.set_yticks([])
         axes.set_xlim(-0.1, len(axes_found) - 0.5)
         axes.grid(visible=False)

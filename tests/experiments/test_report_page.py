@@ -33,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two groups, with a name that would do harm unescaped, and of runs that cannot be used."""
     tmp_path = tmp_path_factory.mktemp("report")
     for seed in range(2):
-        make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x$")
+        make_run(tmp_path / "runs" / f"a-{seed}", seed, [11.0, 12.0, 13.0] * 20, note="<script>alert(1)</script>@$x{$")
         make_run(tmp_path / "runs" / f"b-{seed}", seed, [12.0 + seed] * 60, note="a name as long as it takes " * 5)
     for index in range(10):
         note = 0.0123456789 * (index + 1)
