@@ -8,7 +8,8 @@ For each seed of an experiment NAME there are two files in a folder of results:
     the policies ``best`` and ``last``, each in ``episodes`` new episodes, the mean return of ``random`` actions in the
     same number of episodes, and the digest of the last ``weights``.
 ``NAME/seed_N.csv``
-    The evaluations during training, and the mean return of the training episodes since the previous evaluation.
+    The evaluations during training, and the mean return of the training episodes since the previous evaluation. The
+    column ``timesteps`` counts updates without timesteps, too.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ def _curve(run: Path) -> str:
         now = one.global_timestep
         inside = (episodes.global_timestep > before) & (episodes.global_timestep <= now)
         training = f"{episodes.episode_return[inside].mean():.2f}" if inside.any() else ""
-        rows.writerow((now, f"{one.episode_return_mean:.2f}", f"{one.episode_return_std:.2f}", training))
+        rows.writerow((one.position, f"{one.episode_return_mean:.2f}", f"{one.episode_return_std:.2f}", training))
         before = now
     return text.getvalue()
 

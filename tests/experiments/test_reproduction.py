@@ -13,6 +13,7 @@ from axonrl.experiments.commands.cli import main
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.config.shipped import shipped
 from axonrl.experiments.searches import reproduction
+from axonrl.run_dir.history import Evaluation, rewrite
 from axonrl.run_dir.provenance import provenance
 from axonrl.tests.experiments.made_runs import make_run
 
@@ -58,6 +59,17 @@ def test_the_files_of_a_seed(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ValueError, match=r"seed_100.json is damaged: experiment is missing"):
         reproduction.read(tmp_path, "dqn_cartpole", 100)
+
+
+def test_the_evaluations_of_offline_learning_have_places_of_their_own(tmp_path: Path) -> None:
+    path = made(tmp_path, tmp_path / "run", 100, best=30, last=20)
+    result = reproduction.read(tmp_path, "dqn_cartpole", 100)
+    assert result is not None
+    rows = [Evaluation(at, 5.0, 0.0, 10.0, 4, offline_steps=steps) for at, steps in ((0, 100), (0, 200), (60, 200))]
+    rewrite(tmp_path / "run" / "evaluations.csv", Evaluation._fields, rows)
+    reproduction.write(tmp_path, result, tmp_path / "run")
+    _, *found = path.with_suffix(".csv").read_text().splitlines()
+    assert found == ["100,5.00,0.00,", "200,5.00,0.00,", "260,5.00,0.00,35.00"]  # 35 is the mean of all six episodes
 
 
 def test_settings_are_what_a_result_depends_on() -> None:
