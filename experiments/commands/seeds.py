@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,7 +102,14 @@ def _seeds_text(seeds: Sequence[int]) -> str:
 
 
 def _compile(runs: Seeds, seeds: Sequence[int], arguments: argparse.Namespace) -> int:
-    """Compile in another process, so that TensorFlow's memory is released; returns its exit code."""
+    """Compile in another process, so that TensorFlow's memory is released.
+
+    Returns:
+        Its exit code.
+
+    Raises:
+        ChildProcessError: a signal ended it.
+    """
     if runs.not_compiled:
         return DONE
     try:
@@ -121,6 +129,9 @@ def _compile(runs: Seeds, seeds: Sequence[int], arguments: argparse.Namespace) -
         except BaseException:
             child.kill()
             raise
+    if child.returncode < 0:  # as where memory runs out
+        name = signal.Signals(-child.returncode).name
+        raise ChildProcessError(f"the process that compiles the training program was ended by {name}")
     if child.returncode != NOT_COMPILABLE:
         return child.returncode
     runs.not_compiled = why.decode().strip()

@@ -312,6 +312,19 @@ def test_a_damaged_program_is_compiled_again(
     assert capsys.readouterr().err.startswith(f"axonrl: warning: {program} is damaged")
 
 
+def test_a_compiling_process_that_is_killed_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also a new folder is removed, in which nothing has run."""
+    monkeypatch.chdir(tmp_path)
+    killed = ["sh", "-c", "kill -9 $$"]
+    monkeypatch.setattr(commands, "start_process", lambda *_: subprocess.Popen(killed, stdout=subprocess.PIPE))
+    assert main(["run", "dqn_cartpole", "--seeds", "2", "--model-dir", "pole"]) == 1
+    told = "error: the process that compiles the training program was ended by SIGKILL"
+    assert capsys.readouterr().err.splitlines()[-1] == f"axonrl: {told}"
+    assert not Path("pole").exists()
+
+
 def test_trackers_with_a_server_follow(compiled: Path, place: Path) -> None:
     """One process tells them of all seeds, and takes back that someone there stops one of them."""
     group = compiled / "runs" / "pole"
