@@ -225,6 +225,7 @@ import numpy as np
 import users_helper
 
 RATE = 1e-3
+LIMIT, WIDTH, FACTOR = 10, 20, 30
 TABLE = np.zeros(3)
 logger = logging.getLogger()
 seed = 0
@@ -233,11 +234,19 @@ class Base:
     size = 1
 
 class Model(Base):
+    width = WIDTH
     def call(self, x):
         return x * RATE
+    @property
+    def limit(self):
+        return LIMIT
 
-def helped(x):
-    return Model().call(x) + users_helper.SCALE
+def times(n):
+    return lambda x: n * x
+first, second = times(4), times(5)
+
+def helped(x, factor=FACTOR):
+    return Model().call(x) + users_helper.SCALE + users_helper.rate() + first(second(x)) * factor
 
 def made(gamma, state):
     def model_fn(features):
@@ -246,6 +255,12 @@ def made(gamma, state):
         return helped(features) * gamma + TABLE.sum() + np.sum(state or 0)
     return model_fn
 """
+HELPER = """\
+SCALE = 2
+RATE = 7
+def rate():
+    return RATE
+"""
 
 
 @pytest.fixture
@@ -253,7 +268,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Imports the program, with some of its text replaced."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def imported(old: str = "", new: str = "", helper: str = "SCALE = 2") -> ModuleType:
+    def imported(old: str = "", new: str = "", helper: str = HELPER) -> ModuleType:
         for name, text in (("users_program", PROGRAM.replace(old, new) if old else PROGRAM), ("users_helper", helper)):
             (tmp_path / f"{name}.py").write_text(text)
             sys.modules.pop(name, None)
@@ -272,10 +287,13 @@ def test_an_edit_that_can_matter_makes_another_digest(program: Any) -> None:
     edits = [
         *(("RATE = 1e-3", "RATE = 1e-4"), ("size = 1", "size = 2"), ("x * RATE", "x + RATE")),
         *(("zeros(3)", "ones(3)"), ("def call(self, x)", "def call(self, x, y=1)")),
+        *(("= 10,", "= 11,"), (" 20,", " 21,"), (" 30\n", " 31\n")),  # of a property, an attribute, a default
+        *(("times(4)", "times(3)"), ("times(5)", "times(6)")),  # in closures of one function
     ]
     digests = [digest_of(program(*edit).made(0.9, None))["digest"] for edit in edits]
     digests += [digest_of(program().made(0.8, None))["digest"]]  # in a closure
-    digests += [digest_of(program(helper="SCALE = 3").made(0.9, None))["digest"]]  # in another module of the user's
+    for edit in (("SCALE = 2", "SCALE = 3"), ("RATE = 7", "RATE = 8")):  # in another module of the user's
+        digests += [digest_of(program(helper=HELPER.replace(*edit)).made(0.9, None))["digest"]]
     assert first["digest"] not in digests
     assert len(set(digests)) == len(digests)
 
