@@ -163,7 +163,8 @@ class Typed(Counting):
 
     def __init__(self, told: Any, space: Any = None) -> None:
         super().__init__()
-        self.observation_space = spaces.Box(0, 255, np.shape(told), np.uint8) if space is None else space
+        chosen: Any = spaces.Box(0, 255, np.shape(told), np.uint8) if space is None else space
+        self.observation_space = chosen
         self.told = told
 
     def reset(self, **_: Any) -> Any:
