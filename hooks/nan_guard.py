@@ -18,7 +18,7 @@ class NaNGuard(Hook):
 
     def after_update(self, session: Session, facts: UpdateFacts) -> None:
         """Raise NonFiniteError, with names and values of all such numbers, and the counters."""
-        check_finite(facts, lambda: f"global_step {session.global_step}, global_timestep {session.global_timestep}")
+        check_finite(facts, lambda: f"at global_step {session.global_step}, global_timestep {session.global_timestep}")
 
 
 def check_finite(facts: UpdateFacts, when: Callable[[], str]) -> None:
@@ -28,4 +28,4 @@ def check_finite(facts: UpdateFacts, when: Callable[[], str]) -> None:
     values = {"the loss": facts.loss, **{f"the metric {name!r}": value for name, value in facts.metrics.items()}}
     found = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
     if found:
-        raise NonFiniteError(f"{', '.join(found)} at {when()}")
+        raise NonFiniteError(f"{', '.join(found)} {when()}")

@@ -118,7 +118,7 @@ def _about(agent: Any) -> dict[str, Any]:
 def _optimizer_of(form: Mapping[str, Any], name: str) -> dict[str, Any]:
     """What decides about an optimizer's variables."""
     spec = form.get(f"{name}_spec") or {}
-    return {name: spec.get("type"), f"{name}_has_momentum": bool(spec.get("momentum"))}
+    return {name: spec.get("type"), f"has_momentum_of_{name}": bool(spec.get("momentum"))}
 
 
 def _checkpoints_of(folder: Path, name: str) -> list[tuple[int, Path]]:

@@ -192,6 +192,6 @@ def learn(agent: AgentCore, learning: Learner) -> None:
     """
     facts = learning.learn()
     agent.updates += 1
-    check_finite(facts, lambda: f"update {agent.updates}, timestep {agent.timesteps}")
+    check_finite(facts, lambda: f"at update {agent.updates}, timestep {agent.timesteps}")
     for one in agent.companions:
         one.updated(agent)

@@ -370,7 +370,7 @@ def test_a_loaded_agent_goes_on_bit_equal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"type": "sgd", "learning_rate": 0.1, "momentum": 0.5}, "value_function_optimizer_has_momentum is False"),
+        ({"type": "sgd", "learning_rate": 0.1, "momentum": 0.5}, "has_momentum_of_value_function_optimizer is False"),
         ({"type": "adam", "learning_rate": 0.1}, "value_function_optimizer is 'sgd'; here it is 'adam'"),
     ],
 )
