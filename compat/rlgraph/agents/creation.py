@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...common.specs.files import is_file_name
-from ..specs.agent_tables import SUFFIXES
-from ..specs.agents import AGENTS, is_role, kind_of, read_spec
+from ..specs.agents import AGENTS, is_file, is_role, kind_of, read_spec
 from ..utils.modules import import_object
 from ..utils.rlgraph_errors import refuse
 
@@ -22,7 +20,7 @@ def create(cls: Any, base: Any, spec: Any, kwargs: dict[str, Any]) -> Any:
             refuse(f"{where}: spec", f"is a {type(spec).__name__}, not a {cls.__name__}", spec)
         return spec
     kind = spec
-    if isinstance(spec, Mapping) or spec is None or (isinstance(spec, str) and is_file_name(spec, SUFFIXES)):
+    if isinstance(spec, Mapping) or spec is None or (isinstance(spec, str) and is_file(spec)):
         given = {} if spec is None else read_spec(f"{where}: spec", spec)
         kind = given.pop("type", None)
         kwargs = {**given, **kwargs}

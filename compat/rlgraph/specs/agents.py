@@ -126,17 +126,28 @@ _ALIASES: Final = {"num_actors": "num_workers"}
 _REFUSED: Final = {"dqfd": "it is not supported: use DQNAgent, and import_observations for demonstrations"}
 
 
+def _plain(name: str) -> str:
+    plain = without_case(name)
+    return plain.removesuffix("agent") or plain
+
+
+_KEYS: Final = {_plain(key): key for key in AGENTS}
+
+
+def is_file(spec: str) -> bool:
+    """Does it name a file of arguments? The key of an agent never does."""
+    return _plain(spec) not in _KEYS and is_file_name(spec, SUFFIXES)
+
+
 def kind_of(where: str, name: str) -> str:
     """The key of the agent with this name; case, ``-``, ``_`` and a final ``agent`` do not matter.
 
     Raises:
         RLGraphError: there is no such agent; the message has the nearest name.
     """
-    plain = without_case(name)
-    plain = plain.removesuffix("agent") or plain
-    for key in AGENTS:
-        if without_case(key) == plain:
-            return key
+    plain = _plain(name)
+    if plain in _KEYS:
+        return _KEYS[plain]
     if plain in _REFUSED:
         refuse(where, f"is {name!r}: {_REFUSED[plain]}", name)
     near = did_you_mean(name, AGENTS)

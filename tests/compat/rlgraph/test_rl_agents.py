@@ -97,13 +97,15 @@ def test_importing_and_constructing_load_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_ways_to_create(tmp_path: Path) -> None:
+def test_ways_to_create(tmp_path: Path, monkeypatch: Any) -> None:
     spec = {"type": "DQN-Agent", **DQN, "auto_build": False, "double_q": False}
     before = copy.deepcopy(spec)
     path, yaml = tmp_path / "dqn.json", tmp_path / "dqn.yaml"
     for file in (path, yaml):
         file.write_text(json.dumps(spec), "utf-8")  # JSON is YAML
     rest = {key: value for key, value in spec.items() if key != "type"}
+    monkeypatch.chdir(tmp_path)
+    Path("dqn").write_text("not a specification", "utf-8")
     agents = [
         Agent.from_spec(spec, discount=0.25),
         Agent.from_spec(str(path), discount=0.25),
