@@ -294,7 +294,7 @@ def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tup
     """A finite prediction as float64, in which the difference of any two float32 numbers is finite."""
     values = _required_prediction(policy, predictions, name, shape).astype(np.float64)
     if not all_finite(values):
-        raise NonFiniteError(f"{policy}: {_not_finite(name, values)}")
+        raise NonFiniteError(f"{policy}: {not_finite(name, values)}")
     return values
 
 
@@ -337,12 +337,13 @@ def refuse_gaussian(policy: str, mean: Array, log_std: Array) -> NoReturn:
     """Raise the NonFiniteError for predictions whose log-probabilities are not finite."""
     for name, array in (("mean", mean), ("log_std", log_std)):
         if not all_finite(array):
-            raise NonFiniteError(f"{policy}: {_not_finite(name, array)}")
+            raise NonFiniteError(f"{policy}: {not_finite(name, array)}")
     raise NonFiniteError(
         f"{policy}: exp(predictions['log_std']) is 0 or infinite in float32, or takes predictions['mean'] there:"
         f" log_std is in {log_std.min():g} .. {log_std.max():g}, mean in {mean.min():g} .. {mean.max():g}"
     )
 
 
-def _not_finite(name: str, array: Array) -> str:
+def not_finite(name: str, array: Array) -> str:
+    """The message about a prediction with NaN or infinity."""
     return f"predictions[{name!r}] has NaN or infinity: {shortened(array.tolist())}"

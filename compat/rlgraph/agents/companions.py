@@ -51,7 +51,7 @@ class Companion:
         """The episode of an environment (None: of all) was cut by a time limit."""
 
     def updated(self, loss: float | None) -> None:
-        """An update was done; with ``loss`` None maybe something else: weights were set, or records imported."""
+        """Weights or memory changed: by an update, or, with ``loss`` None, also by set weights or imported records."""
 
     def reset(self, env_id: str | None) -> None:
         """An episode begins in an environment (None: in all); an unfinished one is dropped."""

@@ -116,7 +116,7 @@ def _about(agent: Any) -> dict[str, Any]:
 
 
 def _optimizer_of(form: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What decides about an optimizer's variables."""
+    """An optimizer's type and whether it has momentum, which decide about its variables."""
     spec = form.get(f"{name}_spec") or {}
     return {name: spec.get("type"), f"has_momentum_of_{name}": bool(spec.get("momentum"))}
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ....core.checks import all_finite, shortened
+from ....core.checks import all_finite
 from ....core.errors import NonFiniteError
 from ....core.protocols import Array
 from ....explorations.policies import random_legal
-from ....explorations.sampling import drawn_index
+from ....explorations.sampling import drawn_index, not_finite
 from ...common.value_specs import ValueSpec
 from ..processing.parameters import Counts, Parameter
 from ..spaces.errors import TensorforceError, number, refuse_unknown
@@ -77,7 +77,7 @@ class Chooser:
         """
         for name, array in acted.predictions.items():
             if name != "action" and not all_finite(array):
-                raise NonFiniteError(f"predictions[{name!r}] has NaN or infinity: {shortened(array.tolist())}")
+                raise NonFiniteError(not_finite(name, array))
         return {name: draw(spec, acted, rng) for name, spec, draw in self._actions}
 
     def parameters(self, acted: Acted | None) -> dict[str, Array]:

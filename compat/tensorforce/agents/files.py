@@ -113,8 +113,8 @@ def find(where: str, directory: Any, filename: Any, format: str | None) -> Saved
         refuse(f"{where}: directory", f"is not a folder: {path.parent}", str(directory))
     allowed = tuple(one for one in _FORMATS if _FORMATS[one] != ACT_ONLY) if format is None else SUFFIXES[format]
     names = [(asked, (suffix,)), (path.name, allowed)] if suffix else [(asked, allowed)]  # "a.npz" may be a name, too
-    asked, allowed = next((one for one in names if _matches(path.parent, *one)), names[0])
-    found = _matches(path.parent, asked, allowed)
+    tried = [(*one, _matches(path.parent, *one)) for one in names]
+    asked, allowed, found = next((one for one in tried if one[2]), tried[0])
     formats = {_FORMATS[one.suffix] for _, one in found}
     if len(formats) > 1:
         files = ", ".join(sorted(one.name for _, one in found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,8 +76,10 @@ def act(
 
 def initial_internals(agent: AgentCore, parallel: Any) -> dict[str, Array]:
     """See :meth:`.agent.Agent.initial_internals`."""
-    where, every = "Agent.initial_internals", [None]
-    for index in every if parallel is None else readers.read_parallel(where, parallel, sys.maxsize)[0]:
+    indices: Sequence[int | None] = [None]
+    if parallel is not None:
+        indices = readers.read_parallel("Agent.initial_internals", parallel, sys.maxsize)[0]
+    for index in indices:
         agent.independent_preprocessing.reset(index)
     return {name: np.zeros(one.shape, one.dtype) for name, one in agent.internals.items()}
 
