@@ -188,7 +188,9 @@ def _compare(what: str, name: str, found: Array, expected: Mapping[str, Array], 
 def _is_tie(row: int, found: Array, expected: Mapping[str, Array], name: str, reference: Reference) -> bool:
     """May either action be the best? True if a prediction gives both the same values, up to rounding."""
     space, wanted = reference.spaces.get(name), expected[name][row]
-    if not isinstance(space, (Discrete, MultiDiscrete, MultiBinary)) or not space.contains(found):
+    if not isinstance(space, (Discrete, MultiDiscrete, MultiBinary)):
+        return False
+    if not (space.contains(found) and space.contains(wanted)):
         return False
     sizes, start = _choices(space)
     first = np.cumsum(sizes) - sizes - start
@@ -208,5 +210,6 @@ def _is_tie(row: int, found: Array, expected: Mapping[str, Array], name: str, re
 def _choices(space: Discrete[Any] | MultiDiscrete[Any] | MultiBinary) -> tuple[Array, Array]:
     """Number of choices of each part of an action [K], and the first of each [K]."""
     if isinstance(space, MultiBinary):
-        return np.full(math.prod(space.shape), 2), np.zeros(1, np.int64)
+        bits = math.prod(space.shape)
+        return np.full(bits, 2), np.zeros(bits, np.int64)
     return np.ravel(space.nvec if isinstance(space, MultiDiscrete) else space.n), np.ravel(space.start)
