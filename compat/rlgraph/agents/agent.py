@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ....core.errors import NonFiniteError
 from ....core.protocols import Array
 from ...common.exclusion import exclusive
 from ..specs.normal import updating
@@ -201,6 +203,7 @@ class Agent(BaseAgent):
 
         Raises:
             RLGraphError: the memory holds less than a batch, or the batch is invalid. Nothing is changed then.
+            NonFiniteError: the loss is NaN or infinite.
         """
         self.begin("update")
         if batch is None:
@@ -211,6 +214,8 @@ class Agent(BaseAgent):
         else:
             loss = self.core.learn(self._records.batch("update", batch), self.updates)
         self.updates += 1
+        if loss is not None and not math.isfinite(loss):
+            raise NonFiniteError(f"the loss is {loss} at update {self.updates}, timestep {self.timesteps}")
         self._tell_of_update(loss)
         return loss
 
@@ -275,6 +280,7 @@ class Agent(BaseAgent):
         Raises:
             RLGraphError: no path is known, or something other than a checkpoint is there.
             CheckpointError: it cannot be written; what was there is kept.
+            NonFiniteError: a weight is NaN or infinite; nothing is written.
         """
         return files.store(self.begin("store_model"), self, path, add_timestep)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import warnings
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ....core.errors import NonFiniteError
 from ....run_dir.files import make_folders
 from ...common.events import Events, scalar
 from ..utils.rlgraph_errors import RLGraphWarning, refuse
@@ -82,13 +84,17 @@ class Saver(Companion):
         """Write, if it is time."""
         self._saved = None
         if self.is_due():
-            self.close()
+            self._write()
 
     def close(self) -> None:
-        """Write, unless nothing has happened since the last time."""
+        """Write, unless nothing has happened since the last time, or the weights are NaN, which ``update`` has raised."""
         if self._saved != self.agent.timesteps:
-            self.agent.store_model()
-            self._saved = self.agent.timesteps
+            with contextlib.suppress(NonFiniteError):
+                self._write()
+
+    def _write(self) -> None:
+        self.agent.store_model()
+        self._saved = self.agent.timesteps
 
 
 class Summarizer(Companion):

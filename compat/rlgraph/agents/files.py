@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ....core import fields
+from ....core.checks import refuse_non_finite
 from ....core.errors import ArgumentError, CheckpointError
 from ....core.protocols import RunConfig
 from ....run_dir.files import remove, write_json_atomically
@@ -34,7 +35,8 @@ _SAME: Final = (
 
 
 def store(where: str, agent: Any, path: str | os.PathLike[str] | None, add_timestep: bool) -> str:
-    """Store a checkpoint."""
+    """Store a checkpoint; see ``Agent.store_model``."""
+    refuse_non_finite(agent.core.weights(), f"at update {agent.updates}; nothing is saved")
     saver = agent.form["saver_spec"]
     folder = saver["directory"] if path is None else path
     if folder is None:

@@ -8,6 +8,8 @@ import pytest
 
 from axonrl.compat.rlgraph import DQNAgent, FloatBox, IntBox, RandomAgent, RLGraphWarning
 
+from axonrl.core.errors import NonFiniteError
+
 from .agents import make_dqn, refused, scalars
 
 CLOCK: Final = "axonrl.compat.rlgraph.agents.companions.time.monotonic"
@@ -114,3 +116,20 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     agent = RandomAgent(**SPACES, auto_build=False, summary_spec={"directory": str(tmp_path / "file" / "events")})
     assert refused(agent.build).argument == "RandomAgent: summary_spec['directory']"
     assert not agent.graph_built
+
+
+@pytest.mark.usefixtures("unconverted")
+def test_weights_that_are_not_finite_never_replace_good_checkpoints(tmp_path: Path) -> None:
+    agent = _dqn(saver_spec={"directory": str(tmp_path), "save_steps": 2, "max_checkpoints": 1})
+    for _ in range(2):
+        agent.observe(STATE, int(agent.get_action(STATE)), None, 1.0, STATE, False)
+    agent.set_weights({name: np.full_like(array, 3e38) for name, array in agent.get_weights().items()})
+    [good] = tmp_path.iterdir()
+    before = {path.name: path.read_bytes() for path in good.iterdir()}
+    with pytest.raises(NonFiniteError, match="the loss is (inf|nan) at update 1, timestep 2"):
+        agent.update()
+    with pytest.raises(NonFiniteError, match="NaN or infinite at update 1; nothing is saved"):
+        agent.store_model()
+    agent.terminate()
+    assert [*tmp_path.iterdir()] == [good]
+    assert {path.name: path.read_bytes() for path in good.iterdir()} == before
