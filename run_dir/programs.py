@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..core.checks import counted
+from ..core.checks import counted, number
 from ..core.errors import CheckpointError
 from .arrays import load_arrays, save_arrays
 from .files import make_folders
@@ -121,9 +121,13 @@ def remove(path: Path) -> None:
 
 
 def max_bytes() -> int:
-    """Maximum size of the shared folder: ``AXONRL_CACHE_MB`` (MiB), else ``MAX_BYTES``."""
-    given = os.environ.get(SIZE, "")
-    return int(given) * 2**20 if given.isdecimal() else MAX_BYTES
+    """Maximum size of the shared folder: ``AXONRL_CACHE_MB`` (MiB), else ``MAX_BYTES``; ``ArgumentError`` if invalid."""
+    given: Any = os.environ.get(SIZE)
+    if not given:
+        return MAX_BYTES
+    with contextlib.suppress(ValueError):
+        given = float(given)
+    return int(number(SIZE, given, at_least=0) * 2**20)
 
 
 def remove_oldest(kept: Path | None = None) -> None:

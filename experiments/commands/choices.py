@@ -95,6 +95,6 @@ def cache(arguments: argparse.Namespace) -> int:
         used = datetime.datetime.fromtimestamp(one["used"]).astimezone()
         print(f"{used:%Y-%m-%d %H:%M}  {one['bytes'] / 2**10:8,.0f} KiB  {one['what']}")
     size, largest = sum(entry.size for entry in found) / 2**20, programs.max_bytes() / 2**20
-    done = "removed" if arguments.clear else f"of at most {largest:,.0f} MiB"
+    done = "removed" if arguments.clear else f"of at most {largest:,g} MiB"
     print(f"{counted(len(found), 'program')} in {programs.shared_folder()}: {size:,.1f} MiB {done}")
     return DONE

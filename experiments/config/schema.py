@@ -65,7 +65,9 @@ class Environment(Section):
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "pettingzoo" in value and not {"id", "vectorization"} & value.keys():
+        if isinstance(value, dict) and "pettingzoo" in value:
+            if twice := sorted({"id", "vectorization"} & value.keys()):
+                raise ValueError(f"pettingzoo stands for id and vectorization; omit {' and '.join(twice)}")
             value = {"vectorization": "pettingzoo", **value}
             value["id"] = value.pop("pettingzoo")
         return value

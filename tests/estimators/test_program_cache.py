@@ -321,6 +321,17 @@ def test_the_entries_used_longest_ago_are_removed(cache: Path, monkeypatch: pyte
     assert [path.exists() for path in left] == [False, True]
 
 
+def test_the_maximum_size_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, found in (("", 256 * 2**20), ("0.5", 2**19), ("3", 3 * 2**20)):
+        monkeypatch.setenv(programs.SIZE, given)
+        assert programs.max_bytes() == found
+    for given, shown in (("abc", "'abc'"), ("-1", "-1.0"), ("inf", "inf")):
+        monkeypatch.setenv(programs.SIZE, given)
+        with pytest.raises(ArgumentError) as caught:
+            programs.max_bytes()
+        assert str(caught.value) == f"AXONRL_CACHE_MB must be a finite number of at least 0, got {shown}"
+
+
 def test_compiling_takes_the_program_of_the_cache_and_fills_it(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

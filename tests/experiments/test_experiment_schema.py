@@ -239,6 +239,8 @@ def test_secrets_of_containers_and_params(where: str, item: str, refused: str, t
 def test_errors_name_file_line_and_key(tmp_path: Path, text: str, message: str) -> None:
     assert str(error(tmp_path, MINIMAL + text)).startswith(f"{tmp_path / 'my_run.yml'}:{message}")
     assert experiment(tmp_path, f"{MINIMAL}name: {'n' * 128}\n").name == "n" * 128
+    twice = error(tmp_path, MINIMAL, sets={"environment.pettingzoo": "worlds:parallel_env"})
+    assert "environment: pettingzoo stands for id and vectorization; omit id" in str(twice)
 
 
 def test_params_from_the_command_line(tmp_path: Path) -> None:
