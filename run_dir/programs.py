@@ -121,7 +121,7 @@ def remove(path: Path) -> None:
 
 
 def max_bytes() -> int:
-    """Maximum size of the shared folder: ``AXONRL_CACHE_MB`` (MiB), else ``MAX_BYTES``; ``ArgumentError`` if invalid."""
+    """Maximum size of the shared folder: ``AXONRL_CACHE_MB`` in MiB, which is checked, else ``MAX_BYTES``."""
     given: Any = os.environ.get(SIZE)
     if not given:
         return MAX_BYTES

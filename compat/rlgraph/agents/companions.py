@@ -87,7 +87,7 @@ class Saver(Companion):
             self._write()
 
     def close(self) -> None:
-        """Write, unless nothing has happened since the last time, or the weights are NaN, which ``update`` has raised."""
+        """Write, unless nothing has happened since the last time or, as ``update`` has raised, the weights are NaN."""
         if self._saved != self.agent.timesteps:
             with contextlib.suppress(NonFiniteError):
                 self._write()

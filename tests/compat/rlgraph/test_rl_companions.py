@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from axonrl.compat.rlgraph import DQNAgent, FloatBox, IntBox, RandomAgent, RLGraphWarning
-
 from axonrl.core.errors import NonFiniteError
 
 from .agents import make_dqn, refused, scalars
@@ -126,7 +125,7 @@ def test_weights_that_are_not_finite_never_replace_good_checkpoints(tmp_path: Pa
     agent.set_weights({name: np.full_like(array, 3e38) for name, array in agent.get_weights().items()})
     [good] = tmp_path.iterdir()
     before = {path.name: path.read_bytes() for path in good.iterdir()}
-    with pytest.raises(NonFiniteError, match="the loss is (inf|nan) at update 1, timestep 2"):
+    with pytest.raises(NonFiniteError, match=r"the loss is (inf|nan) at update 1, timestep 2"):
         agent.update()
     with pytest.raises(NonFiniteError, match="NaN or infinite at update 1; nothing is saved"):
         agent.store_model()
