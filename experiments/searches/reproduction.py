@@ -46,9 +46,12 @@ from ..running.folder import read_record
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 _MINATAR: Final = "MinAtar's authors, better of two agents"
+_ZOO: Final = "RL Baselines3 Zoo, one agent"
 _YARDSTICK: Final = "Stable-Baselines3, mean of the last policies"
 REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "dqn_cartpole": [(385.3, _YARDSTICK)],
+    "dqn_mountaincar": [(-100.8, _ZOO)],
+    "ppo_lunarlander": [(242.1, _ZOO)],
     "ppo_halfcheetah": [(5783.9, _TIANSHOU)],
     "ppo_hopper": [(2609.3, _TIANSHOU)],
     "ppo_walker2d": [(3588.5, _TIANSHOU)],
@@ -70,8 +73,9 @@ REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
 Tianshou's (https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the maximum, within 1M or 3M timesteps,
 of the mean over 10 seeds of evaluations every 30,720 timesteps (10 episodes each, in runs of 3M): more than the mean
 return of the last policies, less than that of the best ones. MinAtar's are read off the curves of Young and Tian 2019,
-https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training. Stable-Baselines3's are
-``benchmarks/yardsticks.py``'s, on the same seeds.
+https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training. RL Baselines3 Zoo's
+(https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md) are of its published agents, LunarLander's of v2.
+Stable-Baselines3's are ``benchmarks/yardsticks.py``'s, on the same seeds.
 """
 _SIMULATORS: Final = ("mujoco", "box2d", "minatar", "ale-py")
 _NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "tracker", "submit", "matrix"}
