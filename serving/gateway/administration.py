@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from ..accounts.grants import ADMIN
+from ..accounts.passwords import accept
 from ..accounts.tables import Agent, AuditEntry, User
 from ..refusals import invalid
 from .agents import agent_object, agent_objects
@@ -91,6 +92,8 @@ async def change_user(request: Request, body: UserChange) -> User:
     await _user(request)
     if body.disabled and name == request.grant.user:
         raise invalid("disabled", "an administrator cannot disable their own account")
+    if body.password is not None:
+        accept(name, body.password)  # before anything is changed
     if body.quotas is not None:
         await request.call(accounts.set_quota, name, body.quotas, by=by)
     if body.password is not None:

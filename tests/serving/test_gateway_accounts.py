@@ -178,6 +178,7 @@ def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
     refused: list[tuple[str, str, Any, str]] = [
         ("POST", "/users", {"name": "eve", "password": PASSWORD}, "name_taken"),
         ("PATCH", "/users/eve", {"quotas": {"nosuch": 1}}, "invalid_value"),
+        ("PATCH", "/users/eve", {"quotas": {"bytes": 1}, "password": "short", "disabled": True}, "invalid_value"),
         ("PATCH", "/users/nosuch", {}, "not_found"),
         ("PATCH", "/users/root", {"disabled": True}, "invalid_value"),
     ]
