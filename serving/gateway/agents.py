@@ -196,10 +196,11 @@ async def note_info(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> di
 
 
 def check_description(gateway: Gateway, description: str) -> None:
-    """Refuse a description that is too long."""
+    """Refuse a description that is too long, or cannot be stored."""
     longest = gateway.limits.description_characters
     if longest and len(description) > longest:
         raise invalid("description", f"may have {longest} characters, got {len(description)}")
+    names.text("description", description)
 
 
 def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:

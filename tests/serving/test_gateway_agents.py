@@ -58,6 +58,16 @@ def test_what_is_invalid_is_named_and_leaves_nothing(service: Service, body: Any
     assert service("GET", AGENTS).json == []
 
 
+@pytest.mark.parametrize("description", ["nul \0", "x" * 2001])
+def test_a_change_with_an_invalid_description_changes_nothing(service: Service, description: str) -> None:
+    create(service)
+    service.pool.asked.clear()
+    change = {"learning": False, "status": "ready", "description": description}
+    refused = service("PATCH", f"{AGENTS}/cart", change)
+    assert (refused.code, refused.json["errors"][0]["where"]) == ("invalid_value", "description")
+    assert service.pool.asked == []
+
+
 def test_an_agent_that_cannot_be_opened_leaves_nothing(service: Service) -> None:
     service.pool.answers["open"] = failure(507, "storage_full")
     assert create(service).code == "storage_full"
