@@ -54,7 +54,7 @@ class AgentRows(Records):
             owner: a user's id.
             name: the agent's name, unique for this user.
             model: ``"dqn"``, ...
-            description: at most 2,000 characters.
+            description: text of any length: a service has its own limit.
             config: a JSON object.
             is_active: whether it may act and learn.
             most: the owner's quota of agents; 0 is no limit.

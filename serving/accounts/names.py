@@ -11,7 +11,7 @@ from ...core.errors import ArgumentError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_DESCRIPTION: Final = 2000
-"""Characters of an agent's description."""
+"""Characters of an agent's description, unless a service says otherwise."""
 _MAX_LABEL: Final = 100
 _MAX_QUOTA: Final = 1 << 53
 """Largest quota: beyond it, JSON numbers are not exact everywhere."""
@@ -46,14 +46,14 @@ def name(argument: str, value: object) -> str:
     return value
 
 
-def text(argument: str, value: object, longest: int = MAX_DESCRIPTION) -> str:
-    """Check text that every database can store: no null character, no lone surrogate.
+def text(argument: str, value: object, longest: int = 0) -> str:
+    """Check text that every database can store: no null character, no lone surrogate; ``longest``: 0 is no limit.
 
     Raises:
         ArgumentError: it is something else, or longer.
     """
-    if not isinstance(value, str) or len(value) > longest:
-        wanted = f"text of at most {longest:,} characters"
+    if not isinstance(value, str) or (longest and len(value) > longest):
+        wanted = f"text of at most {longest:,} characters" if longest else "text"
         raise ArgumentError(f"{argument} must be {wanted}; got {checks.shortened(value)}", argument, value)
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise ArgumentError(f"{argument} has a character that cannot be stored: null or a surrogate", argument, value)

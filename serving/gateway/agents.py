@@ -62,7 +62,7 @@ async def create_agent(request: Request, body: NewAgent) -> AgentObject:
     """Create an agent. It can act as soon as this call answers."""
     gateway, grant = request.gateway, request.grant
     gateway.check_agent(grant, names.name("name", body.name))
-    check_description(gateway, body.description or "")
+    names.text("description", body.description or "", gateway.limits.description_characters)
     config = dict(body.config)
     has_obs = "obs_size" in config
     if has_obs and "state_size" in config:
@@ -107,7 +107,7 @@ async def change_agent(request: Request, body: AgentChange) -> ChangedAgent:
     """Change an agent's description, activity or learning, or continue it after a failure."""
     gateway, row, lost = request.gateway, await created_agent_row(request), 0
     if body.description is not None:
-        check_description(gateway, body.description)
+        names.text("description", body.description, gateway.limits.description_characters)
     if body.status is not None or body.learning is not None:
         patched = await gateway.ask_once(row, "patch", learning=body.learning, recover=body.status is not None)
         lost = int(json.loads(patched.body).get("lost", 0))
@@ -193,14 +193,6 @@ async def note_info(gateway: Gateway, row: Agent, info: Mapping[str, Any]) -> di
     if config and config != row.config:
         await gateway.threads.call(gateway.rows.set_config, row.id, config)
     return config or row.config
-
-
-def check_description(gateway: Gateway, description: str) -> None:
-    """Refuse a description that is too long, or cannot be stored."""
-    longest = gateway.limits.description_characters
-    if longest and len(description) > longest:
-        raise invalid("description", f"may have {longest} characters, got {len(description)}")
-    names.text("description", description)
 
 
 def _recipe(gateway: Gateway, model: str, config: Mapping[str, Any]) -> Recipe:

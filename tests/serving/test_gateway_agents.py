@@ -68,6 +68,15 @@ def test_a_change_with_an_invalid_description_changes_nothing(service: Service, 
     assert service.pool.asked == []
 
 
+def test_a_description_is_as_long_as_the_configuration_says() -> None:
+    with gateway({"limits.description_characters": "3000"}) as service:
+        assert create(service, description="x" * 3000).status == 201
+        refused = service("PATCH", f"{AGENTS}/cart", {"description": "y" * 3001})
+        assert refused.json["detail"].startswith("description must be text of at most 3,000 characters; got 'yyy")
+    with gateway({"limits.description_characters": "0"}) as service:
+        assert create(service, description="x" * 5000).status == 201
+
+
 def test_an_agent_that_cannot_be_opened_leaves_nothing(service: Service) -> None:
     service.pool.answers["open"] = failure(507, "storage_full")
     assert create(service).code == "storage_full"
