@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import delete, exc, select, update
@@ -207,12 +208,8 @@ class Accounts(Tokens):
         ``holder``: the caller has a token of the account.
         """
         key = name if names.is_name(name) else ""
-        try:
+        with self._recorded_limit(what, By("unknown", by.address, by.request_id)):
             tried = self._limits.begin(key, by.address, holder=holder)
-        except RefusedError as error:
-            if count := self._limited.due():  # not each refusal: a flood must not fill the disk
-                self._audit.write(what, By("unknown", by.address, by.request_id), "", error.code, refused=count)
-            raise
         try:
             user = self._database.first(select(User).where(User.name == key))
             known = None if user is None else user.password_hash
@@ -225,13 +222,24 @@ class Accounts(Tokens):
             who = By("unknown" if user is None else user.name, by.address, by.request_id)
             self._audit.write(what, who, who.who if user else "", "invalid_credentials")
             raise _invalid()
-        self._limits.succeeded(tried)
+        with self._recorded_limit(what, by, user.name):
+            self._limits.succeeded(tried)
         if self._passwords.is_outdated(known):
             renewed = self._passwords.hash(password)
             same = User.id == user.id, User.password_hash == known
             self._database.write(update(User).where(*same).values(password_hash=renewed))
             return renewed
         return known
+
+    @contextlib.contextmanager
+    def _recorded_limit(self, what: str, by: By, target: str = "") -> Iterator[None]:
+        """Record refusals by a limit in this context, but not each of them: a flood must not fill the disk."""
+        try:
+            yield
+        except RefusedError as error:
+            if count := self._limited.due():
+                self._audit.write(what, by, target, error.code, refused=count)
+            raise
 
     def _unchanged_user(self, session: Session, name: str, known: str) -> User:
         """The user, if neither the password nor the account has changed since the comparison."""

@@ -1,4 +1,5 @@
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,25 @@ def test_every_login_and_refusal_is_in_the_audit(database: Database, tmp_path: P
         ("user.add", "service", "", "ok", ""),
     ]
     assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.mark.usefixtures("quick_hashes")
+def test_logins_beyond_sixty_a_minute_are_in_the_audit_with_their_number(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts, now = with_alice(database), [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for number in range(60):
+        accounts.login("alice", PASSWORD, f"10.0.0.{number % 3}")
+    for seconds in (0.0, 0.5, 1.0):
+        now[0] = 100.0 + seconds
+        assert raised(RefusedError, accounts.login, "alice", PASSWORD, "10.0.0.1").code == "rate_limited"
+    newest = Audit(database).entries(3)
+    assert [(row.what, row.who, row.target, row.outcome, row.detail) for row in newest] == [
+        ("login", "alice", "alice", "rate_limited", {"refused": 2}),
+        ("login", "alice", "alice", "rate_limited", {"refused": 1}),
+        ("login", "alice", "alice", "ok", {}),
+    ]
 
 
 def test_the_parameters_are_owasps() -> None:
