@@ -197,12 +197,12 @@ class HostedAgent(DurableAgent):
         """
         recipe, learning, seq = self.check_state(body, stepper_of, is_file=is_file)
         self.finish()
-        self._set_rest_aside()
         self._use(recipe, learning)
         self._begin_acting(stepper_of)
-        self._seq = seq  # keys stay: a repeated step was accepted before
+        self._seq, self._damage = seq, None  # keys stay: a repeated step was accepted before
         with self._folder.another_history():
             self.save()
+        self._set_rest_aside()
         self.save()  # neither of the two checkpoints that are kept is the previous agent's
         self._folder.describe(recipe, self._stepper)
         return Reply(self.info().value)

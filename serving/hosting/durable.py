@@ -134,9 +134,9 @@ class DurableAgent:
     def _recover(self) -> int:
         """Continue from intact state: before a damaged record, or from the checkpoint before updates failed."""
         if self._damage is not None:
-            lost = self._damage.lost
-            self._set_rest_aside()
+            lost, self._damage = self._damage.lost, None
             self.save()
+            self._set_rest_aside()
             return lost
         lost = self._folder.journal.set_aside(self._saved + 1)
         self.learning.reset()
@@ -147,9 +147,11 @@ class DurableAgent:
         return lost
 
     def _set_rest_aside(self) -> None:
-        """Set aside the journal after the last applied record: damage, or records after a failure."""
+        """Set aside the journal after the newest checkpoint: damage, or records after a failure.
+
+        Before that checkpoint, a full disk or a kill would leave an agent that lacks records, and does not say so.
+        """
         self._folder.journal.set_aside(self._number + 1)
-        self._damage = None
 
     # -- accepted records --------------------------------------------------------------------------------------------
 

@@ -192,6 +192,32 @@ def test_a_damaged_record_is_named_and_what_is_before_it_goes_on(built: Built, h
     assert any(path.suffix != ".log" for path in file.parent.iterdir())  # nothing is thrown away
 
 
+@pytest.mark.parametrize("do", ["recover", "put_state"])
+def test_damage_is_still_named_if_the_disk_is_full_when_it_is_to_be_left_behind(
+    built: Built, host: Host, monkeypatch: pytest.MonkeyPatch, do: str
+) -> None:
+    agent = host.open("a", built("dqn", DQN))
+    state = to_bytes(agent.get_state().value)
+    feed(agent, 0, 10)
+    damage(agent)
+    agent = host.open("a")
+    before, failure = timesteps(agent), agent.failure
+    calls = {
+        "recover": lambda: agent.patch(None, recover=True),
+        "put_state": lambda: agent.put_state(state, host.stepper_of),
+    }
+
+    def full(*_: Any) -> None:
+        raise CheckpointError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointStore, "save", full)
+        raised(CheckpointError, calls[do])
+    agent = host.again(agent, "a")
+    assert (agent.failure, timesteps(agent)) == (failure, before)
+    assert agent.patch(None, recover=True).value == {"lost": 10 - before}
+
+
 def test_a_whole_record_that_is_none_of_this_agent_is_named_by_file_and_place(built: Built, host: Host) -> None:
     agent = host.open("a", built("dqn", DQN))
     feed(agent, 0, 3)
