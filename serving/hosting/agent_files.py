@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -53,8 +54,7 @@ def stored_info(path: Path) -> dict[str, Any]:
     try:
         store, journal = CheckpointStore(path), Journal(path / JOURNAL)
         found: dict[str, Any] = {"bytes": nbytes_of(path, store)}
-        facts = (store.about(index)[0] for index in reversed(store.indices()))
-        about = next((one for one in facts if not is_void(journal, one)), None)
+        about = next((one for one in _facts(store) if not is_void(journal, one)), None)
         if about is None or "number" not in about:
             return found
         found |= {"counters": dict(about["counters"]), "episode_return_mean": about["episode_return_mean"]}
@@ -67,6 +67,13 @@ def stored_info(path: Path) -> dict[str, Any]:
     except (CheckpointError, OSError):  # another server writes there, or the disk fails
         return {}
     return found
+
+
+def _facts(store: CheckpointStore) -> Iterator[dict[str, Any]]:
+    """What whole manifests say, the newest first."""
+    for index in reversed(store.indices()):
+        with contextlib.suppress(CheckpointError):
+            yield store.about(index)[0]
 
 
 def check(path: Path) -> list[Damage]:

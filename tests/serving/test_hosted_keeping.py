@@ -152,8 +152,13 @@ def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_and_the_journal(b
     assert len(list((folder / "journal").iterdir())) == 1
     feed(agent, 60, 70)
     expected = weights(agent)
+    counters = {"global_timestep": 70, "global_step": 53, "global_episode": 3}
+    assert agent_files.stored_info(folder)["counters"] == counters
     older, newer = sorted((folder / "checkpoints").iterdir())
-    (newer / "arrays.safetensors").write_bytes(b"nothing")
+    (newer / "manifest.json").write_bytes(b"nothing")
+    agent.abandon()
+    counters = {"global_timestep": 70, "global_step": 43, "global_episode": 2}  # what the older one knows
+    assert agent_files.stored_info(folder)["counters"] == counters
     with pytest.warns(UserWarning, match="damaged"):
         agent = host.again(agent, "a")
     assert weights(agent) == expected
