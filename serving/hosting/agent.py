@@ -18,7 +18,7 @@ from ..catalogue.recipes import Recipe
 from ..idempotency import digest, reused_key
 from ..refusals import RefusedError
 from .accepted_steps import AcceptedSteps
-from .agent_store import Folder
+from .agent_store import Folder, transition_specs_of
 from .durable import DurableAgent, StepperOf
 from .pending_actions import PendingActions
 from .records import END_EPISODE, NO_KEY, STEPS, Record
@@ -221,7 +221,7 @@ class HostedAgent(DurableAgent):
             what = "are of other sizes or bounds than this agent's"
             raise RefusedError("state_mismatch", f"the hyperparameters {what}", [("encoded_config", what)])
         learning = AcceptedSteps(stepper_of(recipe, False), recipe.gathers)
-        seq = arrived.load(learning, self._specs, self._bodies.integer_limits())
+        seq = arrived.load(learning, transition_specs_of(learning.stepper), self._bodies.integer_limits())
         return recipe, learning, seq
 
     def patch(self, learning: bool | None, *, recover: bool) -> Reply:

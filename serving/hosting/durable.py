@@ -51,8 +51,6 @@ class DurableAgent:
         self._folder, self._beat = folder, beat
         stepper = stepper_of(recipe, state is None)
         self._use(recipe, AcceptedSteps(stepper, recipe.gathers))
-        self._specs = transition_specs_of(stepper)
-        self._codec = Codec(self._specs, stepper.behaviour.recorded)
         self._keys = Keys()
         self._seq = stepper.counters.global_timestep  # above 0 for a run that is imported
         self._number = 0
@@ -76,6 +74,8 @@ class DurableAgent:
     def _use(self, recipe: Recipe, learning: AcceptedSteps) -> None:
         self.recipe, self.learning = recipe, learning
         self._stepper = learning.stepper
+        self._specs = transition_specs_of(self._stepper)
+        self._codec = Codec(self._specs, self._stepper.behaviour.recorded)
         self._folder.use(self._stepper)
 
     # -- beginning ----------------------------------------------------------------------------------------------------

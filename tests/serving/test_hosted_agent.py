@@ -359,6 +359,23 @@ def test_a_state_makes_another_agent_the_same_one(
     assert second.get_state().value == first.get_state().value
 
 
+def test_a_state_may_be_of_an_agent_that_records_other_values(built: Built, host: Host) -> None:
+    """A value of intrinsic rewards, which is in the memory, in the waiting steps, and in the journal."""
+    giver = host.open("a", built("ppo", {**PPO, "intrinsic_coefficient": 0.5, "rnd_units": 8}))
+    taker = host.open("b", built("ppo", PPO))
+    feed(giver, 0, 40, environments=2)
+    feed(taker, 0, 10)
+    taker.put_state(to_bytes(giver.get_state().value), host.stepper_of)
+    assert taker.get_state().value == giver.get_state().value
+    for agent in (giver, taker):
+        feed(agent, 40, 70, environments=2)
+    taker = host.again(taker, "b")
+    assert taker.get_state().value == giver.get_state().value
+    taker.put_state(to_bytes(host.open("c", built("ppo", PPO)).get_state().value), host.stepper_of)
+    feed(taker, 70, 90)
+    assert timesteps(host.again(taker, "b")) == 20
+
+
 CONFIGS: list[tuple[str, Any]] = [
     ("pending_updates", 1),
     ("sampler", {"maximum": 1.0}),
