@@ -101,7 +101,7 @@ class DurableAgent:
         Raises:
             RefusedError: ``unavailable``: another process has the folder.
             CheckpointError: all its checkpoints are damaged.
-            ValueError: there is no compiled program.
+            ProgramMissingError: its program must be built first.
         """
         folder = Folder(path, epoch)
         folder.lock()

@@ -107,20 +107,23 @@ def open_stepper(recipe: Recipe, programs: Path, fresh: bool = True) -> Stepper:
             replaced.
 
     Raises:
-        ProgramMissingError: the program must be built first.
-        ValueError: the program is damaged.
+        ProgramMissingError: the program must be built first, also instead of a damaged one.
     """
     from ...estimators.limits import UpdateSchedule  # the gateway reads programs, too, and opens none
     from ...estimators.stepper import Stepper
 
-    try:
-        program = program_of(recipe, programs)
-    except ProgramMissingError:
-        _take(recipe, programs)
-        program = program_of(recipe, programs)  # another worker may have taken it
     schedule = UpdateSchedule(recipe.first_update, recipe.update_frequency)
     seed = recipe.seed if fresh else None
-    return Stepper.load(program, _memory_of(recipe), lanes=1, seed=seed, schedule=schedule)
+    try:
+        try:
+            program = program_of(recipe, programs)
+        except ProgramMissingError:
+            _take(recipe, programs)
+            program = program_of(recipe, programs)  # another worker may have taken it
+        return Stepper.load(program, _memory_of(recipe), lanes=1, seed=seed, schedule=schedule)
+    except ValueError as error:
+        logger.warning("the program of a %s cannot be used: %s", recipe.model, error)
+        raise ProgramMissingError(recipe) from error
 
 
 def _take(recipe: Recipe, programs: Path) -> None:

@@ -113,6 +113,17 @@ def _learned(stepper: Stepper) -> dict[str, Array]:
     return stepper.weights()
 
 
+def test_a_damaged_program_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(programs.VARIABLE, str(tmp_path / "cache"))
+    build(small(), tmp_path)
+    for name in ("program.json", "program.tflite"):
+        (tmp_path / small().digest / name).write_bytes(b"damaged")
+        with pytest.raises(ProgramMissingError):  # so the worker asks for it
+            open_stepper(small(), tmp_path)
+        assert build(small(), tmp_path) == (True, small().digest)
+        assert open_stepper(small(), tmp_path).counters.global_step == 0
+
+
 def test_what_a_model_refuses_is_data(builder: Connection) -> None:
     constant = small(exploration="constant")  # which needs a number as epsilon
     status, body = builder.ask(constant.to_json())
