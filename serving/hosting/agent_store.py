@@ -237,9 +237,9 @@ def transition_specs_of(stepper: Stepper) -> Mapping[str, SpecTree]:
     return transition_specs(observation, action, predict.state, recorded)
 
 
-def of_checkpoint(error: CheckpointError) -> RefusedError:
-    """The refusal for a checkpoint that cannot be written or read."""
-    cause = error.__cause__
+def of_storage(error: CheckpointError | OSError) -> RefusedError:
+    """The refusal for files of an agent that cannot be written or read."""
+    cause = error if isinstance(error, OSError) else error.__cause__
     if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
         return RefusedError("storage_full", "there is no space left to save the agent", retry_after=1)
     if isinstance(cause, OSError):

@@ -13,7 +13,7 @@ from ...core.errors import CheckpointError
 from ..catalogue.recipes import Recipe
 from ..hosting import agent_files
 from ..hosting.agent import HostedAgent, Reply, to_bytes
-from ..hosting.agent_store import of_checkpoint
+from ..hosting.agent_store import of_storage
 from ..hosting.fencing import OutdatedError
 from ..hosting.programs import ProgramMissingError
 from ..refusals import RefusedError
@@ -55,7 +55,7 @@ def respond(agents: Slots, slot: Slot, head: Head, body: bytes) -> bytes:
         refused = RefusedError("internal", "the service failed; its log says why")
         logger.error("request %s of agent %s failed", head["do"], slot.name, exc_info=error)
         agents.reopen(slot)
-        return refusal(head, of_checkpoint(error) if isinstance(error, CheckpointError) else refused)
+        return refusal(head, of_storage(error) if isinstance(error, CheckpointError | OSError) else refused)
 
 
 def _carried_out(agents: Slots, slot: Slot, head: Head, body: bytes) -> Reply:

@@ -18,6 +18,7 @@ from axonrl.hooks.events import UpdateFacts
 from axonrl.serving.hosting import agent_files
 from axonrl.serving.hosting.accepted_steps import AcceptedSteps
 from axonrl.serving.hosting.agent import HostedAgent, Reply
+from axonrl.serving.hosting.journal import Journal
 from axonrl.serving.workers import responses
 from axonrl.serving.workers.messages import BEAT, encode, read, wait_for
 from axonrl.serving.workers.parent_death import hung_up
@@ -236,6 +237,27 @@ def test_an_agent_without_a_whole_checkpoint_has_failed_and_can_be_removed(
     assert (refused["code"], str(folder) in refused["detail"]) == ("agent_failed", True)
     assert statuses([worker.ask("a", "step", STEP), worker.ask("a", "remove")]) == [409, 200]
     assert not folder.exists()
+
+
+def test_a_full_disk_is_no_bug_whatever_cannot_be_written(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def code(do: str, body: bytes) -> tuple[int, str]:
+        answer = worker.ask("a", do, body)
+        return answer.head["status"], json.loads(answer.body).get("code", "")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        assert code("open", recipe) == (507, "storage_full")
+    assert code("open", recipe) == (200, "")
+    state = worker.ask("a", "get_state").body
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "set_aside", full)
+        assert code("put_state", state) == (507, "storage_full")
+    assert code("put_state", state) == (200, "")
 
 
 def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
