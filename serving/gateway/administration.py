@@ -100,7 +100,7 @@ async def change_user(request: Request, body: UserChange) -> User:
         await request.gateway.threads.hash(accounts.set_password, name, body.password, by=by)
     if body.disabled is not None:
         await request.call(accounts.disable_user if body.disabled else accounts.enable_user, name, by=by)
-    await request.gateway.tokens.refresh()
+    await request.gateway.tokens.follow(lambda grant: grant.user == name)
     return await _user(request)
 
 
@@ -111,7 +111,7 @@ async def remove_user(request: Request) -> Removed:
     if request.name == request.grant.user:
         raise invalid("name", "an administrator cannot remove their own account")
     agents = await request.call(gateway.accounts.remove_user, request.name, by=request.by)
-    await gateway.tokens.refresh()
+    await gateway.tokens.follow(lambda grant: grant.user == request.name)
     for agent in agents:
         await gateway.finish_removal(agent)
     return Removed(removed=request.name)

@@ -7,6 +7,7 @@ import dataclasses
 import datetime as dt
 import hashlib
 import time
+from collections.abc import Callable
 from typing import Final
 
 from ..accounts import Accounts, Grant
@@ -103,6 +104,13 @@ class Tokens:
                 self._held[digest] = Held(grant, ends.timestamp(), seen, again)
             self.fresh = True
 
-    def drop(self, token_id: str) -> None:
-        """Forget a token at once, before the next refresh."""
-        self._held = {digest: held for digest, held in self._held.items() if held.grant.token_id != token_id}
+    async def follow(self, ended: Callable[[Grant], bool] = lambda _: False) -> None:
+        """Refresh after a change of tokens or users, which is done: that this fails is not said of the change.
+
+        Args:
+            ended: whether the change may have ended a token; if the refresh fails, it is unknown until the next one.
+        """
+        try:
+            await self.refresh()
+        except RefusedError:
+            self._held = {digest: held for digest, held in self._held.items() if not ended(held.grant)}

@@ -47,7 +47,7 @@ async def logged_in(request: Request, form: LoginForm, log_in: Callable[..., str
     """The new token or cookie of a login; refused logins raise ``RefusedError``."""
     address = request.address
     text = await request.gateway.threads.hash(log_in, form.username, form.password, address, request_id=request.id)
-    await request.gateway.tokens.refresh()
+    await request.gateway.tokens.follow()
     return text
 
 
@@ -72,7 +72,7 @@ async def change_password(request: Request, body: NewPassword) -> None:
     gateway, grant = request.gateway, request.grant
     change = gateway.accounts.change_password
     await gateway.threads.hash(change, grant.user, body.current, body.new, keep=grant.token_id, by=request.by)
-    await gateway.tokens.refresh()
+    await gateway.tokens.follow(lambda other: other.user == grant.user and other.token_id != grant.token_id)
 
 
 @routes("GET", "/tokens", Route("manage", is_whole=True, page=True), answers=list[TokenObject])
@@ -91,7 +91,7 @@ async def create_token(request: Request, body: NewToken) -> CreatedToken:
     text, token = await request.call(
         gateway.accounts.create_token, grant.user, body.name, body.scopes, body.agents, body.expires_in, by=request.by
     )
-    await gateway.tokens.refresh()
+    await gateway.tokens.follow()
     return CreatedToken(token=text, **TokenObject.model_validate(token).model_dump())
 
 
@@ -105,8 +105,7 @@ async def revoke(request: Request, token_id: str | None = None) -> None:
     """Revoke one of the caller's tokens, or the one in use."""
     gateway, token_id = request.gateway, token_id or request.grant.token_id
     await request.call(gateway.accounts.revoke_token, token_id, user=request.grant.user, by=request.by)
-    gateway.tokens.drop(token_id)  # even if the refresh fails
-    await gateway.tokens.refresh()
+    await gateway.tokens.follow(lambda grant: grant.token_id == token_id)
 
 
 @about_service("GET", "/models", READ, answers=list[ModelObject])

@@ -128,6 +128,32 @@ def test_a_user_who_is_disabled_can_do_nothing_at_once(service: Service) -> None
     assert login(service).status == 200
 
 
+def test_a_change_is_done_once_although_the_database_goes_away_after_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down() -> None:
+        raise RefusedError("database_unavailable", "it is down")
+
+    other = login(service).json["access_token"]
+    made = service("POST", f"{API}/tokens", {"name": "game", "scopes": ["read"]}, user="bob").json["token"]
+    assert service("GET", f"{API}/users", user="root").status == 200  # tokens that were used go on
+    monkeypatch.setattr(service.gateway.accounts, "active_tokens", down)
+    password, token = {"current": PASSWORD, "new": NEW}, {"name": "once", "scopes": ["act"]}
+    for _ in range(2):  # the second is answered like the first, and not carried out
+        key = {"Idempotency-Key": "password"}
+        assert service("POST", f"{API}/users/me/password", password, headers=key).status == 204
+        assert service("POST", f"{API}/tokens", token, headers={"Idempotency-Key": "token"}).status == 201
+    assert [one["name"] for one in service("GET", f"{API}/tokens").json].count("once") == 1
+    assert service("GET", f"{API}/agents", user=other).code == "database_unavailable"  # it may have ended
+    assert login(service, password=NEW).status == 200
+    assert service("PATCH", f"{API}/users/bob", {"disabled": True}, user="root").json["disabled"] is True
+    assert service("GET", f"{API}/agents", user=made).code == "database_unavailable"
+    assert service("DELETE", f"{API}/users/bob", user="root").status == 202
+    monkeypatch.undo()
+    service.run(service.gateway.tokens.refresh)
+    assert {service("GET", f"{API}/agents", user=one).code for one in (other, made)} == {"invalid_token"}
+
+
 def test_a_removed_user_s_agents_are_removed(service: Service) -> None:
     for name in ("a", "b"):
         create(service, name)
