@@ -84,8 +84,8 @@ _MEANINGS: Final[Mapping[str, str]] = types.MappingProxyType(
             "due (above 0.1 s, a step waits for them); repeat later"
         ),
         "unavailable": (
-            "a worker is restarting or took more than 10 s, or too many bytes in "
-            "bodies are under way; repeat with the same key"
+            "a worker is restarting or took more than 10 s, or too many logins or "
+            "bytes in bodies are under way; repeat with the same key"
         ),
         "database_unavailable": (
             "the database cannot be reached; recovery is automatic"

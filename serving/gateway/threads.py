@@ -47,7 +47,10 @@ class Threads:
         try:
             return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(executor, function), _GIVE_UP)
         except asyncio.TimeoutError:
-            problem = RefusedError("database_unavailable", "the database does not answer")
+            if executor is self._logins:  # most of the time was that of others' hashing
+                problem = RefusedError("unavailable", "Too many logins at the same time")
+            else:
+                problem = RefusedError("database_unavailable", "the database does not answer")
         except Exception as error:
             known = of_error(error)
             if known is None:

@@ -58,6 +58,20 @@ def test_refused_logins_are_all_the_same(service: Service) -> None:
     assert headers == [headers[0]] * 6
 
 
+def test_too_many_logins_at_once_are_no_fault_of_the_database(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashing, threads = threading.Event(), service.gateway.threads
+    monkeypatch.setattr("axonrl.serving.gateway.threads._GIVE_UP", 0.2)
+    busy = [threads._logins.submit(hashing.wait) for _ in range(2)]
+    refused = login(service)
+    hashing.set()
+    assert [one.result() for one in busy] == [True, True]
+    assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "unavailable", "1")
+    assert refused.json["detail"] == "Too many logins at the same time"
+    assert "axonrl_database_errors_total 0.0" in service.gateway.meters.text().decode()
+
+
 def test_the_longest_password_fits_a_form(service: Service) -> None:
     longest = "\U0001f600" * 1024
     assert service("PATCH", f"{API}/users/bob", {"password": longest}, user="root").status == 200
