@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 Scope = Literal["read", "act", "learn", "manage", "metrics", "admin"]
 Observation = list[Any] | dict[str, Any] | float | int
 """Numbers: a list, nested for an image; or a mapping, for a Dict space."""
-Action = list[float | int] | float | int
+Action = list[Any] | float | int
+"""Numbers: a list, nested if ``action_size`` is a shape; or a number."""
 
 
 def _text(time: Any) -> Any:
@@ -135,15 +136,15 @@ class Act(Body):
 
 
 class Acted(Answer):
-    """The action: a list of one integer for discrete actions."""
+    """The action: a list of one integer for discrete actions; nested lists if `action_size` is a shape."""
 
-    action: list[float | int]
+    action: list[Any]
 
 
 class ActedBatch(Answer):
     """An action for each observation."""
 
-    actions: list[list[float | int]]
+    actions: list[list[Any]]
 
 
 class Accepted(Answer):
@@ -164,8 +165,9 @@ class Snapshot(Answer):
     """An agent's state. The last three fields are base64: of JSON, and of two safetensors files."""
 
     model: str
-    state_size: int | list[int]
-    action_size: int
+    state_size: int | list[int] | None
+    """Null with an `observation_space`; named `obs_size` if the agent was created with that."""
+    action_size: int | list[int]
     encoded_config: str
     encoded_network: str
     encoded_buffer: str

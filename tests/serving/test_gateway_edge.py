@@ -9,14 +9,18 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-from axonrl.serving.gateway import declaration
+from axonrl.serving import catalogue
+from axonrl.serving.gateway import declaration, models
 from axonrl.serving.gateway.prometheus import Meters
+from axonrl.serving.hosting.values import Actions
 from axonrl.serving.refusals import RefusedError
 
-from .gateway_fakes import CARTPOLE, PASSWORD, Reply, Service, gateway, with_cart
+from .gateway_fakes import CARTPOLE, PASSWORD, SIX, Reply, Service, gateway, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -232,6 +236,19 @@ def test_the_page_about_the_interface_loads_nothing(service: Service) -> None:
         linked = set(re.findall(r'href="#([^"]+)"', text))
         assert len(linked) > 50
         assert linked <= set(re.findall(r'id="([^"]+)"', text))
+
+
+def test_the_document_allows_actions_that_are_arrays_and_states_of_described_spaces() -> None:
+    halves = np.full((2, 2), 0.5, np.float32)
+    action = Actions(Box(0, 1, (2, 2), np.float32)).to_json(halves)
+    assert models.Acted.model_validate({"action": action}).action == halves.tolist()
+    assert models.ActedBatch.model_validate({"actions": [action, [1]]}).actions == [halves.tolist(), [1]]
+    data = {"state": [0], "action": action, "reward": 1.0, "next_state": [0], "done": False}
+    assert models.StepData.model_validate(data).action == action
+    recipe = catalogue.recipe("ddpg", {"observation_space": {"type": "MultiBinary", "n": 3}, "action_size": [2, 2]})
+    sizes = {name: recipe.config.get(name) for name in ("state_size", "action_size")}
+    state = {**dict.fromkeys(SIX, ""), **sizes}
+    assert models.Snapshot.model_validate(state).model_dump() == {**state, "state_size": None, "action_size": [2, 2]}
 
 
 def test_the_document_describes_the_hot_routes(service: Service) -> None:
