@@ -290,7 +290,7 @@ class LoggedIn(Answer):
     access_token: str
     token_type: Literal["bearer"] = "bearer"
     expires_in: int
-    """Lifetime in seconds, counted from its last use."""
+    """Seconds after which it ends in any case; unused, it ends after `tokens.login_idle_hours`."""
 
 
 class Me(Answer):
