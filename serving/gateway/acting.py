@@ -44,7 +44,7 @@ async def steps(request: Request) -> Reply:
     return await _ask_worker(request, "steps", _DATA)
 
 
-@routes("POST", "/agents/{name}/end_episode", Route("learn", _END), takes=EndEpisode, answers=dict[str, Any])
+@routes("POST", "/agents/{name}/end_episode", Route("learn", _END), takes=EndEpisode, answers=Accepted)
 async def end_episode(request: Request) -> Reply:
     """Report that an environment was reset without `done`."""
     return await _ask_worker(request, "end_episode", _END)

@@ -130,7 +130,7 @@ class HostedAgent(DurableAgent):
         return self._apply_once(body, key, lambda: self._steps(body, several))
 
     def end_episode(self, body: bytes, key: str | None) -> Reply:
-        """``{}``; may be acknowledged after :meth:`sync`."""
+        """``{"accepted": 0, "seq": ...}``; may be acknowledged after :meth:`sync`."""
         return self._apply_once(body, key, lambda: (END_EPISODE, (self._bodies.end_episode(body),), ()))
 
     def _apply_once(self, body: bytes, key: str | None, read: Callable[[], tuple[int, tuple[str, ...], Any]]) -> Reply:

@@ -142,7 +142,7 @@ def test_steps_of_two_environments_are_stored_in_runs_of_one(built: Built, host:
     assert len(memory_of(agent)) == 4  # the others wait for the ends of their runs
     assert timesteps(agent) == 10
     agent.step(body(7, environment="b", reward=7.0, done=True), None)
-    agent.end_episode(b'{"environment": "a"}', None)
+    assert agent.end_episode(b'{"environment": "a"}', None).value == {"accepted": 0, "seq": 11}
     agent.finish()
     stored = memory_of(agent).gather(np.arange(11))
     assert stored["reward"].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 14, 15, 16]
