@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import delete, exc, select, update
 from sqlalchemy.orm import Session
 
+from ...core.errors import ArgumentError
 from ..limits import LoginLimits
 from ..refusals import RefusedError
 from . import names
@@ -64,6 +65,8 @@ class Accounts(Tokens):
             ArgumentError: the name or the password is not acceptable.
             RefusedError: ``name_taken``.
         """
+        if name == "me":
+            raise ArgumentError("name must not be 'me': GET /users/me is about the caller", "name", name)
         known = self._passwords.hash(accept(names.name("name", name), password))
         role = ADMIN if admin else USER
         user = User(id=new_id(), name=name, role=role, password_hash=known, quotas={}, created_at=self._clock())

@@ -217,6 +217,7 @@ def test_what_administrators_do_and_read_is_recorded(service: Service) -> None:
     assert (older["what"], older["id"] < newest["id"]) == ("user.enable", True)
     refused: list[tuple[str, str, Any, str]] = [
         ("POST", "/users", {"name": "eve", "password": PASSWORD}, "name_taken"),
+        ("POST", "/users", {"name": "me", "password": PASSWORD}, "invalid_value"),  # whose path is the caller's
         ("PATCH", "/users/eve", {"quotas": {"nosuch": 1}}, "invalid_value"),
         ("PATCH", "/users/eve", {"quotas": {"bytes": 1}, "password": "short", "disabled": True}, "invalid_value"),
         ("PATCH", "/users/nosuch", {}, "not_found"),
