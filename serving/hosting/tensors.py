@@ -82,7 +82,7 @@ def _check_group(
     arrays: Mapping[str, Array], prefix: str, where: str, specs: Mapping[str, ArraySpec], most: int | None
 ) -> dict[str, Array]:
     found = {name: arrays[prefix + name] for name in specs}
-    rows = () if most is None else next(iter(found.values())).shape[:1]
+    rows = () if most is None else next(iter(found.values())).shape[:1] or (0,)
     if most is not None and any(count > most for count in rows):
         raise mismatch(where, f"holds {rows[0]:,} rows, of which this agent has at most {most:,}")
     for name, array in found.items():

@@ -13,7 +13,7 @@ import safetensors.numpy
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from axonrl import Agent, RunConfig
-from axonrl.core.protocols import ACTION_MASK
+from axonrl.core.protocols import ACTION_MASK, ArraySpec
 from axonrl.environments import spaces
 from axonrl.estimators.stepper import Stepper
 from axonrl.memories import ReplayMemory
@@ -22,6 +22,7 @@ from axonrl.serving.hosting import agent_files, durable
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError
 from axonrl.serving.hosting.requests import RequestReader
+from axonrl.serving.hosting.tensors import Group, check_groups
 from axonrl.serving.refusals import RefusedError
 
 from .hosted import DQN, PPO, Built, Host, body, data, feed, refused, timesteps, weights
@@ -460,6 +461,14 @@ def test_a_state_with_an_array_with_which_an_agent_would_fail_is_refused(
         error = refused(lambda: agent.check_state(to_bytes(sent), host.stepper_of))  # noqa: B023
         assert error.code == "invalid_value", name
         assert error.errors[0][0] in ("encoded_network", "encoded_buffer"), name
+
+
+def test_columns_without_rows_are_no_state() -> None:
+    """Of an agent with scalar observations, where each of them has the shape of one row."""
+    group = Group("memory/", "encoded_buffer", {"observation": ArraySpec((), np.int32)}, 10)
+    assert check_groups({"memory/observation": np.zeros(0, np.int32)}, group)[0]["observation"].shape == (0,)
+    error = refused(lambda: check_groups({"memory/observation": np.zeros((), np.int32)}, group))
+    assert str(error) == "encoded_buffer holds observation as int32[], this agent's is int32[0]"
 
 
 def test_a_rollout_that_is_full_has_been_learned_from_and_is_no_state(built: Built, host: Host) -> None:
