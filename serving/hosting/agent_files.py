@@ -141,8 +141,8 @@ def copy_agent(source: Path, target: Path) -> bool:
     """Copy an agent, with everything that it had accepted when this began.
 
     Checkpoints are copied first, then the journal, which has everything since the older of two checkpoints: so it
-    continues any copied checkpoint that the server still keeps afterwards. If it keeps none of them, all is copied
-    again.
+    continues any copied checkpoint that the server still keeps afterwards; others are dropped. If it keeps none of
+    them, all is copied again.
 
     Args:
         source: the agent's folder.
@@ -167,6 +167,8 @@ def copy_agent(source: Path, target: Path) -> bool:
                     shutil.copyfile(source / name, target / name)
             kept = _names(source / CHECKPOINTS)
             if source.is_dir() and (not checkpoints or checkpoints[-1] in kept):
+                for name in {*checkpoints} - {*kept}:
+                    shutil.rmtree(target / CHECKPOINTS / name)
                 return True
         if not source.is_dir():
             shutil.rmtree(target, ignore_errors=True)

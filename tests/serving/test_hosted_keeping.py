@@ -165,6 +165,29 @@ def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_and_the_journal(b
     assert older.is_dir()
 
 
+def test_a_copy_has_no_checkpoint_from_which_its_journal_does_not_go_on(
+    built: Built, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server saves the agent, and trims the journal, after its checkpoints are copied, and before its journal."""
+    agent, copy = host.open("a", built("dqn", DQN)), host.folder / "copy"
+    for begin in (0, 20):
+        feed(agent, begin, begin + 20)
+        agent.save()
+    feed(agent, 40, 45)
+    make_folders = agent_files.make_folders
+
+    def meanwhile(path: Path) -> None:
+        make_folders(path)
+        if path == copy / "journal":
+            agent.save()
+
+    monkeypatch.setattr(agent_files, "make_folders", meanwhile)
+    assert agent_files.copy_agent(host.folder / "a", copy)
+    assert [path.name for path in (copy / "checkpoints").iterdir()] == ["checkpoint-00000003"]
+    assert agent_files.check(copy) == []
+    assert timesteps(host.open("copy")) == 45
+
+
 def damage(agent: HostedAgent) -> Path:
     """Kill an agent, and flip a bit in the middle of its journal."""
     agent.abandon()
