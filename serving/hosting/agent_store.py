@@ -38,6 +38,8 @@ JOURNAL: Final = "journal"
 CHECKPOINTS: Final = "checkpoints"
 SERVICE: Final = "service"
 """Key of the service's part of a checkpoint."""
+_BEFORE: Final = f".{history.EPISODES}.before-"
+"""Name of the episodes of a history that ends with the next checkpoint, followed by the index of the newest one."""
 _KEPT: Final = 2
 """Number of checkpoints kept."""
 
@@ -70,6 +72,7 @@ class Folder:
             self._lock.enter_context(self._store.lock())
         except CheckpointError as error:
             raise RefusedError("unavailable", str(error), retry_after=1) from error
+        self._settle_history()
 
     def close(self) -> None:
         """Release the folder."""
@@ -147,16 +150,20 @@ class Folder:
     def another_history(self) -> Iterator[None]:
         """Context in which the agent becomes another one, whose history begins; if that fails, the old one stays."""
         path = self.path / history.EPISODES
-        before = path.with_name(f".{path.name}.before")
         with contextlib.suppress(FileNotFoundError):
-            path.replace(before)
+            path.replace(path.with_name(f"{_BEFORE}{self._store.newest()}"))
         try:
             yield
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                before.replace(path)
-            raise
-        before.unlink(missing_ok=True)
+        finally:
+            self._settle_history()
+
+    def _settle_history(self) -> None:
+        """Bring back the episodes before a change of history that was not saved, or that a kill has interrupted."""
+        for before in self.path.glob(f"{_BEFORE}*"):
+            if before.name == f"{_BEFORE}{self._store.newest()}":
+                before.replace(self.path / history.EPISODES)
+            else:
+                before.unlink()
 
     def _trim(self) -> None:
         """Remove journal files that neither checkpoint needs; the older one counts, whichever process wrote it."""

@@ -104,8 +104,8 @@ class DurableAgent:
             ProgramMissingError: its program must be built first.
         """
         folder = Folder(path, epoch)
-        folder.lock()
         try:
+            folder.lock()
             state = folder.open()
             if state is not None:
                 recipe = Recipe.from_json(service_part(state)["recipe"])

@@ -377,6 +377,31 @@ def test_an_upload_that_cannot_be_saved_leaves_the_history(
     assert [row[:2] for row in history.read_episodes(host.folder / "a")] == [(1, 20), (2, 40), (3, 60)]
 
 
+@pytest.mark.parametrize("instruction", ["save", "_prune"])
+def test_a_kill_during_an_upload_leaves_one_history_or_the_other(
+    built: Built, host: Host, monkeypatch: pytest.MonkeyPatch, instruction: str
+) -> None:
+    agent, giver = host.open("a", built("dqn", DQN)), host.open("giver", built("dqn", DQN))
+    feed(agent, 0, 40)
+    agent.save()
+    feed(giver, 100, 120)
+    state, call, killed = to_bytes(giver.get_state().value), getattr(CheckpointStore, instruction), host.folder / "k"
+
+    def kill(store: CheckpointStore, *arguments: Any) -> Any:
+        if not killed.exists():
+            shutil.copytree(host.folder / "a", killed)
+        return call(store, *arguments)
+
+    monkeypatch.setattr(CheckpointStore, instruction, kill)
+    agent.put_state(state, host.stepper_of)
+    again = host.open("k")
+    feed(again, 40, 60)
+    again.save()
+    was = [(1, 20), (2, 40), (3, 60)] if instruction == "save" else [(2, 40)]  # the giver's first is not here
+    assert [row[:2] for row in history.read_episodes(killed)] == was
+    assert not list(killed.glob(".episodes.csv*"))
+
+
 def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> None:
     recipe = built("dqn", DQN)
     recipe_file = tmp_path / "recipe.json"
