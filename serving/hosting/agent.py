@@ -246,11 +246,9 @@ class HostedAgent(DurableAgent):
                 raise _failed("is not changed", self.failure)
         return Reply({"lost": lost})
 
-    def work(self) -> None:
-        """Apply a piece; see :meth:`DurableAgent.work`."""
-        super().work()
-        if self.failure is not None:  # then it has the weights of the newest checkpoint
-            self._actor_step = None
+    def _act_as_saved(self) -> None:
+        super()._act_as_saved()
+        self._actor_step = None
 
     def step_waits(self, *, held: bool) -> bool:
         """Whether the next step waits until updates are done; with too many of them it is refused at once.

@@ -93,6 +93,24 @@ def test_a_relaxed_agent_acts_with_the_weights_before_an_update_while_that_runs(
     assert weights(relaxed) == weights(strict)
 
 
+@pytest.mark.parametrize("freshness", ["strict", "relaxed"])
+def test_an_agent_whose_weights_cannot_be_saved_acts_as_it_was_saved(built: Built, host: Host, freshness: str) -> None:
+    agent = host.open("a", built("dqn", {**DQN, "freshness": freshness}))
+    feed(agent, 0, 12)
+    agent.save()
+    observations = json.dumps({"observations": np.random.default_rng(0).normal(size=(50, 4)).tolist()}).encode()
+    saved = agent.act(observations).value
+    assert [1] in saved["actions"]  # without numbers, the first action is the best
+    feed(agent, 12, 13)
+    agent.finish()
+    stepper = agent._stepper
+    stepper.set_weights({name: one * np.nan for name, one in stepper.executor.get_predict_weights().items()})
+    agent.act(observations)
+    agent.save()
+    assert "is NaN or infinite" in str(agent.failure)
+    assert agent.act(observations).value == saved
+
+
 def test_relaxed_agents_of_one_program_do_not_explore_alike(built: Built, host: Host) -> None:
     """Nor does one after it is opened again; the chance that 200 of their actions are equal is below 1e-30."""
     recipe = built("ppo", {**PPO, "freshness": "relaxed"})
