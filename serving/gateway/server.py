@@ -196,9 +196,12 @@ def housekeeping(gateway: Gateway) -> list[asyncio.Task[None]]:
 
 
 async def _repeat(seconds: float, job: Callable[[], Awaitable[object]]) -> None:
-    """Start a job every ``seconds``, however long it takes; one that takes longer starts again at once."""
+    """Start a job every ``seconds``, however long it takes; one that takes longer starts again at once.
+
+    The first time is at most a minute from now: a service that is restarted each night has daily jobs, too.
+    """
     loop = asyncio.get_running_loop()
-    begins = loop.time()
+    begins = loop.time() + min(seconds, _NOTE) - seconds
     while True:
         begins = max(begins + seconds, loop.time())
         await asyncio.sleep(begins - loop.time())

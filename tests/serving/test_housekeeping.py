@@ -72,6 +72,13 @@ def test_a_job_begins_every_four_seconds_however_long_it_takes(takes: float, tim
     assert begun(every_four_seconds, takes=takes, until=17.0) == pytest.approx(times)
 
 
+def test_what_is_done_once_a_day_is_also_done_by_a_service_that_is_restarted_each_night() -> None:
+    def daily(job: Job) -> list[Any]:
+        return [asyncio.ensure_future(server._repeat(86_400.0, job))]
+
+    assert begun(daily, takes=1.0, until=100_000.0) == pytest.approx([60, 86_460])
+
+
 @pytest.mark.parametrize("error", [RefusedError("database_unavailable", "down"), ValueError("a bug")])
 def test_a_job_that_fails_is_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "axonrl.serving"):
