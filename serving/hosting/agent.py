@@ -11,12 +11,12 @@ import numpy as np
 from pydantic_core import to_json
 
 from ...core.errors import ArgumentError, NonFiniteError
-from ...core.protocols import State
+from ...core.protocols import NO_LEGAL_ACTION, State
 from ...environments import spaces
 from ..catalogue.configurations import recipe as make_recipe
 from ..catalogue.recipes import Recipe
 from ..idempotency import digest, reused_key
-from ..refusals import RefusedError
+from ..refusals import RefusedError, invalid
 from .accepted_steps import AcceptedSteps
 from .agent_store import Folder, transition_specs_of
 from .durable import DurableAgent, StepperOf
@@ -96,6 +96,9 @@ class HostedAgent(DurableAgent):
             sent = self._acting.act(request.observations, request.environments, noise, request.explore)
         except NonFiniteError as error:
             raise RefusedError("agent_failed", f"the agent cannot act: {error}") from None
+        if self._bodies.actions.discrete and (without := np.flatnonzero(sent == NO_LEGAL_ACTION)).size:
+            where = "observation" if request.single else f"observations[{without[0]}]"
+            raise invalid(where, "its mask allows no action")
         written = [self._bodies.actions.to_json(action) for action in sent]
         return Reply({"action": written[0]} if request.single else {"actions": written})
 

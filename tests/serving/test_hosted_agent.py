@@ -141,6 +141,15 @@ def test_random_actions_of_noise_are_legal(built: Built, host: Host) -> None:
     seen = {"observation": [0.5, -0.5], ACTION_MASK: [0, 1, 0, 1]}
     asked = json.dumps({"observations": [seen] * 100}).encode()
     assert {one[0] for one in agent.act(asked, 1).value["actions"]} == {1, 3}
+    nothing = {**seen, ACTION_MASK: [0] * 4}
+    calls: list[tuple[dict[str, Any], float, str]] = [
+        *(({"observation": nothing}, noise, "observation") for noise in (0.0, 1.0)),
+        ({"observation": nothing, "explore": True}, 0.0, "observation"),
+        ({"observations": [seen, nothing, nothing]}, 0.0, "observations[1]"),
+    ]
+    for asking, noise, where in calls:
+        error = refused(lambda asking=asking, noise=noise: agent.act(json.dumps(asking).encode(), noise))
+        assert (error.code, str(error)) == ("invalid_value", f"{where}: its mask allows no action")
 
 
 def memory_of(agent: HostedAgent) -> Any:
