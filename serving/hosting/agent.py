@@ -95,7 +95,9 @@ class HostedAgent(DurableAgent):
         try:
             sent = self._acting.act(request.observations, request.environments, noise, request.explore)
         except NonFiniteError as error:
-            raise RefusedError("agent_failed", f"the agent cannot act: {error}") from None
+            raise _cannot_act(error) from None
+        if not self._bodies.actions.discrete and not np.isfinite(sent).all():
+            raise _cannot_act("its action is not finite")
         if self._bodies.actions.discrete and (without := np.flatnonzero(sent == NO_LEGAL_ACTION)).size:
             where = "observation" if request.single else f"observations[{without[0]}]"
             raise invalid(where, "its mask allows no action")
@@ -172,7 +174,10 @@ class HostedAgent(DurableAgent):
         row = step.transition
         taken = self._acting.recorded_action(step.environment, row["observation"], row["action"])
         if taken is None:  # the policy's outputs are computed once earlier steps are applied
-            self._acting.check(row["observation"], row["action"], where)
+            try:
+                self._acting.check(row["observation"], row["action"], where)
+            except NonFiniteError as error:
+                raise _cannot_act(error) from None
             return row
         action, recorded = taken
         return {**row, "action": action, **recorded}
@@ -265,6 +270,10 @@ class HostedAgent(DurableAgent):
     def relaxed(self) -> bool:
         """Whether it may act, with the last finished weights, and accept steps before all accepted ones are applied."""
         return self.recipe.config.get("freshness") == "relaxed"
+
+
+def _cannot_act(why: object) -> RefusedError:
+    return RefusedError("agent_failed", f"the agent cannot act: {why}")
 
 
 def _failed(what: str, why: str) -> RefusedError:

@@ -111,6 +111,21 @@ def test_an_agent_whose_weights_cannot_be_saved_acts_as_it_was_saved(built: Buil
     assert agent.act(observations).value == saved
 
 
+def test_an_agent_without_finite_outputs_says_that_it_cannot_act(built: Built, host: Host) -> None:
+    """Until an update or a checkpoint notices it."""
+    agent = host.open("a", built("ppo", {**PPO, "discrete": False, "action_size": 1}))
+    stepper = agent._stepper
+    stepper.set_weights({name: one * np.nan for name, one in stepper.executor.get_predict_weights().items()})
+    observation = {"observation": [0.0] * 4}
+    mean = "SquashedGaussian: predictions['mean'] has NaN or infinity: [[nan]]"
+    for asked, why in (({}, mean), ({"explore": False}, "its action is not finite")):
+        error = refused(lambda asked=asked: agent.act(json.dumps({**observation, **asked}).encode()))
+        assert (error.code, str(error)) == ("agent_failed", f"the agent cannot act: {why}")
+    error = refused(lambda: agent.step(body(0, action=[0.5]), None))  # it was not chosen by an act
+    assert (error.code, str(error)) == ("agent_failed", f"the agent cannot act: {mean}")
+    assert timesteps(agent) == 0
+
+
 def test_relaxed_agents_of_one_program_do_not_explore_alike(built: Built, host: Host) -> None:
     """Nor does one after it is opened again; the chance that 200 of their actions are equal is below 1e-30."""
     recipe = built("ppo", {**PPO, "freshness": "relaxed"})
