@@ -16,11 +16,11 @@ from .models import Accepted, Act, Acted, ActedBatch, EndEpisode, Step, Steps
 from .problems import of_failure
 
 routes = Routes("acting")
-_END: Final = JSON._replace(is_frame=True, required=False)
+_END: Final = JSON._replace(is_frame=True, required=False, limits=("body_bytes",))
 _DATA: Final = JSON._replace(
     is_frame=True,
     most=lambda limits: min(limits.batch_bytes or MAX_BODY, MAX_BODY),
-    limits=("batch_bytes", "json_depth"),
+    limits=("batch_bytes",),
 )
 """Observations, of which one may have 100,000 numbers."""
 _RATE: Final = ("steps_per_second",)

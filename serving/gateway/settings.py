@@ -111,7 +111,7 @@ class Limits(Section):
     state_bytes: Count = 256 * _MIB
     """Size of an uploaded agent state."""
     json_depth: Count = 8
-    """Nesting depth of JSON."""
+    """Nesting depth of JSON; acts, steps and states have the depth of the agent's spaces."""
     description_characters: Count = MAX_DESCRIPTION
     """Length of an agent's description."""
     agents: Count = QUOTAS["agents"]

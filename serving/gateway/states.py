@@ -36,9 +36,7 @@ async def charge_upload(request: Request) -> None:
 
 
 _READ: Final = Route("read", own_limits=_TRANSFERS)
-_SNAPSHOT: Final = BodyKind(
-    (JSON_TYPE,), lambda limits: limits.state_bytes, ("state_bytes", "json_depth"), _OF_STATE, is_state=True
-)
+_SNAPSHOT: Final = BodyKind((JSON_TYPE,), lambda limits: limits.state_bytes, ("state_bytes",), _OF_STATE, is_state=True)
 _FILE: Final = BodyKind(STATE_TYPES, lambda limits: limits.state_bytes, ("state_bytes",), is_state=True)
 
 

@@ -20,7 +20,7 @@ from axonrl.serving.gateway.prometheus import Meters
 from axonrl.serving.hosting.values import Actions
 from axonrl.serving.refusals import RefusedError
 
-from .gateway_fakes import CARTPOLE, PASSWORD, SIX, Reply, Service, gateway, with_cart
+from .gateway_fakes import CARTPOLE, PASSWORD, SIX, Reply, Service, create, gateway, with_cart
 
 API = "/api/v1"
 ACT = f"{API}/agents/cart/act"
@@ -249,6 +249,20 @@ def test_the_document_allows_actions_that_are_arrays_and_states_of_described_spa
     sizes = {name: recipe.config.get(name) for name in ("state_size", "action_size")}
     state = {**dict.fromkeys(SIX, ""), **sizes}
     assert models.Snapshot.model_validate(state).model_dump() == {**state, "state_size": None, "action_size": [2, 2]}
+
+
+def test_the_depth_of_json_is_limited_where_the_document_says_so() -> None:
+    with gateway({"limits.json_depth": "2"}) as service:
+        assert create(service, user="root").status == 201
+        paths = service("GET", f"{API}/openapi.json", user=None).json["paths"]
+        calls = [(method, path, call) for path, methods in paths.items() for method, call in methods.items()]
+        deep = {path for _, path, call in calls if "json_depth" in call["x-limits"]}
+        assert {f"{API}/tokens", f"{API}/agents"} < deep
+        for method, path, call in calls:
+            if "application/json" in call.get("requestBody", {}).get("content", ()):
+                target = path.replace("{name}", "root" if "/users/" in path else "cart")
+                answer = service(method.upper(), target, {"a": [[0]]}, user="root")
+                assert (b"may be nested 2 levels deep" in answer.body) is (path in deep), (method, path, answer.body)
 
 
 def test_the_document_describes_the_hot_routes(service: Service) -> None:
