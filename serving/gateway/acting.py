@@ -23,7 +23,7 @@ _DATA: Final = JSON._replace(
     limits=("batch_bytes",),
 )
 """Observations, of which one may have 100,000 numbers."""
-_RATE: Final = ("steps_per_second",)
+_LIMITS: Final = ("steps_per_second", "bytes")
 
 
 @routes("POST", "/agents/{name}/act", Route("act", _DATA), takes=list[Any] | Act, answers=Acted | ActedBatch)
@@ -32,19 +32,19 @@ async def act(request: Request) -> Reply:
     return await _ask_worker(request, "act", _DATA)
 
 
-@routes("POST", "/agents/{name}/step", Route("learn", _DATA, _RATE), takes=Step, answers=Accepted)
+@routes("POST", "/agents/{name}/step", Route("learn", _DATA, _LIMITS), takes=Step, answers=Accepted)
 async def step(request: Request) -> Reply:
     """Report a step."""
     return await _ask_worker(request, "step", _DATA)
 
 
-@routes("POST", "/agents/{name}/steps", Route("learn", _DATA, _RATE), takes=Steps, answers=Accepted)
+@routes("POST", "/agents/{name}/steps", Route("learn", _DATA, _LIMITS), takes=Steps, answers=Accepted)
 async def steps(request: Request) -> Reply:
     """Report up to 1,000 steps."""
     return await _ask_worker(request, "steps", _DATA)
 
 
-@routes("POST", "/agents/{name}/end_episode", Route("learn", _END), takes=EndEpisode, answers=Accepted)
+@routes("POST", "/agents/{name}/end_episode", Route("learn", _END, ("bytes",)), takes=EndEpisode, answers=Accepted)
 async def end_episode(request: Request) -> Reply:
     """Report that an environment was reset without `done`."""
     return await _ask_worker(request, "end_episode", _END)

@@ -131,6 +131,11 @@ def test_an_account_far_above_its_bytes_only_acts(service: Service) -> None:
     service.run(service.gateway.start)
     assert service("POST", f"{AGENTS}/cart/step", STEP).code == "quota_exceeded"
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
+    paths = service("GET", "/api/v1/openapi.json", user=None).json["paths"]
+    limited = {
+        path.rpartition("/")[2] for path, calls in paths.items() if "bytes" in calls.get("post", {}).get("x-limits", ())
+    }
+    assert limited == {"agents", "{name}", "step", "steps", "end_episode"}  # a new agent, and the state of one
 
 
 def test_compiled_programs_count_against_the_bytes_of_an_account() -> None:
