@@ -129,6 +129,7 @@ async def _serve(
         try:
             await gateway.start()
             await _run(servers, gateway, bound)
+            await _note_last(gateway)
         finally:
             await gateway.record_unrecorded()
             gateway.threads.close()
@@ -149,6 +150,13 @@ async def _run(servers: Sequence[_Server], gateway: Gateway, bound: Sequence[soc
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _note_last(gateway: Gateway) -> None:
+    """Store the uses of agents and tokens since they were last stored, while the workers still answer."""
+    for problem in await asyncio.gather(gateway.note_used(), gateway.tokens.refresh(), return_exceptions=True):
+        if problem is not None:
+            LOGGER.warning("the last uses of agents or tokens are not stored: %s", problem)
 
 
 async def _announce(servers: Sequence[_Server], gateway: Gateway, bound: socket.socket) -> None:

@@ -16,6 +16,7 @@ import pytest
 import trustme
 
 from axonrl.serving import ServiceUnavailable
+from axonrl.serving.accounts import Accounts, AgentRows, Database
 from axonrl.serving.gateway.server import listening, serve
 from axonrl.serving.gateway.settings import SettingsError, load
 from axonrl.tests.experiments.sharing import free_port
@@ -231,6 +232,18 @@ def _is_listening(server: Faked) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_what_was_used_since_it_was_last_stored_is_stored_at_the_end(tmp_path: Path) -> None:
+    with running(Faked(tmp_path / "gateway")) as server:
+        with server.connect() as connection:
+            connection.sendall(server.request())
+            assert answer(connection)[0] == 200
+        assert server.stop() == 143
+        with contextlib.closing(Database.open(server.data / "service.db")) as database:
+            ((_, row),) = AgentRows(database).all()
+            assert (row.last_active is None, row.bytes) == (False, 7)
+            assert [one.last_used is None for one in Accounts(database).tokens("alice")] == [False]
 
 
 def test_over_tls_a_client_knows_the_server_by_its_authority(tmp_path: Path) -> None:
