@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import json
 import logging
 import os
 import resource
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...core.errors import ArgumentError
 from .. import catalogue
@@ -124,12 +125,8 @@ async def _running(pool: Pool | LeasedPool, seconds: float) -> AsyncIterator[Non
 def _settings(arguments: argparse.Namespace) -> Settings:
     """Settings from the configuration file, then ``--set``, then the named options."""
     given = {f"listen.{name}": getattr(arguments, name) for name in Listen.model_fields}
-    own = {name: _as_yaml(value) for name, value in given.items() if value is not None}
+    own = {name: json.dumps(value) for name, value in given.items() if value is not None}  # a path may be no YAML
     return load(arguments.config, {**_sets(arguments.set), **own})
-
-
-def _as_yaml(value: Any) -> str:
-    return "[" + ", ".join(map(repr, value)) + "]" if isinstance(value, list) else str(value)
 
 
 def _sets(given: list[str] | None) -> Mapping[str, str]:

@@ -254,7 +254,7 @@ def test_files_and_disks_that_cannot_be_used_are_named_and_keep_what_they_had(
     commands: Commands, programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prepared(commands.data, programs)
-    data, target, text, missing = commands.data, tmp_path / "new", tmp_path / "text.pem", tmp_path / "nosuch.pem"
+    data, target, text, missing = commands.data, tmp_path / "new", tmp_path / "text.pem", tmp_path / "no #such.pem"
     text.write_text("no PEM")
     before = {path: path.read_bytes() for path in data.iterdir() if path.is_file()}
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from axonrl.experiments.commands.cli import command_line
+from axonrl.serving.commands.serve import _settings
 from axonrl.serving.gateway.settings import Settings, SettingsError, load
 from axonrl.serving.limits import Buckets
 from axonrl.serving.refusals import RefusedError
@@ -78,3 +80,11 @@ def test_addresses_but_loopback_need_a_certificate_or_a_proxy() -> None:
     load(None, {"listen.host": "0.0.0.0", "listen.behind_proxy": "[10.0.0.0/8]"})
     load(None, {"listen.host": "0.0.0.0", "listen.tls_cert": "c", "listen.tls_key": "k"})
     raised(SettingsError, load, None, {"listen.tls_cert": "c"})
+
+
+def test_options_are_taken_as_they_are() -> None:
+    """They are no YAML, where ``::`` is a mapping, and a comment begins behind a blank."""
+    given = ["--host", "::", "--tls-cert", "a #1: b.pem", "--tls-key", "1", "--behind-proxy", "::1", "--grace", "5"]
+    listen = _settings(command_line()[0].parse_args(["serve", *given])).listen
+    assert (listen.host, listen.tls_cert, listen.tls_key) == ("::", "a #1: b.pem", "1")
+    assert (listen.behind_proxy, listen.grace, listen.port) == (["::1"], 5.0, 8000)
