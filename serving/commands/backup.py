@@ -28,7 +28,7 @@ Rows = Sequence[tuple[str, Agent]]
 
 def backup(service: Service) -> int:
     """Run the command; returns 1 if the copy is complete, but has damage."""
-    target: Path = service.arguments.directory.expanduser().absolute()
+    target: Path = service.arguments.directory.expanduser().resolve()
     _check(service, target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:

@@ -214,10 +214,16 @@ def test_a_backup_does_not_replace_anything(commands: Commands, programs: Path, 
     (tmp_path / "there" / "file").touch()
     assert commands("backup", str(tmp_path / "there"))[0] == 2
     assert commands("backup", str(commands.data / "backup"))[0] == 2
+    (tmp_path / "link").symlink_to(commands.data)
+    assert commands.on(tmp_path / "link")("backup", str(tmp_path / "link" / "backup"))[0] == 2
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
     assert commands("backup", str(tmp_path / "new"))[0] == 0
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new" / "service.db").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "latest").symlink_to("empty")
+    assert commands("backup", str(tmp_path / "latest"))[0] == 0
+    assert (tmp_path / "empty" / "service.db").exists()
 
 
 def test_a_backup_lacks_a_program_that_is_removed_meanwhile(
