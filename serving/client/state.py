@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class EncodedAgentState:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a JSON file, atomically."""
         target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")  # threads may save at once
         try:
             partial.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
             partial.replace(target)

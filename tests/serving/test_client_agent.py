@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,24 @@ def test_states_come_go_and_are_kept(stub: Stub, tmp_path: Path) -> None:
     assert agent.upload_state(state) is True
     assert stub.paths == ["GET /snapshots/a", "POST /snapshots/a"]
     assert stub.asked[1].json == SNAPSHOT
+
+
+def test_a_state_is_whole_whichever_thread_saves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, write = tmp_path / "s.json", Path.write_text
+    one, other = (EncodedAgentState(**{**SNAPSHOT, "model": model}) for model in ("ppo", "dqn"))
+
+    def write_text(partial: Path, text: str, **more: Any) -> int:
+        written = write(partial, text, **more)
+        if "ppo" in text:  # before it is in its place
+            with ThreadPoolExecutor() as thread:
+                thread.submit(other.save, path).result()
+            assert EncodedAgentState.load(path) == other
+        return written
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    one.save(path)
+    assert EncodedAgentState.load(path) == one
+    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]
 
 
 def test_states_that_are_none(stub: Stub, tmp_path: Path) -> None:
