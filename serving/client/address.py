@@ -67,6 +67,10 @@ def parse(url: str) -> Address:
     if parts.query or parts.fragment or not host or parts.scheme not in ("", "http", "https"):
         wanted = "must be an http or https URL without query and fragment"
         raise ArgumentError(f"url {wanted}, got {url!r}", "url")
+    try:
+        host.encode("idna")  # as each connection does
+    except UnicodeError:
+        raise ArgumentError(f"url is not valid: a part of its host {host!r} is empty or too long", "url") from None
     secure = parts.scheme == "https" or (not parts.scheme and not is_loopback(host))
     path = parts.path.rstrip("/")
     if not path.endswith(_PREFIX):

@@ -63,7 +63,8 @@ class AsyncConnections:
     """
 
     def __init__(self, address: Address, verify: Verify) -> None:
-        self.address, self._verify = address, verify
+        self.address = address
+        self._tls = tls_context(verify) if address.secure else True
         self._session: aiohttp.ClientSession | None = None
 
     async def sleep(self, seconds: float) -> None:
@@ -106,8 +107,7 @@ class AsyncConnections:
         if self._session is None:
             import aiohttp
 
-            tls = tls_context(self._verify) if self.address.secure else True
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=tls, limit=0), cookie_jar=aiohttp.DummyCookieJar()
+                connector=aiohttp.TCPConnector(ssl=self._tls, limit=0), cookie_jar=aiohttp.DummyCookieJar()
             )
         return self._session

@@ -131,10 +131,12 @@ def tls_context(verify: bool | str | os.PathLike[str]) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
         return context
     path = Path(verify)
+    wanted = "verify must be True, False, or a file or folder of authorities in PEM"
     if not path.exists():
-        raise ArgumentError(
-            f"verify must be True, False, or a file or folder of authorities; {path} does not exist", "verify"
-        )
+        raise ArgumentError(f"{wanted}; {path} does not exist", "verify")
     if path.is_dir():
         return ssl.create_default_context(capath=path)
-    return ssl.create_default_context(cafile=path)
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise ArgumentError(f"{wanted}; {path} cannot be used: {error}", "verify") from None

@@ -84,8 +84,9 @@ def listening(host: str, port: int, key: str = "listen.port") -> socket.socket:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind)
-    except OSError as error:
-        raise SettingsError(f"cannot listen at {host}: {error.strerror}", "listen.host") from None
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "a part of the name is empty or too long"
+        raise SettingsError(f"cannot listen at {host}: {why}", "listen.host") from None
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from axonrl.serving import AuthenticationError, RateLimited, RemoteAgent, ServiceError, catalogue
+from axonrl.serving import AsyncRemoteAgent, AuthenticationError, RateLimited, RemoteAgent, ServiceError, catalogue
 from axonrl.serving.client import address, credentials, errors
 from axonrl.serving.client.credentials import Login, Secret
 from axonrl.serving.client.errors import ArgumentError
@@ -60,16 +60,20 @@ def test_urls(given: str | None, environ: dict[str, str], expected: str) -> None
         ({"url": "ftp://a.org"}, "url"),
         ({"url": "http://a.org?b=1"}, "url"),
         ({"url": f"https://alice:{PASSWORD}@example.org"}, "url"),
+        ({"url": "https://agents..example.org"}, "url"),
+        ({"url": f"https://{'a' * 64}.example.org"}, "url"),
         ({"url": "https://example.org", "verify": "nosuch.pem"}, "verify"),
+        ({"url": "https://example.org", "verify": __file__}, "verify"),  # which has no certificate
         ({"pasword": PASSWORD}, "pasword"),  # names that look like credentials are no hyperparameters
         ({"apikey": PASSWORD}, "apikey"),
         ({"agent_name": ".."}, "agent_name"),  # which leads elsewhere
     ],
 )
 def test_what_is_refused_is_named_and_not_repeated(stub: Stub, given: dict[str, str], argument: str) -> None:
-    error = raised(ArgumentError, RemoteAgent, **{"agent_name": "a", "url": stub.url, "access_token": TOKEN, **given})
-    assert error.argument == argument
-    assert PASSWORD not in str(error) + repr(error)
+    for kind in (RemoteAgent, AsyncRemoteAgent):
+        error = raised(ArgumentError, kind, **{"agent_name": "a", "url": stub.url, "access_token": TOKEN, **given})
+        assert error.argument == argument
+        assert PASSWORD not in str(error) + repr(error)
     assert stub.asked == []
 
 

@@ -284,6 +284,14 @@ def test_a_port_in_use_says_so(tmp_path: Path, key: str) -> None:
     assert f"port {port}: Address already in use; choose another {key}" in str(error)
 
 
+def test_a_host_that_is_no_name_is_refused() -> None:
+    refused = raised(SettingsError, listening, "agents..example.org", 0)
+    assert (str(refused), refused.key) == (
+        "cannot listen at agents..example.org: a part of the name is empty or too long",
+        "listen.host",
+    )
+
+
 def test_metrics_have_a_port_of_their_own(server: Faked) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", METRICS)
     connection.request("GET", "/metrics")
