@@ -92,7 +92,7 @@ class Experience(Calls):
             next_state: the observation after it.
             done: whether the episode has terminated.
             truncated: whether the episode was cut off.
-            key: a name of this step; a step with the same name is applied only once.
+            key: a name of this step, in ASCII; a step with the same name is applied only once.
             obs: another name of ``state``.
             next_obs: another name of ``next_state``.
 
@@ -142,7 +142,7 @@ class Experience(Calls):
         await self._report("end_episode", {"environment": self._environment}, None)
 
     async def _report(self, do: str, body: dict[str, Any], key: str | None) -> None:
-        key = new_key() if key is None else key
+        key = new_key() if key is None else values.key(key)
         await self._session.send(Request("POST", f"{self._path}/{do}", values.encode(body), key=key))
 
     def _columns(self, **given: Any) -> tuple[dict[str, Any], int]:

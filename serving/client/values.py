@@ -70,6 +70,16 @@ def action(value: Any, where: str) -> list[Any]:
     return [found] if type(found) in _NUMBERS else found
 
 
+def key(value: Any) -> str:
+    """The name of a step, as a header can carry it; a header loses blanks at its ends."""
+    found = str(value) if isinstance(value, int) else value
+    if not isinstance(found, str) or not 1 <= len(found) <= 255 or not found.isascii() or not found.isprintable():
+        raise ArgumentError(f"key must be 1 to 255 printable ASCII characters, got {shortened(value)}", "key")
+    if found != found.strip():
+        raise ArgumentError(f"key must not begin or end with a blank, got {shortened(value)}", "key")
+    return found
+
+
 def duration(value: Any, where: str, *, zero: bool) -> float:
     """Check seconds; ``zero``: whether they may be 0."""
     found = number(value, where)

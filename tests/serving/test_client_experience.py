@@ -101,7 +101,12 @@ def test_what_is_wrong_is_named_before_anything_is_sent(stub: Stub, agent: Remot
         (lambda: agent.step(STATE, "left", 1.0, STATE, False), "action"),
         (lambda: agent.step(STATE, 1, float("inf"), STATE, False), "reward"),
         (lambda: agent.step(STATE, 1, 1.0, STATE, "yes"), "done"),  # type: ignore[arg-type]
+        (lambda: agent.step(STATE, 1, 1.0, STATE, False, key="Schritt 1 €"), "key"),
+        (lambda: agent.step(STATE, 1, 1.0, STATE, False, key="a\nb"), "key"),
+        (lambda: agent.step(STATE, 1, 1.0, STATE, False, key="a "), "key"),  # a header would lose the blank
+        (lambda: agent.step(STATE, 1, 1.0, STATE, False, key="x" * 256), "key"),
         (lambda: agent.act_batch([STATE, [1, NAN]]), "states[1][1]"),
+        (lambda: agent.step_batch([STATE], [1], [1], [STATE], [False], key=""), "key"),
         (lambda: agent.step_batch(two, [1], [1, 2], two, [False, False]), "actions"),
         (lambda: agent.step_batch(two, [1, 1], [1, 2], two, None), "dones"),
     ]
