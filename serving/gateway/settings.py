@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +20,7 @@ from ..client.address import is_loopback
 
 _MIB = 2**20
 _SUBJECT = "a configuration"
+_ORIGIN = re.compile(r"(?!http://.*:80$|https://.*:443$)[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d+)?")
 
 
 class SettingsError(ValueError):
@@ -39,8 +41,10 @@ def _integer_if_whole(value: Any) -> Any:
 
 
 def _origin(value: str) -> str:
-    if "://" not in value or value.rstrip("/") != value:
-        raise ValueError(f"must be an origin like 'https://game.example.org', got {value!r}")
+    """An origin as browsers send it, which is compared with theirs."""
+    if not _ORIGIN.fullmatch(value):
+        what = "an origin like 'https://game.example.org': in lower case, without path, wildcard or default port"
+        raise ValueError(f"must be {what}, got {value!r}")
     return value
 
 

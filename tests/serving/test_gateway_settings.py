@@ -82,6 +82,19 @@ def test_addresses_but_loopback_need_a_certificate_or_a_proxy() -> None:
     raised(SettingsError, load, None, {"listen.tls_cert": "c"})
 
 
+def test_an_origin_is_as_browsers_send_it() -> None:
+    """Any other would never be theirs."""
+    sent = ["https://game.example.org", "http://127.0.0.1:8000", "http://[::1]:8080", "app://localhost", "http://a:443"]
+    assert load(None, {"http.allowed_origins": str(sent)}).http.allowed_origins == sent
+    others = ("https://a.org/", "https://a.org/play", "https://A.org", "https://a.org:443", "http://a.org:80", "a.org")
+    for other in (*others, "*", "https://*.a.org", "https://ä.org", "https://"):
+        refused = raised(SettingsError, load, None, {"http.allowed_origins": f"['{other}']"})
+        assert str(refused).endswith(
+            "must be an origin like 'https://game.example.org': in lower case, without path, wildcard or default port, "
+            f"got {other!r}"
+        )
+
+
 def test_options_are_taken_as_they_are() -> None:
     """They are no YAML, where ``::`` is a mapping, and a comment begins behind a blank."""
     given = ["--host", "::", "--tls-cert", "a #1: b.pem", "--tls-key", "1", "--behind-proxy", "::1", "--grace", "5"]
