@@ -68,6 +68,8 @@ async def _ask_worker(request: Request, do: str, body: BodyKind) -> Reply:
         gateway.charge("steps_per_second", request.grant, known.id)
     values = known.batch_values if do in ("act", "steps") else known.step_values
     await read(request, body.most(gateway.limits), values, known.step_values)
+    if gateway.known.get((request.grant.user_id, request.name)) is not known:  # forgotten while the body arrived
+        known = await gateway.known_agent(request.grant, request.name)
     gateway.used[known.id] = time.time()
     answer = await gateway.pool.ask(known.id, do, request.body, **head)
     if answer.status == 404:

@@ -145,6 +145,22 @@ def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> No
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
 
 
+def test_an_agent_that_is_deactivated_while_a_step_arrives_refuses_it(service: Service) -> None:
+    create(service)
+    pending = [
+        {"type": "http.request", "body": b"", "more_body": True},
+        {"type": "http.request", "body": json.dumps(STEP).encode(), "more_body": False},
+    ]
+
+    async def receive() -> Any:
+        if len(pending) == 1:
+            await service.request("PATCH", f"{AGENTS}/cart", {"is_active": False})
+        return pending.pop(0)
+
+    assert service("POST", f"{AGENTS}/cart/step", receive).code == "agent_inactive"
+    assert service.pool.done() == ["open", "close", "info"]  # not loaded again
+
+
 def test_an_act_that_was_under_way_does_not_keep_an_agent_active(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
