@@ -80,10 +80,11 @@ async def _create_agent(request: Request, body: NewAgent, recipe: Recipe, stored
     gateway.creating.add(row.id)
     try:
         made = await asyncio.to_thread(lambda: json.dumps(recipe.to_json()).encode())
-        opened = await gateway.ask(row.id, "open", made)
-        row.config = await note_info(gateway, row, info_of(opened))
+        info = info_of(await gateway.ask(row.id, "open", made))
+        row.config = await note_info(gateway, row, info)
         if not body.is_active:
             await gateway.ask(row.id, "close")
+            info["executor"] = None
         if not await gateway.threads.call(gateway.rows.set_ready, row.id):
             raise RefusedError("not_found", "the agent was removed while it was being created")
     except BaseException:
@@ -93,7 +94,7 @@ async def _create_agent(request: Request, body: NewAgent, recipe: Recipe, stored
         raise
     gateway.creating.discard(row.id)
     row.status = READY
-    return make_agent_object(row, info_of(opened))
+    return make_agent_object(row, info)
 
 
 @routes("GET", "/agents/{name}", READ)

@@ -141,6 +141,8 @@ def test_an_inactive_agent_neither_acts_nor_takes_memory(service: Service) -> No
     assert service("PATCH", f"{AGENTS}/cart", {"is_active": False}).json["is_active"] is False
     assert "close" in service.pool.done()
     assert service("POST", f"{AGENTS}/cart/act", [0]).code == "agent_inactive"
+    assert create(service, "other", is_active=False).json["executor"] is None  # of no worker
+    assert service.pool.done()[-2:] == ["open", "close"]
     assert service("PATCH", f"{AGENTS}/cart", {"is_active": True, "description": "d"}).json["description"] == "d"
     assert service("POST", f"{AGENTS}/cart/act", [0]).status == 200
 
