@@ -121,7 +121,7 @@ def json_of(body: bytes, depth: int) -> Any:
     """The value of a body; refuses one that is not JSON (NaN and infinity are not), or is nested too deeply."""
     value = parse_body(body)
     if depth and depth_of(value, depth) > depth:
-        raise invalid("body", f"may be nested {depth} levels deep")
+        raise invalid("body", f"may be nested {depth} levels deep, by limits.json_depth")
     return value
 
 

@@ -114,7 +114,7 @@ class Limits(Section):
     """Size of a body of acts or steps."""
     state_bytes: Count = 256 * _MIB
     """Size of an uploaded agent state."""
-    json_depth: Count = 8
+    json_depth: Count = 32
     """Nesting depth of JSON; acts, steps and states have the depth of the agent's spaces."""
     description_characters: Count = MAX_DESCRIPTION
     """Length of an agent's description."""

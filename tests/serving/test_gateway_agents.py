@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.serving import catalogue
 from axonrl.serving.catalogue import Recipe
 from axonrl.serving.workers.pool import WorkerResponse
 
@@ -56,6 +57,17 @@ def test_what_is_invalid_is_named_and_leaves_nothing(service: Service, body: Any
         assert "idempotent-replayed" not in refused.headers
     assert service.pool.asked == []
     assert service("GET", AGENTS).json == []
+
+
+def test_a_space_is_as_deep_as_agents_can_have_it(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.gateway, "catalogue", catalogue)
+    space: dict[str, Any] = {"type": "Box", "dtype": "float32", "shape": [2], "low": -1.0, "high": 1.0}
+    for name, status in zip("abcdefgh", (201,) * 7 + (422,), strict=True):
+        space = {"type": "Dict", "spaces": [[name, space]]}
+        body = {"name": name, "model": "dqn", "config": {"observation_space": space, "action_size": 2}}
+        made = service("POST", AGENTS, body)
+        assert made.status == status
+    assert made.json["errors"][0]["where"] == "config.observation_space"
 
 
 @pytest.mark.parametrize("description", ["nul \0", "x" * 2001])

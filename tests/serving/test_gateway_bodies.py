@@ -142,9 +142,9 @@ def test_bodies_of_each_route(
         assert send(many).code == "body_too_large"
         assert send(parts(many[:100], many[100:], more=True)).code == "body_too_large"  # before its end
     if is_read:
-        deep = send(b"[" * 9 + b"]" * 9)
+        deep = send(b"[" * 33 + b"]" * 33)
         assert (deep.status, deep.code) == (422, "invalid_value")
-        assert send(b"[" * 8 + b"]" * 8).json["errors"][0]["what"] != deep.json["errors"][0]["what"]
+        assert send(b"[" * 32 + b"]" * 32).json["errors"][0]["what"] != deep.json["errors"][0]["what"]
         for key in ({}, {"Idempotency-Key": "deep"}):
             deepest = b'{"password":' * 4000 + b"1" + b"}" * 4000
             assert send(deepest, **key).code == "invalid_json"
