@@ -217,4 +217,5 @@ def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return any(parsed in network for network in proxies)
+    mapped = getattr(parsed, "ipv4_mapped", None)  # as a server that listens at :: sees it
+    return any(one in network for network in proxies for one in (parsed, mapped) if one is not None)

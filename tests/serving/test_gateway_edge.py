@@ -124,8 +124,9 @@ def test_the_address_is_the_peer_s_unless_a_proxy_of_ours_says_otherwise() -> No
         given = {"X-Forwarded-For": "6.6.6.6, 7.7.7.7, 10.0.0.2"}
         service("GET", f"{API}/agents", user=None, headers=given, peer="10.0.0.1")
         service("GET", f"{API}/agents", user=None, headers=given, peer="9.9.9.9")
-        secure = service("GET", "/livez", headers={"X-Forwarded-Proto": "https"}, peer="10.0.0.1")
-        assert "strict-transport-security" in secure.headers
+        for peer in ("10.0.0.1", "::ffff:10.0.0.1"):  # the same, at a server that listens at ::
+            secure = service("GET", "/livez", headers={"X-Forwarded-Proto": "https"}, peer=peer)
+            assert "strict-transport-security" in secure.headers
         wanted = {("request", "missing_token", "7.7.7.7"), ("request", "missing_token", "9.9.9.9")}
         while {(one.what, one.outcome, one.address) for one in service.gateway.audit.entries(2)} != wanted:
             service.run(lambda: asyncio.sleep(0.005))  # they are written after the answer
