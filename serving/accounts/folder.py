@@ -62,6 +62,11 @@ def prepare(folder: Path) -> Path:
     return folder
 
 
+def is_known(folder: Path) -> bool:
+    """Whether this is the data folder of a service, or what is left of one without its ``identity.json``."""
+    return any((folder / name).exists() for name in (_IDENTITY, DATABASE))
+
+
 @contextlib.contextmanager
 def named(folder: Path) -> Iterator[None]:
     """Translate errors of the operating system, with the path, and of the database, with the folder's path.

@@ -46,10 +46,10 @@ def _carried_out(arguments: argparse.Namespace) -> int:
     with folder.named(given), contextlib.ExitStack() as stack:
         if command == "migrate":
             stack.enter_context(_hold_folder(folder.prepare(given), arguments))
-        elif command != "add-user" and not given.is_dir():
+        elif command != "add-user" and not folder.is_known(given):
+            what = "has no service" if given.is_dir() else "does not exist"
             raise UnusableError(
-                f"Data folder {given} does not exist. Name it with --data, or create it with: axonrl service add-user"
-                " NAME"
+                f"Data folder {given} {what}. Name it with --data, or create it with: axonrl service add-user NAME"
             )
         migrates = command == "migrate"
         database = open_service(given, arguments.database, migrate=migrates or None, serving=migrates)

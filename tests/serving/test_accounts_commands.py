@@ -111,6 +111,21 @@ def test_a_running_server_removes_agents_itself(commands: Commands, tmp_path: Pa
         assert [row.id for row in AgentRows(opened).all_unfinished()] == [agent.id]
 
 
+@pytest.mark.parametrize("words", [["list-users"], ["verify"], ["backup", "copy"], ["audit"]])
+def test_a_folder_of_something_else_stays_as_it_is(commands: Commands, tmp_path: Path, words: list[str]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    other.chmod(0o755)
+    (other / "notes.txt").touch()
+    told = commands.on(other)(*words)
+    assert (told.code, told.out) == (2, "")
+    assert told.err == (
+        f"axonrl: error: Data folder {other} has no service. Name it with --data, or create it with: axonrl service"
+        " add-user NAME\n"
+    )
+    assert ([path.name for path in other.iterdir()], other.stat().st_mode & 0o777) == (["notes.txt"], 0o755)
+
+
 def test_postgresql_by_url(commands: Commands, postgresql: PostgreSQL, tmp_path: Path) -> None:
     url = postgresql.new()
     assert commands("migrate", "--database", url).code == 0
