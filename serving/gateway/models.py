@@ -165,8 +165,8 @@ class Snapshot(Answer):
     """An agent's state. The last three fields are base64: of JSON, and of two safetensors files."""
 
     model: str
-    state_size: int | list[int] | None
-    """Null with an `observation_space`; named `obs_size` if the agent was created with that."""
+    state_size: int | list[int] | None = None
+    """As in the `config`: absent if that has `obs_size`, which is here, too; null if it has `observation_space`."""
     action_size: int | list[int]
     encoded_config: str
     encoded_network: str

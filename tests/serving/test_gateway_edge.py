@@ -273,6 +273,13 @@ def test_the_document_describes_the_hot_routes(service: Service) -> None:
     assert step["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Step"}
     schemas = document["components"]["schemas"]
     assert schemas["StepData"]["required"] == ["state", "action", "reward", "next_state", "done"]
+    # Actions of a shape are nested; a Dict of observations has no size.
+    assert schemas["Acted"]["properties"]["action"]["items"] == {}
+    assert schemas["ActedBatch"]["properties"]["actions"]["items"] == {"type": "array", "items": {}}
+    assert {"type": "array", "items": {}} in schemas["StepData"]["properties"]["action"]["anyOf"]
+    assert {"type": "null"} in schemas["Snapshot"]["properties"]["state_size"]["anyOf"]
+    assert {"type": "array", "items": {"type": "integer"}} in schemas["Snapshot"]["properties"]["action_size"]["anyOf"]
+    assert "state_size" not in schemas["Snapshot"]["required"]  # where it was given as obs_size
     named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert named <= set(schemas)
     assert "application/problem+json" in step["responses"]["default"]["content"]
