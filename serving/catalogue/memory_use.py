@@ -38,9 +38,10 @@ def check(
     """
     network = _FLOAT * variables(model, params, observation, action)
     if network > MAX_BYTES:
-        name = documented["hidden"]
+        own = max(("hidden", "critic_hidden"), key=lambda one: sum(params.get(one) or ()))
+        name = documented[own]
         message = f"{name}: the network of this {model} would take about {_mib(network)} of {_mib(MAX_BYTES)}: "
-        raise ArgumentError(f"{message}make layers or observations smaller", name, params["hidden"])
+        raise ArgumentError(f"{message}make layers or observations smaller", name, params[own])
     stored = transitions(memory, observation, action)
     if stored + network > MAX_BYTES:
         name, size = documented["size"], memory["size"]
@@ -73,7 +74,8 @@ def variables(
     if model == "naf":
         one += layers[-2] * width * (width + 1) // 2
     critics = 0 if model in ("dqn", "rainbow", "c51", "qr_dqn", "iqn", "naf") else int(params.get("critics", 2))
-    found = 4 * one * (1 + critics)
+    critic = _dense([given, *params["critic_hidden"], outputs]) if "critic_hidden" in params else one
+    found = 4 * (one + critics * critic)
     if params.get("intrinsic_coefficient") is not None:  # target and predictor: models/blocks/rnd.py
         found += 4 * _dense([sizes.inputs(observation), *[params["rnd_units"]] * 4])
     return found

@@ -142,6 +142,8 @@ def test_a_programs_digest_has_the_versions_in_it(monkeypatch: pytest.MonkeyPatc
         ("ppo", {"actor_betas": [0.9, 0.99]}, "actor_betas", "optimizer"),
         ("sac", {"updates": 3}, "batch_size", "updates=3"),
         ("redq", {"critics": 1}, "subset", "critics=1"),
+        # Two critics with (20,003 + 3 * 1,025) * 1,024 numbers of 4 bytes, four times.
+        ("crossq", {"hidden": [1], "critic_hidden": [1024] * 4, "state_size": 20_000}, "critic_hidden", "722 MiB"),
         ("r2d2", {}, "model", "recurrent"),
         ("dqnn", {}, "model", "did you mean 'dqn'"),
         ("dqn", {f"k{i}": 1 for i in range(101)}, "config", "100"),
