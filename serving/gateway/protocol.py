@@ -193,6 +193,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_body = self._moved = True
         super().on_headers_complete()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: uvicorn advises to install what would change nothing, and anyone could fill the log with it."""
+
     def on_body(self, body: bytes) -> None:
         """Add to the body of a request."""
         self._moved = True

@@ -210,7 +210,8 @@ def test_states_come_go_and_are_kept(stub: Stub, tmp_path: Path) -> None:
 
 def test_a_state_is_whole_whichever_thread_saves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, write = tmp_path / "s.json", Path.write_text
-    one, other = (EncodedAgentState(**{**SNAPSHOT, "model": model}) for model in ("ppo", "dqn"))
+    fields: dict[str, Any] = {**SNAPSHOT}
+    one, other = (EncodedAgentState(**{**fields, "model": model}) for model in ("ppo", "dqn"))
 
     def write_text(partial: Path, text: str, **more: Any) -> int:
         written = write(partial, text, **more)

@@ -117,6 +117,7 @@ def test_an_upgrade_is_not_followed_and_a_body_behind_it_is_refused(server: Fake
     status, problem = exchange(server, server.request(more=more))
     assert (status, problem["code"]) == (400, "invalid_request")
     assert "Upgrade" in problem["detail"]
+    assert "upgrade" not in server.log.read_text()
 
 
 def test_an_answer_that_is_not_taken_is_given_up(server: Faked) -> None:
