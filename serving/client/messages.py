@@ -21,6 +21,8 @@ from .errors import (
 
 JSON_TYPE: Final = "application/json"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
+REPEATED: Final = frozenset({429, 502, 503, 504})
+"""Statuses of answers whose requests are repeated."""
 
 
 @dataclasses.dataclass(slots=True, repr=False)
@@ -160,7 +162,8 @@ def conclude(request: Request, outcome: Response | Lost, hide: Iterable[str] = (
     if request_id:
         message += f" (request {request_id})"
     if outcome.retry_after is not None:
-        message += f"; to be repeated after {outcome.retry_after:g} s, later than retry_deadline allows"
+        message += f"; to be repeated after {outcome.retry_after:g} s"
+        message += ", later than retry_deadline allows" if outcome.status in REPEATED else ""
     kind = Conflict if code == "quota_exceeded" else _KINDS.get(outcome.status, ServiceError)
     if kind is InvalidRequest and request.password is not None:
         kind = AuthenticationError

@@ -8,9 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from .credentials import Secret
-from .messages import Lost, Request, Response, Result, conclude
+from .messages import REPEATED, Lost, Request, Response, Result, conclude
 
-_REPEATED: Final = frozenset({429, 502, 503, 504})
 _FIRST: Final = 0.05
 _LONGEST: Final = 2.0
 
@@ -77,7 +76,7 @@ def pause(outcome: Response | Lost, attempt: int, left: float, draw: float) -> f
         left: seconds until the deadline.
         draw: a random number in 0 .. 1.
     """
-    if outcome.for_good if isinstance(outcome, Lost) else outcome.status not in _REPEATED:
+    if outcome.for_good if isinstance(outcome, Lost) else outcome.status not in REPEATED:
         return None
     told = outcome.retry_after if isinstance(outcome, Response) else None
     wait = max(draw * min(_LONGEST, _FIRST * 2 ** min(attempt - 1, 10)), told or 0.0)

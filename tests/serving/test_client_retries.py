@@ -86,6 +86,13 @@ def test_a_wait_beyond_the_deadline_is_an_error_at_once(stub: Stub, clock: Clock
     assert (clock.slept, len(stub.asked)) == ([], 1)
 
 
+def test_an_answer_that_is_not_repeated_is_not_said_to_be_too_late(stub: Stub) -> None:
+    stub.replies.append(problem(507, "storage_full", "no space", retry_after=1))
+    caught = raised(ServiceUnavailable, connect(stub).step, *STEP)
+    assert str(caught).endswith("; to be repeated after 1 s")
+    assert len(stub.asked) == 1
+
+
 def test_it_gives_up_at_the_deadline(stub: Stub, clock: Clock) -> None:
     stub.default = lambda asked: problem(503, "unavailable", retry_after=3)
     assert raised(ServiceUnavailable, connect(stub, retry_deadline=10.0).step, *STEP).code == "unavailable"
