@@ -130,8 +130,10 @@ def tls_context(verify: bool | str | os.PathLike[str]) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
-    path = Path(verify)
     wanted = "verify must be True, False, or a file or folder of authorities in PEM"
+    if not isinstance(verify, str | os.PathLike):
+        raise ArgumentError(f"{wanted}; got {verify!r}", "verify")
+    path = Path(verify)
     if not path.exists():
         raise ArgumentError(f"{wanted}; {path} does not exist", "verify")
     if path.is_dir():

@@ -15,6 +15,8 @@ Size: TypeAlias = "int | tuple[int, ...]"
 _NUMBERS: Final = frozenset({float, int})
 _PLAIN: Final = frozenset({float, int, bool, list, tuple, dict, str, bytes})
 _DEEPEST: Final = 32
+_LONGEST: Final = 1e9
+"""Seconds: a socket's timeout has nanoseconds, in 63 bits."""
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
@@ -83,8 +85,9 @@ def key(value: Any) -> str:
 def duration(value: Any, where: str, *, zero: bool) -> float:
     """Check seconds; ``zero``: whether they may be 0."""
     found = number(value, where)
-    if found < 0 or (found == 0 and not zero):
-        raise ArgumentError(f"{where} must be seconds {'of at least' if zero else 'above'} 0, got {found!r}", where)
+    if found < 0 or (found == 0 and not zero) or found > _LONGEST:
+        least = "of at least" if zero else "above"
+        raise ArgumentError(f"{where} must be seconds {least} 0, and at most {_LONGEST:g}, got {found!r}", where)
     return found
 
 

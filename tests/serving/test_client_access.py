@@ -64,12 +64,16 @@ def test_urls(given: str | None, environ: dict[str, str], expected: str) -> None
         ({"url": f"https://{'a' * 64}.example.org"}, "url"),
         ({"url": "https://example.org", "verify": "nosuch.pem"}, "verify"),
         ({"url": "https://example.org", "verify": __file__}, "verify"),  # which has no certificate
+        ({"url": "https://example.org", "verify": None}, "verify"),
+        ({"timeout": 1e10}, "timeout"),
+        ({"timeout": 0}, "timeout"),
+        ({"retry_deadline": -1}, "retry_deadline"),
         ({"pasword": PASSWORD}, "pasword"),  # names that look like credentials are no hyperparameters
         ({"apikey": PASSWORD}, "apikey"),
         ({"agent_name": ".."}, "agent_name"),  # which leads elsewhere
     ],
 )
-def test_what_is_refused_is_named_and_not_repeated(stub: Stub, given: dict[str, str], argument: str) -> None:
+def test_what_is_refused_is_named_and_not_repeated(stub: Stub, given: dict[str, Any], argument: str) -> None:
     for kind in (RemoteAgent, AsyncRemoteAgent):
         error = raised(ArgumentError, kind, **{"agent_name": "a", "url": stub.url, "access_token": TOKEN, **given})
         assert error.argument == argument
