@@ -28,7 +28,7 @@ def import_run(service: Service) -> int:
         owner = service.accounts.user(given.user)
         with for_nobody_else():
             build(recipe, service.folder / PROGRAMS)
-        most = service.accounts.quotas(owner.name)["agents"]
+        most = owner.quotas.get("agents", 0)  # the service's default is in its configuration
         about = given.description or f"imported from {run.name}"
         row = service.agents.add(owner.id, given.name, recipe.model, about, recipe.config, most=most, by=service.by)
         stored = _write_agent(service, row, recipe, state)

@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from axonrl.memories import ReplayMemory
 from axonrl.models.blocks.params import parameters_of
 from axonrl.policies import Policy, compiled
 from axonrl.run_dir import record
+from axonrl.serving.accounts import names
 from axonrl.serving.catalogue import Recipe, recipe
 from axonrl.serving.catalogue.run_configuration import config_of
 from axonrl.serving.commands import backup
@@ -79,6 +80,19 @@ def test_a_run_goes_on_as_an_agent(run: Path, commands: Commands, built: Built, 
     assert [policy.act(one) for one in OBSERVATIONS] == acted
     assert commands("export-policy", "alice/nosuch", str(tmp_path / "policy"))[0] == 1
     assert commands("export-policy", "alice/cart", str(tmp_path / "data"))[0] == 2
+
+
+def test_a_quota_of_the_account_limits_imports_and_no_default_does(
+    run: Path, commands: Commands, built: Built, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cast(dict[str, int], names.QUOTAS), "agents", 1)  # a service may have another default
+    prepared(commands.data, programs, built("dqn", DQN))
+    words = ["import-run", str(run), "--user", "alice", "--name"]
+    assert [commands(*words, name)[0] for name in "ab"] == [0, 0]
+    commands("set-quota", "alice", "agents=2")
+    code, _, err = commands(*words, "c")
+    assert (code, err) == (1, "axonrl: error: The account has 2 agents, and its quota is 2\n")
+    assert [row["name"] for row in commands.json("list-agents")] == ["a", "b"]
 
 
 def readable_by_others(folder: Path) -> list[Path]:
