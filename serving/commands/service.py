@@ -117,7 +117,8 @@ def _list_users(service: Service) -> int:
 def _set_quota(service: Service) -> int:
     name, given = service.arguments.user, service.arguments.quotas
     quotas = service.accounts.set_quota(name, dict(given), by=service.by)
-    shown = ", ".join(f"{key}={value}" for key, value in quotas.items())
+    own = service.accounts.user(name).quotas  # the service's defaults are in its configuration
+    shown = ", ".join([*(f"{key}={value}" for key, value in own.items()), "else the service's"])
     return service.done(f"Quotas of {name}: {shown}", name=name, quotas=quotas)
 
 

@@ -70,6 +70,7 @@ def test_a_token_alone_is_printed(commands: Commands) -> None:
 @pytest.mark.usefixtures("alice")
 def test_accounts_are_changed(commands: Commands, tmp_path: Path) -> None:
     assert commands.json("set-quota", "alice", "agents=5", "bytes=0")["quotas"]["agents"] == 5
+    assert commands("set-quota", "alice", "agents=6").out == "Quotas of alice: agents=6, bytes=0, else the service's\n"
     assert commands.json("set-quota", "alice", "agents=default")["quotas"]["agents"] == 100
     assert commands("set-password", "alice", "--password-stdin", stdin="another horse battery\n").code == 0
     assert commands("disable-user", "alice").code == 0
