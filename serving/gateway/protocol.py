@@ -172,7 +172,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _within_header_limits(self) -> None:
         http, limits = self.config.guard.settings.http, self.config.guard.settings.limits
-        if limits.header_bytes and self._head_bytes > limits.header_bytes + limits.url_bytes:
+        is_limited = limits.header_bytes and (limits.url_bytes or self._in_body)  # the URL is a part of the head
+        if is_limited and self._head_bytes > limits.header_bytes + limits.url_bytes:
             self._refuse(RefusedError("body_too_large", f"the headers may have {limits.header_bytes} bytes"))
         elif self._deadline is None:
             self._start_deadline(http.header_seconds)

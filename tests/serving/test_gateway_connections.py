@@ -62,6 +62,20 @@ class Wire(asyncio.Transport):
         pass
 
 
+@pytest.mark.parametrize(("url_bytes", "closed"), [("0", False), ("4096", True)])
+def test_a_url_without_a_limit_may_come_in_pieces(url_bytes: str, closed: bool) -> None:
+    async def connected() -> None:
+        config = GuardedConfig(lambda *_: None)
+        config.guard = Guard(load(None, {"limits.url_bytes": url_bytes}), [], Meters())
+        protocol, wire = GuardedProtocol(config, ServerState(), {}), Wire()
+        protocol.connection_made(wire)
+        protocol.data_received(b"GET /livez?" + b"x" * 20_480)  # 11 more than 16,384 of headers and 4,096 of a URL
+        assert wire.closed is closed
+        protocol.connection_lost(None)
+
+    asyncio.run(connected())
+
+
 @pytest.mark.parametrize("piece", [b"0\r\nX: " + b"x" * 7995, b"0\r\n" + b"X: y\r\n" * 1333, b"1;" + b"x" * 7998])
 def test_what_a_chunked_body_has_beside_its_bytes_is_limited_like_headers(piece: bytes) -> None:
     """To 16,384 bytes of headers and 4,096 of a path."""
