@@ -1,6 +1,7 @@
 """One hosted agent, without HTTP: what it learns, what it refuses, and its state as it travels."""
 
 import base64
+import functools
 import itertools
 import json
 import random
@@ -119,7 +120,7 @@ def test_an_agent_without_finite_outputs_says_that_it_cannot_act(built: Built, h
     observation = {"observation": [0.0] * 4}
     mean = "SquashedGaussian: predictions['mean'] has NaN or infinity: [[nan]]"
     for asked, why in (({}, mean), ({"explore": False}, "its action is not finite")):
-        error = refused(lambda asked=asked: agent.act(json.dumps({**observation, **asked}).encode()))
+        error = refused(functools.partial(agent.act, json.dumps({**observation, **asked}).encode()))
         assert (error.code, str(error)) == ("agent_failed", f"the agent cannot act: {why}")
     error = refused(lambda: agent.step(body(0, action=[0.5]), None))  # it was not chosen by an act
     assert (error.code, str(error)) == ("agent_failed", f"the agent cannot act: {mean}")
@@ -163,7 +164,7 @@ def test_random_actions_of_noise_are_legal(built: Built, host: Host) -> None:
         ({"observations": [seen, nothing, nothing]}, 0.0, "observations[1]"),
     ]
     for asking, noise, where in calls:
-        error = refused(lambda asking=asking, noise=noise: agent.act(json.dumps(asking).encode(), noise))
+        error = refused(functools.partial(agent.act, json.dumps(asking).encode(), noise))
         assert (error.code, str(error)) == ("invalid_value", f"{where}: its mask allows no action")
 
 

@@ -18,6 +18,7 @@ from axonrl import Agent
 from axonrl.core.errors import CheckpointError
 from axonrl.run_dir import history
 from axonrl.run_dir.checkpoints import CheckpointStore
+from axonrl.run_dir.files import make_folders
 from axonrl.serving.hosting import agent_files
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
 from axonrl.serving.hosting.programs import ProgramMissingError, nbytes_for, remove_unused
@@ -174,7 +175,6 @@ def test_a_copy_has_no_checkpoint_from_which_its_journal_does_not_go_on(
         feed(agent, begin, begin + 20)
         agent.save()
     feed(agent, 40, 45)
-    make_folders = agent_files.make_folders
 
     def meanwhile(path: Path) -> None:
         make_folders(path)
