@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import gc
 import logging
@@ -233,10 +232,9 @@ class Slots:
             logger.exception("agent %s cannot be saved; its journal has everything", slot.name)
 
     def remove(self, slot: Slot) -> None:
-        """Remove an agent with its folder."""
+        """Remove an agent with its folder; OSError if something is left, which the next removal removes."""
         self.lose(slot)
-        with contextlib.suppress(OSError):  # what is left has a name that no agent has
-            remove_agent(self.folder_of(slot.name))
+        remove_agent(self.folder_of(slot.name))
 
     # -- persistence ------------------------------------------------------------------------------------------
 

@@ -260,6 +260,22 @@ def test_a_full_disk_is_no_bug_whatever_cannot_be_written(
     assert code("put_state", state) == (200, "")
 
 
+@pytest.mark.parametrize("call", ["pathlib.Path.rename", "shutil.rmtree"])
+def test_a_removal_is_done_when_nothing_is_left(
+    worker: Asked, recipe: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def failing(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    worker.ask("a", "open", recipe)
+    with monkeypatch.context() as patched:
+        patched.setattr(call, failing)
+        answer = worker.ask("a", "remove")
+    assert (answer.head["status"], json.loads(answer.body)["code"]) == (503, "unavailable")
+    assert statuses([worker.ask("a", "remove")]) == [200]
+    assert list((tmp_path / "agents").iterdir()) == []
+
+
 def test_waiting_requests_of_an_agent_that_is_removed_are_answered(worker: Asked, recipe: bytes) -> None:
     worker.ask("a", "open", recipe)
     frames = [("step", STEP), ("remove", b""), ("step", STEP), ("act", ACT)]
