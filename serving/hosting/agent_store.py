@@ -80,7 +80,11 @@ class Folder:
         self._lock.close()
 
     def describe(self, recipe: Recipe, stepper: Stepper) -> None:
-        """Write ``run.json``, so that this is an ordinary run folder."""
+        """Write ``run.json``, so that this is an ordinary run folder, unless it is of this recipe already."""
+        with contextlib.suppress(CheckpointError):
+            found, own = record.read(self.path), (recipe.seed, recipe.params, recipe.memory)
+            if found is not None and (found.seed, found.params, found.memory) == own:
+                return
         program = _program(stepper)
         record.RunRecord(
             seed=recipe.seed,

@@ -68,6 +68,8 @@ class DurableAgent:
             self.save()
         else:
             self._restore(state)
+            with contextlib.suppress(CheckpointError):  # a kill came between a checkpoint and its description
+                folder.describe(recipe, stepper)
             if self.epoch and self.failure is None:  # from here on, other processes' records are void
                 folder.journal.begin(self._number + 1)
 

@@ -21,6 +21,7 @@ from axonrl.run_dir.checkpoints import CheckpointStore
 from axonrl.run_dir.files import make_folders
 from axonrl.serving.hosting import agent_files
 from axonrl.serving.hosting.agent import HostedAgent, to_bytes
+from axonrl.serving.hosting.agent_store import Folder
 from axonrl.serving.hosting.programs import ProgramMissingError, nbytes_for, remove_unused
 from axonrl.tests.raising import raised
 
@@ -400,6 +401,27 @@ def test_a_kill_during_an_upload_leaves_one_history_or_the_other(
     was = [(1, 20), (2, 40), (3, 60)] if instruction == "save" else [(2, 40)]  # the giver's first is not here
     assert [row[:2] for row in history.read_episodes(killed)] == was
     assert not list(killed.glob(".episodes.csv*"))
+
+
+def test_an_upload_that_was_not_described_is_described_when_the_agent_is_opened(
+    built: Built, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, giver = host.open("a", built("dqn", DQN)), host.open("giver", built("dqn", {**DQN, "lr": 0.01, "seed": 1}))
+    state = to_bytes(giver.get_state().value)
+
+    def seed_and_rate() -> tuple[int, float]:
+        described = json.loads((host.folder / "a" / "run.json").read_text())
+        return described["seed"], described["params"]["learning_rate"]
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "describe", killed)
+        raised(KeyboardInterrupt, lambda: agent.put_state(state, host.stepper_of))
+    assert seed_and_rate() == (0, 3e-4)
+    host.again(agent, "a")
+    assert seed_and_rate() == (1, 0.01)
 
 
 def test_no_tensorflow_is_loaded(built: Built, host: Host, tmp_path: Path) -> None:
