@@ -352,7 +352,7 @@ def test_a_file_names_the_function_that_makes_a_world(tmp_path: Path, capsys: py
     for change, message in {
         "environment.pettingzoo=axonrl.tests.environments.herd:nothing": "environment.pettingzoo: cannot import",
         "environment.kwargs.tempo=3": "environment.kwargs: .* could not be made with",
-        "environment.id=CartPole-v1": "environment.pettingzoo: unknown key",
+        "environment.id=CartPole-v1": "environment: pettingzoo stands for id and vectorization; omit id",
         "environment.wrappers=[{kind: frame_stack, stack_size: 2}]": r"environment.wrappers\.0.*wrap the ParallelEnv",
         "distributed={actors: 2}": "environment.pettingzoo: several agents train in one process",
     }.items():
