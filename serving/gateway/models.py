@@ -166,7 +166,7 @@ class Snapshot(Answer):
 
     model: str
     state_size: int | list[int] | None = None
-    """As in the `config`: absent if that has `obs_size`, which is here, too; null if it has `observation_space`."""
+    """That of the `config`: absent if it has `obs_size`, which is here, too; null if it has `observation_space`."""
     action_size: int | list[int]
     encoded_config: str
     encoded_network: str

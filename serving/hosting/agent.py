@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic_core import to_json
 
+from ...core.checks import all_finite
 from ...core.errors import ArgumentError, NonFiniteError
 from ...core.protocols import NO_LEGAL_ACTION, State
 from ...environments import spaces
@@ -96,9 +97,10 @@ class HostedAgent(DurableAgent):
             sent = self._acting.act(request.observations, request.environments, noise, request.explore)
         except NonFiniteError as error:
             raise _cannot_act(error) from None
-        if not self._bodies.actions.discrete and not np.isfinite(sent).all():
-            raise _cannot_act("its action is not finite")
-        if self._bodies.actions.discrete and (without := np.flatnonzero(sent == NO_LEGAL_ACTION)).size:
+        if not self._bodies.actions.discrete:
+            if not all_finite(sent):
+                raise _cannot_act("its action is not finite")
+        elif (without := np.flatnonzero(sent == NO_LEGAL_ACTION)).size:
             where = "observation" if request.single else f"observations[{without[0]}]"
             raise invalid(where, "its mask allows no action")
         written = [self._bodies.actions.to_json(action) for action in sent]

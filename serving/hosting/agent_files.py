@@ -70,7 +70,7 @@ def stored_info(path: Path) -> dict[str, Any]:
 
 
 def _facts(store: CheckpointStore) -> Iterator[dict[str, Any]]:
-    """What whole manifests say, the newest first."""
+    """The facts in intact manifests, newest first."""
     for index in reversed(store.indices()):
         with contextlib.suppress(CheckpointError):
             yield store.about(index)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -10,8 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ....core.errors import NonFiniteError
 from ....core.protocols import Array
+from ....hooks.events import UpdateFacts
+from ....hooks.nan_guard import check_finite
 from ...common.exclusion import exclusive
 from ..specs.normal import updating
 from ..utils.rlgraph_errors import as_array, mapping, refuse, refuse_unknown
@@ -214,8 +214,8 @@ class Agent(BaseAgent):
         else:
             loss = self.core.learn(self._records.batch("update", batch), self.updates)
         self.updates += 1
-        if loss is not None and not math.isfinite(loss):
-            raise NonFiniteError(f"the loss is {loss} at update {self.updates}, timestep {self.timesteps}")
+        if loss is not None:
+            check_finite(UpdateFacts(loss, {}), lambda: f"at update {self.updates}, timestep {self.timesteps}")
         self._tell_of_update(loss)
         return loss
 
