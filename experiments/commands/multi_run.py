@@ -117,7 +117,7 @@ class Start:
             except Exception:
                 self._discard_unused()
                 raise
-            for number in runs.with_status(*FAILING)[:_SHOWN]:
+            for number in self._failed()[:_SHOWN]:
                 self._tell_failure(number)
             if signals.received is not None:
                 say(f"Stopped by {signals.title}. {self._how_to_continue()}")
@@ -142,10 +142,10 @@ class Start:
     def exit_code(self) -> int:
         """The exit code of a start that was not stopped; says how to continue unfinished runs."""
         runs = self.runs
-        left = [] if runs.ended else [one for one, outcome in runs.outcomes.items() if outcome.status not in COUNT]
+        left = [] if runs.ended else runs.unfinished()
         if left:
             say(self._how_to_continue())
-        failed = not runs.ended and runs.with_status(*FAILING)
+        failed = not runs.ended and self._failed()
         if failed or runs.failed or self.companion.failed:
             return FAILED
         return TERMINATED if left else DONE
@@ -154,6 +154,10 @@ class Start:
         """Remove a new folder in which nothing has run, so that a corrected experiment can start there."""
         if self._is_new and not any(self.runs.run_folder(number).exists() for number in self.runs.outcomes):
             records.discard(self.runs.folder)
+
+    def _failed(self) -> list[int]:
+        """The runs of this start that failed or were killed."""
+        return [number for number in self.runs.unfinished() if self.runs.outcomes[number].status in FAILING]
 
     def _tell_failure(self, number: int) -> None:
         """Say how a run failed, and show the end of what it printed."""

@@ -71,7 +71,7 @@ def _run(arguments: argparse.Namespace, missing: Sequence[int]) -> int:
     given = argparse.Namespace(**{**vars(arguments), "sets": sets, "resume": False, "auto_resume": True, "json": False})
     experiment, document = load(given)
     given.model_dir = REPRODUCED / experiment.name
-    return seeds.run(experiment, document, given)
+    return seeds.run(experiment, document, given, only=True)
 
 
 def _collect(results: Path, experiment: ExperimentFile, missing: Sequence[int]) -> None:

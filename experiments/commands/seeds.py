@@ -51,15 +51,27 @@ def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> boo
     return ((RUNS / experiment.name if given is None else given) / records.SEEDS).is_file()
 
 
-def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace) -> int:
-    """Train, evaluate and report, with many seeds."""
+def run(
+    experiment: ExperimentFile, document: Document, arguments: argparse.Namespace, *, only: bool = False
+) -> int:
+    """Train, evaluate and report, with many seeds.
+
+    Args:
+        experiment: what to run; ``seeds`` may be missing only on resume.
+        document: its file.
+        arguments: the command line.
+        only: leave other seeds in a resumed folder as they are.
+
+    Returns:
+        An exit code.
+    """
     if not disabled_by():
         choices(experiment)  # finds errors before anything starts
     folder, resume = multi_run.folder_of(experiment.name, arguments, records.SEEDS)
     if experiment.seeds is None and "seed" in dict(arguments.sets):
         what = f"is one seed, and {folder} has the runs of many: add the seed to them with --seeds, or omit --seed"
         raise ExperimentError("--seed", what)
-    prepared = functools.partial(prepare, folder, experiment, resume=resume)
+    prepared = functools.partial(prepare, folder, experiment, resume=resume, only=only)
     with multi_run.only_writer(folder, resume, prepared) as runs:
         start = multi_run.Start(runs, document, arguments, resume=resume, draws=True)
         code = start.carry_out(functools.partial(_train, start, runs), start.companion.draw_all)
@@ -68,13 +80,13 @@ def run(experiment: ExperimentFile, document: Document, arguments: argparse.Name
 
 def _train(start: multi_run.Start, runs: Seeds, signals: StopOnSignal) -> int:
     left, arguments = runs.unfinished(), start.arguments
-    say(f"Running {runs.name} with {_seeds_text(runs.seeds)} in {runs.folder}")
+    say(f"Running {runs.name} with {_seeds_text(runs.wanted)} in {runs.folder}")
     if not left:
         return DONE
     if code := _compile(runs, left, arguments):
         return code
     jobs = min(arguments.jobs or processors(), len(left))
-    say(f"{len(left)} of {len(runs.seeds)} seeds to run, {jobs} at a time")
+    say(f"{len(left)} of {len(runs.wanted)} seeds to run, {jobs} at a time")
     with contextlib.closing(start.pool(jobs)) as pool, signals.stopping(pool), start.view.opened(left):
         pool.run(left, runs.programs())
     return DONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ class Seeds(Runs):
         identity: 32 hexadecimal digits, the same for all of them.
         outcomes: the outcomes of the seeds that ended before.
         not_compiled: why there is no compiled program; empty if there is one, or can be.
+        wanted: the seeds that this start runs.
     """
 
     noun, file, results = "seed", records.SEEDS, "seeds.json"
@@ -39,10 +40,11 @@ class Seeds(Runs):
         experiment: ExperimentFile,
         identity: str,
         outcomes: Mapping[int, Outcome],
-        not_compiled: str = "",
+        not_compiled: str,
+        wanted: Sequence[int],
     ) -> None:
         super().__init__(folder, experiment.name, identity, seed_list(experiment.seeds or 1, experiment.seed))
-        self.experiment, self.not_compiled = experiment, not_compiled
+        self.experiment, self.not_compiled, self.wanted = experiment, not_compiled, wanted
         self.outcomes = {seed: outcomes.get(seed, Outcome()) for seed in self.seeds}
 
     @property
@@ -55,8 +57,8 @@ class Seeds(Runs):
         return {seed: [] if self.not_compiled else [COMPILED] for seed in self.seeds}
 
     def unfinished(self) -> list[int]:
-        """The seeds that remain to be run: unfinished, or finished at a limit that has been raised since."""
-        return [seed for seed in self.seeds if self.outcomes[seed].status != FINISHED or self._goes_on(seed)]
+        """The wanted seeds that remain to be run: unfinished, or finished at a limit that has been raised since."""
+        return [seed for seed in self.wanted if self.outcomes[seed].status != FINISHED or self._goes_on(seed)]
 
     def _goes_on(self, seed: int) -> bool:
         try:
@@ -79,13 +81,14 @@ class Seeds(Runs):
         return {"not_compiled": self.not_compiled, "seeds": found}
 
 
-def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Seeds:
+def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool, only: bool = False) -> Seeds:
     """Create the folder, or check that its runs can be resumed; record the experiment in it.
 
     Args:
         folder: the folder of the runs.
         experiment: what to run; ``seeds`` may be missing only on resume.
         resume: continue unfinished runs. New seeds are added.
+        only: leave the folder's other seeds as they are.
 
     Raises:
         RunFolderError: new runs, but the folder is not empty; or resumed ones, but there are none or different ones.
@@ -93,18 +96,18 @@ def prepare(folder: Path, experiment: ExperimentFile, *, resume: bool) -> Seeds:
     """
     identity, outcomes, not_compiled = uuid.uuid4().hex, dict[int, Outcome](), ""
     records.check_folder(folder, resume=resume, file=Seeds.file)
-    seeds = seed_list(experiment.seeds, experiment.seed) if experiment.seeds is not None else []
+    seeds = given = seed_list(experiment.seeds, experiment.seed) if experiment.seeds is not None else []
     if resume:
         recorded = load(folder / Seeds.file)[0]
         if changed := records.changes(_without_seeds(recorded), _without_seeds(experiment)):
             raise ChangedExperimentError(folder, changed)
         before = seed_list(recorded.seeds or 1, recorded.seed)
-        seeds = [*before, *(seed for seed in seeds if seed not in before)]
+        seeds = [*before, *(seed for seed in given if seed not in before)]
         identity, outcomes, not_compiled = _read(folder, identity)
     experiment = experiment.model_copy(update={"seeds": seeds})
     make_folders(folder / OUTPUT)
     records.write_experiment(folder / Seeds.file, experiment.model_dump())
-    runs = Seeds(folder, experiment, identity, outcomes, not_compiled)
+    runs = Seeds(folder, experiment, identity, outcomes, not_compiled, given if only else seeds)
     runs.write()
     return runs
 

@@ -85,7 +85,8 @@ def test_what_has_a_result_is_not_run_again(
 ) -> None:
     asked = []
 
-    def run(experiment: Any, document: Any, arguments: Any) -> int:
+    def run(experiment: Any, document: Any, arguments: Any, *, only: bool) -> int:
+        assert only  # of the folder's unfinished seeds
         asked.append((experiment.seeds, arguments.model_dir, arguments.auto_resume, arguments.jobs))
         print("a table of many seeds")
         return 143

@@ -345,9 +345,9 @@ def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: An
     """And a changed file is refused; seeds and their first one may change."""
     folder = Path(shutil.copytree(place / "runs" / "pole", tmp_path / "pole"))
 
-    def unfinished(**sets: str) -> list[int]:
+    def unfinished(*, only: bool = False, **sets: str) -> list[int]:
         changed = {name.replace("__", "."): value for name, value in sets.items()}
-        return prepare(folder, load(place / "pole.yml", sets=changed)[0], resume=True).unfinished()
+        return prepare(folder, load(place / "pole.yml", sets=changed)[0], resume=True, only=only).unfinished()
 
     assert unfinished() == []
     assert unfinished(train__max_timesteps="299") == []
@@ -358,6 +358,8 @@ def test_what_is_finished_goes_on_only_to_a_larger_limit(place: Path, second: An
     (folder / "seed-5" / "experiment.yml").write_text("{")
     shutil.rmtree(folder / "seed-6")
     assert unfinished() == [5, 6, 3]  # the process of 5 says what is wrong
+    assert unfinished(seeds="[4, 6]", only=True) == [6]
+    assert unfinished() == [5, 6, 3]
     with pytest.raises(ExperimentError, match=r"changed experiment: agent\.params\.hidden\.0 \(8 -> 9\)"):
         unfinished(agent__params__hidden="[9]")
 
@@ -373,5 +375,5 @@ def test_what_learned_from_data_goes_on_to_a_larger_limit_or_in_the_environment(
     written = run_experiment(file, {}, 4)[0].model_dump(exclude={"seeds"})
     (folder / "experiment.yml").write_text(to_yaml(written))
     for sets, left in (({}, []), ({"learn.max_steps": "6"}, [4]), ({"train.max_timesteps": "9"}, [4])):
-        group = Seeds(tmp_path, load(file, sets=sets)[0], "", {4: Outcome(FINISHED)})
+        group = Seeds(tmp_path, load(file, sets=sets)[0], "", {4: Outcome(FINISHED)}, "", [4])
         assert group.unfinished() == left
