@@ -102,7 +102,6 @@ class Start:
         Returns:
             An exit code; None if there are results to report.
         """
-        runs = self.runs
         with StopOnSignal() as signals:
             try:
                 if code := train(signals):

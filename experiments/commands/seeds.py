@@ -51,9 +51,7 @@ def are_wanted(experiment: ExperimentFile, arguments: argparse.Namespace) -> boo
     return ((RUNS / experiment.name if given is None else given) / records.SEEDS).is_file()
 
 
-def run(
-    experiment: ExperimentFile, document: Document, arguments: argparse.Namespace, *, only: bool = False
-) -> int:
+def run(experiment: ExperimentFile, document: Document, arguments: argparse.Namespace, *, only: bool = False) -> int:
     """Train, evaluate and report, with many seeds.
 
     Args:

@@ -18,7 +18,9 @@ import csv
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +32,6 @@ from ...core import fields
 from ...core.checks import counted
 from ...core.protocols import Array, ArrayTree
 from ...core.text_columns import Column
-from ...distributed.settings import Settings
 from ...environments.batched import BatchedEnvironment
 from ...explorations.policies import Random, parts_of
 from ...run_dir.files import make_folders, write_atomically
@@ -43,6 +44,7 @@ from ..config.schema import ExperimentFile
 from ..console import Table
 from ..running.components import environment_of
 from ..running.folder import read_record
+from ..tracking.journal import RUNNING, TrackedRun
 
 _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 _MINATAR: Final = "MinAtar's authors, better of two agents"
@@ -158,8 +160,6 @@ def result_of(
     found = read_record(folder)
     simulators = {name: version for name in _SIMULATORS if (version := version_of(name))}
     commits = [start["git_commit"] for start in read_starts(folder)]
-    cluster = experiment.distributed
-    number = found.num_envs if cluster is None else Settings(**cluster).environments  # lanes may be fewer
     made_with = {**found.made_with, **simulators, "git_commit": commits[0] if commits else None}
     return Result(
         experiment=experiment.name,
@@ -169,12 +169,22 @@ def result_of(
         made_with=made_with,
         timesteps=agent.global_timestep,
         updates=agent.global_step,
-        seconds=round(float(read_columns(folder).seconds.sum()) / number, 1),
+        seconds=round(_seconds_of_training(folder), 1),
         best=best,
         last=last,
         random=random_return(experiment, int(last["episodes"]), found.seed),
         weights=digest_of_weights(agent.get_weights()),
     )
+
+
+def _seconds_of_training(folder: Path) -> float:
+    """From the beginning of each start to its last measurement that was not made again."""
+    run = TrackedRun(folder)
+    run.read()
+    begins = [one.time for one in run.statuses if one.status == RUNNING]
+    times = [point.time for point in run.points]
+    starts = itertools.pairwise([*begins, math.inf])
+    return sum(max((at for at in times if begin <= at < end), default=begin) - begin for begin, end in starts)
 
 
 def random_return(experiment: ExperimentFile, episodes: int, seed: int) -> float:

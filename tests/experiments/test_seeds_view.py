@@ -31,7 +31,7 @@ def experiment(run_file: Path, seeds: str) -> ExperimentFile:
 
 @pytest.fixture
 def group(run_file: Path, tmp_path: Path) -> Seeds:
-    return Seeds(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {})
+    return Seeds(tmp_path / "group", experiment(run_file, "[4, 7, 9]"), "0" * 32, {}, "", [4, 7, 9])
 
 
 def test_plain_lines(group: Seeds, capsys: pytest.CaptureFixture[str]) -> None:
