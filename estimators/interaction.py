@@ -76,6 +76,7 @@ class Interaction:
             ArgumentError: a lane has a pending action, the observation is not in the space, or its mask has no legal
                 action.
             NonFiniteError: the observation is NaN or infinite in float32.
+            ValueError: the session is closed.
         """
         with self._stepper.lock:
             chosen = self._check_lanes(lane, lanes)
@@ -133,6 +134,7 @@ class Interaction:
         Raises:
             ArgumentError: a lane has no pending action, or a value has the wrong shape or type.
             NonFiniteError: the reward or the observation is NaN or infinite in float32.
+            ValueError: the session is closed.
         """
         stepped = time.perf_counter()
         with self._stepper.lock:
@@ -148,10 +150,11 @@ class Interaction:
             running = self._state.episodes.running[chosen]
             keep = np.flatnonzero(running)  # the others were cut by a checkpoint
             self._in_flight[chosen] = False
-            if len(keep):
-                kept = [chosen[k] for k in keep]
-                results = rewards[keep], ends[0][keep], ends[1][keep]
-                self.session.run_guarded(lambda: self._observe(kept, results, _rows(following, keep), stepped))
+            kept = [chosen[k] for k in keep]
+            results = rewards[keep], ends[0][keep], ends[1][keep]
+            self.session.run_guarded(
+                lambda: self._observe(kept, results, _rows(following, keep), stepped) if kept else ()
+            )
 
     def _observe(
         self, lanes: list[int], results: tuple[Array, Array, Array], following: ArrayTree, stepped: float

@@ -301,9 +301,12 @@ def test_a_closed_session_refuses_what_would_not_be_saved(tmp_path: Path) -> Non
     with one.interact(*SPACES) as interaction:
         driver = Driver(Counting(), interaction)
         driver.timesteps(2)
+        observation = Counting().reset()[0]
+        interaction.act(observation)
     with one.session(opening) as session:
         pass
-    calls = [lambda: driver.timesteps(1), interaction.session.save_checkpoint, session.run_episode]
+    answers = [lambda: interaction.observe(1.0, False, False, observation), lambda: driver.timesteps(1)]
+    calls = [*answers, interaction.session.save_checkpoint, session.run_episode]
     for call in (*calls, session.save_checkpoint):
         raised(ValueError, call, match="this session is closed")
     assert one.global_timestep == 2
