@@ -93,6 +93,11 @@ def run(algorithm: str, task: str, seed: int, timesteps: int) -> dict[str, Any]:
     }
 
 
+def read_all() -> list[dict[str, Any]]:
+    """The runs so far."""
+    return [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()] if FILE.exists() else []
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the seeds without a line, and print the mean of all."""
     parser = argparse.ArgumentParser(description="Train Stable-Baselines3 with RL Baselines3 Zoo's settings.")
@@ -103,9 +108,8 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     if given.task not in SETTINGS[given.algorithm]:
         parser.error(f"{given.task!r} has no settings; there are {', '.join(SETTINGS[given.algorithm])}")
-    kept = [json.loads(line) for line in FILE.read_text().splitlines()] if FILE.exists() else []
     key = (given.algorithm, given.task, given.timesteps)
-    of_task = [one for one in kept if (one["algorithm"], one["task"], one["timesteps"]) == key]
+    of_task = [one for one in read_all() if (one["algorithm"], one["task"], one["timesteps"]) == key]
     for seed in given.seeds:
         if seed in {one["seed"] for one in of_task}:
             continue

@@ -212,6 +212,20 @@ def results(*names: str) -> str:
     return result_tables.table(names) if names else result_tables.everything()
 
 
+def compared(*names: str) -> str:
+    """The results of experiments beside Stable-Baselines3's."""
+    from .result_tables import compared
+
+    return compared(names)
+
+
+def standard_tasks() -> str:
+    """The results of each algorithm on MuJoCo's tasks."""
+    from .result_tables import standard_tasks
+
+    return standard_tasks()
+
+
 def http(part: str) -> str:
     """A part of the page of the HTTP interface."""
     from .http_parts import PARTS
@@ -256,8 +270,8 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
 _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     f.__name__: f
     for f in (
-        *(arguments, commands, events, example, http, kinds, names),
-        *(ops, parameters, results, session),
+        *(arguments, commands, compared, events, example, http, kinds, names),
+        *(ops, parameters, results, session, standard_tasks),
         *(rlgraph, serving, tensorforce),
     )
 }
@@ -313,7 +327,7 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         _write(page, regenerate(page.read_text(encoding="utf-8")))
     for name, page_name in NOTEBOOKS.items():
         _write(DOCS.parent / "examples" / f"{name}.ipynb", notebook(page_name))

@@ -7,6 +7,7 @@ the tables.
 from __future__ import annotations
 
 import csv
+import statistics
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..benchmarks import yardsticks
 from ..core.protocols import Array
 from ..experiments.comparison.charts import in_thousands
 from ..experiments.config.seeds import seed_ranges
@@ -32,6 +34,18 @@ _COLOURS: Final = (BLUE, ORANGE)
 _COLUMNS: Final = 4
 _LEGEND: Final = 24
 """Characters in a line of a legend, which has to fit into a panel."""
+_MUJOCO: Final = ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid")
+_OURS, _PEER = "axonrl", "Stable-Baselines3"
+_STANDARD: Final = (
+    ("PPO, 1,000,000 timesteps", "ppo_{}", _OURS),
+    ("PPO of Stable-Baselines3, 1,000,000 timesteps", "ppo_{}", _PEER),
+    ("PPO, 3,000,000 timesteps", "ppo_{}_3m", _OURS),
+    ("TD3, 300,000 timesteps", "td3_{}", _OURS),
+    ("SAC, 300,000 timesteps", "sac_{}", _OURS),
+    ("SAC of Stable-Baselines3, 300,000 timesteps", "sac_{}", _PEER),
+    ("TQC, 300,000 timesteps", "tqc_{}", _OURS),
+)
+"""Title, experiment for each task, library."""
 _SECTION: Final = """\
 ## {environment}
 
@@ -81,6 +95,54 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         f"{found['timesteps']:,}",
         reproduction.references_text(found),
     )
+
+
+def compared(names: Sequence[str]) -> str:
+    """Last policies of experiments and of Stable-Baselines3, on the same seeds."""
+    rows: list[Sequence[str]] = []
+    for name in names:
+        peers = last_returns(name, _PEER)
+        ours = last_returns(name, _OURS)
+        found = {_OURS: {seed: ours[seed] for seed in peers}, _PEER: peers}
+        for library, returns in found.items():
+            each = ", ".join(f"{value:,.1f}" for value in returns.values())
+            mean = f"{statistics.fmean(returns.values()):,.1f}"
+            rows.append(
+                (f"`{name}`", library, mean, each, seed_ranges(list(peers)))
+            )
+    return markdown(
+        ("experiment", "library", "mean", "of each seed", "seeds"), rows
+    )
+
+
+def standard_tasks() -> str:
+    """Mean returns of last policies on MuJoCo's tasks, a row for each algorithm."""
+    rows = []
+    for title, pattern, library in _STANDARD:
+        found = [
+            last_returns(pattern.format(task.lower()), library).values()
+            for task in _MUJOCO
+        ]
+        seeds = " or ".join(map(str, sorted({len(each) for each in found if each})))
+        means = [f"{statistics.fmean(each):,.0f}" if each else "" for each in found]
+        rows.append((title, seeds, *means))
+    return markdown(("last policy", "seeds", *_MUJOCO), rows)
+
+
+def last_returns(name: str, library: str) -> dict[int, float]:
+    """Returns of an experiment's last policies by seed.
+
+    Those of another library have the same algorithm, task and timesteps.
+    """
+    results = reproduction.read_all(RESULTS, name)
+    if library == _OURS or not results:
+        return {one.seed: one.last["episode_return_mean"] for one in results}
+    key = (name.partition("_")[0], results[0].environment, results[0].timesteps)
+    return {
+        one["seed"]: one["last"]
+        for one in sorted(yardsticks.read_all(), key=lambda one: one["seed"])
+        if (one["algorithm"], one["task"], one["timesteps"]) == key
+    }
 
 
 def everything() -> str:

@@ -147,7 +147,8 @@ def shortened(words: list[str]) -> Iterator[str]:
 
 def test_generated_parts_are_as_the_code_has_them() -> None:
     """If this fails: ``python -m axonrl.docs.generate``."""
-    assert [page for page, text in PAGES.items() if generate.regenerate(text) != text] == []
+    pages = {**PAGES, "README.md": (ROOT / "README.md").read_text(encoding="utf-8")}
+    assert [page for page, text in pages.items() if generate.regenerate(text) != text] == []
     written = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.ipynb")}
     assert {name: generate.notebook(page) for name, page in generate.NOTEBOOKS.items()} == written
 

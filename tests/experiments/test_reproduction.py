@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -150,6 +151,14 @@ def test_random_actions_and_what_the_last_policy_kept(tmp_path: Path) -> None:
     summary = reproduction.summary("name", found)
     assert summary["kept"] == {"median": pytest.approx(0.83), "lowest": 0.75}
     assert reproduction.kept_text(summary) == "0.83 (0.75)"
+
+
+def test_references_of_another_library_are_the_means_of_its_runs() -> None:
+    peers = {name: result_tables.last_returns(name, "Stable-Baselines3") for name in shipped()}
+    means = {name: round(fmean(found.values()), 1) for name, found in peers.items() if len(found) >= 3}
+    what = "Stable-Baselines3, mean of the last policies"
+    references = [(name, value) for name, given in reproduction.REFERENCES.items() for value, by in given if by == what]
+    assert dict(references) == means
 
 
 def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
