@@ -23,7 +23,7 @@ _OF_A_RUN: Final = (record.FILE, EXPERIMENT, EPISODES, EVALUATIONS, STARTS, CHEC
 def run_folders(given: Iterable[Path]) -> list[Path]:
     """The run folders among and within the given folders, each once; those within a folder in the order of their names.
 
-    An empty folder counts as a run folder: it is left over from a run that never began.
+    An empty folder within a given one counts as a run folder: it is left over from a run that never began.
 
     Raises:
         RunFolderError: a given folder does not exist, or is a file.
@@ -33,7 +33,7 @@ def run_folders(given: Iterable[Path]) -> list[Path]:
         if not folder.is_dir():
             what = "is a file, not a folder" if folder.exists() else missing(folder)
             raise RunFolderError(folder, f"Folder {folder} {what}. Give run folders, or a folder that holds some.")
-        for run in _runs_within(folder):
+        for run in _runs_within(folder, given=True):
             found.setdefault(run.resolve(), run)
     return list(found.values())
 
@@ -52,12 +52,12 @@ def short_path(folder: Path, common: Path | None) -> str:
     return str(folder if common is None else folder.relative_to(common))
 
 
-def _runs_within(folder: Path) -> list[Path]:
+def _runs_within(folder: Path, *, given: bool = False) -> list[Path]:
     if not os.access(folder, os.R_OK | os.X_OK) or _is_run(folder):  # nothing is known of one that cannot be read
         return [folder]
     entries = sorted(folder.iterdir(), key=lambda path: _natural(path.name))
     if not entries:
-        return [folder]
+        return [] if given else [folder]
     # Links may be circular, so only links to runs are followed.
     inner = [path for path in entries if path.is_dir() and (not path.is_symlink() or _is_run(path))]
     others = (COMPILED, OUTPUT, "__pycache__")

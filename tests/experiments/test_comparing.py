@@ -147,6 +147,7 @@ def test_folders_are_found_at_any_depth_each_once_in_the_order_of_numbers(tmp_pa
         (tmp_path / name).mkdir(parents=True)
     found = [path.relative_to(tmp_path).as_posix() for path in run_folders([tmp_path, tmp_path / "pole" / "seed-9"])]
     assert found == ["deep/er/run", "nothing", "pole/seed-9", "pole/seed-10"]
+    assert run_folders([tmp_path / "nothing"]) == []
 
 
 def test_a_folder_that_cannot_be_searched_is_a_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
