@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import statistics
-import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,8 +31,6 @@ HOME: Final = {"cartpole": ("ppo_cartpole", "dqn_cartpole")}
 """Pictures beside those of each environment, by name, and their experiments."""
 _COLOURS: Final = (BLUE, ORANGE)
 _COLUMNS: Final = 4
-_LEGEND: Final = 24
-"""Characters in a line of a legend, which has to fit into a panel."""
 _MUJOCO: Final = ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid")
 _OURS, _PEER = "axonrl", "Stable-Baselines3"
 _STANDARD: Final = (
@@ -228,7 +225,7 @@ def draw(
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         figure.supxlabel("timesteps", fontsize="medium")
         figure.supylabel(f"return, {what}", fontsize="medium")
-        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         for axes, names in zip(grid, panels, strict=False):
             for name, colour in zip(names, _COLOURS, strict=False):
                 _curve(axes, name, colour, column, "" if len(names) == 1 else name)
@@ -237,7 +234,7 @@ def draw(
             if axes.get_legend_handles_labels()[1]:
                 axes.legend(frameon=False, fontsize=8, loc="lower right")
             axes.xaxis.set_major_formatter(lambda value, _: in_thousands(value))
-        for axes in list(grid)[len(panels) :]:
+        for axes in grid[len(panels) :]:
             axes.set_visible(False)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(
@@ -256,15 +253,17 @@ def _curve(axes: Any, name: str, colour: str, column: str, label: str) -> None:
         linewidth=0,
     )
     axes.plot(steps, returns.mean(0), color=colour, linewidth=1.8, label=label)
-    for value, source in reproduction.REFERENCES.get(name, ()):
-        axes.axhline(
+    references = dict(reproduction.REFERENCES.get(name, ()))
+    for value, source in references.items():
+        axes.axhline(value, color=colour, linewidth=1, linestyle="--")
+        axes.text(
+            0.02,
             value,
+            f"{value:,g}, {source}",
+            transform=axes.get_yaxis_transform(),
             color=colour,
-            linewidth=1,
-            linestyle="--",
-            label=textwrap.fill(
-                f"{value:,g}, {source}", _LEGEND, break_on_hyphens=False
-            ),
+            fontsize=7,
+            verticalalignment="bottom" if value == max(references) else "top",
         )
 
 

@@ -180,8 +180,10 @@ def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.
         [35, pytest.approx(125 / 3)],
         [55, 55],
     ]
-    result_tables.draw(tmp_path / "curve.svg", "CartPole-v1", [["dqn_cartpole"]], "return_mean")
-    assert "<!-- dqn_cartpole -->" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    result_tables.draw(tmp_path / "curve.svg", "CartPole-v1", [["dqn_cartpole"]] * 5, "return_mean")
+    drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    assert drawn.count("<!-- dqn_cartpole -->") == drawn.count("<!-- 45.5, v0 -->") == 5
+    assert drawn.count('id="axes_') == 5  # the rest of the second row is empty
     with pytest.raises(ValueError, match="ppo_cartpole has no result"):
         result_tables.table(["ppo_cartpole"])
 
