@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from ..core.checks import count
+from ..core.errors import ArgumentError
 
 if TYPE_CHECKING:
     from ..run_dir.snapshot import Counters
@@ -78,7 +79,7 @@ class Goal:
     """The limits given to ``train``, relative (``steps``) or total (``max_steps``); None for no limit.
 
     Raises:
-        ValueError: both of a pair are given, or a value is not an integer of at least 1.
+        ArgumentError: both of a pair are given, or a value is not an integer of at least 1.
     """
 
     steps: int | None = None
@@ -95,7 +96,8 @@ class Goal:
         for kind in KINDS:
             more, total = getattr(self, kind), getattr(self, f"max_{kind}")
             if more is not None and total is not None:
-                raise ValueError(f"give {kind}={more} (additional) or max_{kind}={total} (total), not both")
+                message = f"give {kind}={more} (additional) or max_{kind}={total} (total), not both"
+                raise ArgumentError(message, kind, more)
 
     @property
     def is_given(self) -> bool:
@@ -119,7 +121,7 @@ class UpdateSchedule:
     after 36, 48, 56 and 68.
 
     Raises:
-        ValueError: a value is not an integer of at least 1.
+        ArgumentError: a value is not an integer of at least 1.
     """
 
     first_update: int = FIRST_UPDATE

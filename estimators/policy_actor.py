@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import counted
+from ..core.errors import ArgumentError
 from ..core.protocols import Array
 from ..core.trees import leaves
 from ..environments import spaces
@@ -70,7 +71,7 @@ class PolicyActor:
         """Recurrent state [B, ...] of these rows: zero where an episode begins."""
         begins = np.asarray(first)
         if begins.dtype != np.bool_ or begins.shape not in ((), (size,)):
-            raise ValueError(f"first must be a bool or bool [{size}], got {first!r}")
+            raise ArgumentError(f"first must be a bool or bool [{size}], got {first!r}", "first", first)
         fresh = self._model.fresh_state(size)
         if begins.any() and (reset := getattr(self._exploration, "reset", None)) is not None:
             reset(np.broadcast_to(begins, (size,)).copy())

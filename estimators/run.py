@@ -101,9 +101,11 @@ class Run:
     def _find(self, model_fn: ModelFn | str | None) -> ModelFn:
         if model_fn is None:
             if self.record is None:
-                raise ValueError(f"no model_fn given, and {self.model_dir} holds no run that names one")
+                message = f"no model_fn given, and {self.model_dir} holds no run that names one"
+                raise ArgumentError(message, "model_fn", None)
             if self.record.model_fn is None:
-                raise ValueError(f"the model_fn of {self.model_dir} has no importable name: pass it again")
+                message = f"the model_fn of {self.model_dir} has no importable name: pass it again"
+                raise ArgumentError(message, "model_fn", None)
             model_fn = self.record.model_fn
         if isinstance(model_fn, str):
             found: ModelFn = registry.find("model_fn", model_fn)
@@ -136,19 +138,20 @@ class Run:
         """Use the seed and the spaces of the recorded run, if any.
 
         Raises:
-            ValueError: its seed, params or spaces differ.
+            ArgumentError: its seed, params or spaces differ.
         """
         self.record = found
         if found is not None:
             if self._given_seed not in (None, found.seed):
-                raise ValueError(f"{self.model_dir} was started with seed {found.seed}; got seed {self._given_seed}")
+                message = f"{self.model_dir} was started with seed {found.seed}; got seed {self._given_seed}"
+                raise ArgumentError(message, "RunConfig.seed", self._given_seed)
             run_params.refuse_other(self.params, found, self.model_dir, self.model_fn)
             self.seed = found.seed
             self.take_spaces(found.observation_space, found.action_space)
         self.config = dataclasses.replace(self.config, seed=self.seed)
 
     def take_spaces(self, observation: gymnasium.Space[Any], action: gymnasium.Space[Any]) -> None:
-        """Use these spaces; ``ValueError`` if they differ from those of the record or the traced model."""
+        """Use these spaces; ``ArgumentError`` if they differ from those of the record or the traced model."""
         known = self.config
         if self.record is not None or self.spaces_fixed:
             for name, had, given in (
@@ -156,7 +159,8 @@ class Run:
                 ("action", known.action_space, action),
             ):
                 if had is not None and had != given:
-                    raise ValueError(f"this run's {name} space is {had}, the environment's is {given}")
+                    message = f"this run's {name} space is {had}, the environment's is {given}"
+                    raise ArgumentError(message, f"{name}_space", given)
         spaces.observation_spec(observation)
         spaces.action_spec(action)
         self.config = dataclasses.replace(known, observation_space=observation, action_space=action)
@@ -167,9 +171,11 @@ class Run:
             return
         loaded = self.load()
         if loaded is None or not loaded[1].get("cluster"):
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.model_dir} was started with {self.record.num_envs} environments, got {num_envs}: its memory and"
-                " its running episodes belong to that number (only a cluster can continue with another)"
+                " its running episodes belong to that number (only a cluster can continue with another)",
+                "env",
+                num_envs,
             )
 
     # -- recording ----------------------------------------------------------------------------------------------------

@@ -59,26 +59,28 @@ def _declared_by(model_fn: ModelFn | None) -> tuple[type[Any], ...]:
 
 
 def recorded_params(record: RunRecord | None, model_dir: Path) -> dict[str, Any] | None:
-    """The params of a recorded run, if there are any; ``ValueError`` if not all could be recorded."""
+    """The params of a recorded run, if there are any; ``ArgumentError`` if not all could be recorded."""
     if record is None or (record.params is None and not record.unrecorded):
         return None
     if record.unrecorded:
         names = ", ".join(record.unrecorded)
-        raise ValueError(f"{model_dir} could not record the params {names} as JSON: pass params again")
+        message = f"{model_dir} could not record the params {names} as JSON: pass params again"
+        raise ArgumentError(message, "params", None)
     return dict(record.params or {})
 
 
 def refuse_other(
     params: Mapping[str, Any] | None, record: RunRecord, model_dir: Path, model_fn: ModelFn | None
 ) -> None:
-    """Raise ``ValueError`` if params differ from those recorded, defaults that ``model_fn`` declares included."""
+    """Raise ``ArgumentError`` if params differ from those recorded, defaults that ``model_fn`` declares included."""
     given, unrecorded = recordable(params)
     had, has = _through_json(record.params) or {}, _through_json(given) or {}
     names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
     changed = [name for name in names if name not in (*unrecorded, *record.unrecorded)]
     if changed and not any(_are_equal(cls, had, has) for cls in _declared_by(model_fn)):
         listed = ", ".join(f"{name} ({had.get(name)!r} -> {has.get(name)!r})" for name in changed)
-        raise ValueError(f"{model_dir} was started with other params: {listed}; choose another model_dir")
+        message = f"{model_dir} was started with other params: {listed}; choose another model_dir"
+        raise ArgumentError(message, "params", params)
 
 
 def _are_equal(cls: type[Any], had: Mapping[str, Any], has: Mapping[str, Any]) -> bool:

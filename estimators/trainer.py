@@ -187,7 +187,7 @@ class Trainer:
         """Set the update schedule. Values not given are recorded ones, or the first update waits for a batch.
 
         Raises:
-            ValueError: a given first update comes before the memory can fill a batch.
+            ArgumentError: a given first update comes before the memory can fill a batch.
         """
         run, memory, stepper = self.run, self.needed_memory(), self.state().stepper
         recorded = {} if run.record is None else run.record.schedule or {}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..core import registry
+from ..core.errors import ArgumentError
 from ..core.protocols import Memory
 from .limits import Default, UpdateSchedule
 
@@ -27,7 +28,7 @@ def choose_schedule(asked: UpdateSchedule, recorded: Mapping[str, int], memory: 
         run: name of the run, for the log.
 
     Raises:
-        ValueError: a given first update comes before the memory can fill a batch.
+        ArgumentError: a given first update comes before the memory can fill a batch.
     """
     if memory.is_rollout:
         return asked
@@ -103,10 +104,12 @@ def waiting(schedule: UpdateSchedule, memory: Memory) -> UpdateSchedule:
 
 
 def check_first_update(schedule: UpdateSchedule, memory: Memory) -> None:
-    """Raise ``ValueError`` if a given first update would come before the memory can fill a batch."""
+    """Raise ``ArgumentError`` if a given first update would come before the memory can fill a batch."""
     if "first_update" not in schedule.non_defaults or memory.is_rollout or memory.can_sample(schedule.first_update):
         return
-    raise ValueError(
+    raise ArgumentError(
         f"{schedule.first_update} timesteps (first_update) cannot fill a batch of {memory.batch_size} from the"
-        f" {type(memory).__name__}: raise first_update or lower batch_size"
+        f" {type(memory).__name__}: raise first_update or lower batch_size",
+        "first_update",
+        schedule.first_update,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ..core.checks import count, number
+from ..core.errors import ArgumentError
 from .events import BeginFacts, EpisodeStats, TimestepFacts, TrainingSession, UpdateFacts
 from .hook import Hook, by_the_clock
 from .measures import Clock
@@ -22,7 +23,7 @@ class CheckpointHook(Hook):
         clock: returns seconds; for tests.
 
     Raises:
-        ValueError: nothing is given, or a value is not positive.
+        ArgumentError: nothing is given, or a value is not positive.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class CheckpointHook(Hook):
         self._steps = None if steps is None else count("CheckpointHook(steps)", steps)
         self._episodes = None if episodes is None else count("CheckpointHook(episodes)", episodes)
         if secs is None and steps is None and episodes is None:
-            raise ValueError("CheckpointHook needs at least one of secs, steps and episodes")
+            message = "CheckpointHook needs at least one of secs, steps and episodes"
+            raise ArgumentError(message, "CheckpointHook(secs)", secs)
         self._clock = clock
         self._saved_at = 0.0
 

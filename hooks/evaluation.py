@@ -47,7 +47,7 @@ class EvaluationHook(Hook):
         explore: whether the behaviour policy acts, at its current timestep, with separate random draws.
 
     Raises:
-        ValueError: an argument is out of range.
+        ArgumentError: an argument is out of range.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class EvaluationHook(Hook):
         self._env = env
         self._keep_best = flag("EvaluationHook(keep_best)", keep_best)
         if not (isinstance(name, str) and name and not set(name) & set("/\\:\0")):
-            raise ValueError(f"EvaluationHook(name) must be a plain file name, got {name!r}")
+            message = f"EvaluationHook(name) must be a plain file name, got {name!r}"
+            raise ArgumentError(message, "EvaluationHook(name)", name)
         if name in ("last", ".", "..") or len(name) > _LONGEST:
-            raise ValueError(
-                f"EvaluationHook(name) must not be 'last', only dots, or longer than {_LONGEST}; got {name!r}"
-            )
+            message = f"EvaluationHook(name) must not be 'last', only dots, or longer than {_LONGEST}; got {name!r}"
+            raise ArgumentError(message, "EvaluationHook(name)", name)
         self._name = name
         self._stop_at = None if stop_at is None else number("EvaluationHook(stop_at)", stop_at)
         self._next = sys.maxsize

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.checks import did_you_mean
+from ..core.errors import ArgumentError
 from ..core.protocols import State
 from ..run_dir.files import write_atomically
 from .events import BeginFacts, EndFacts, EpisodeStats, EvaluationFacts, Session, UpdateFacts
@@ -18,6 +19,7 @@ from .hook import Hook
 from .measures import ROLLOUT, Scalars, evaluation_values, training_values
 
 FILE: Final = "final_values.json"
+_ARGUMENT: Final = "FinalValuesHook(names)"
 _COUNTERS: Final = ("global_step", "global_timestep", "global_episode")
 _log = logging.getLogger(__name__)
 
@@ -40,15 +42,15 @@ class FinalValuesHook(Hook):
         names: names of the values to provide.
 
     Raises:
-        ValueError: there are no names, or one is invalid.
+        ArgumentError: there are no names, or one is invalid.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         if isinstance(names, str) or not isinstance(names, Iterable):
-            raise ValueError(f"FinalValuesHook(names) must be a sequence of names, got {names!r}")
+            raise ArgumentError(f"{_ARGUMENT} must be a sequence of names, got {names!r}", _ARGUMENT, names)
         self._names = tuple(names)
         if not self._names:
-            raise ValueError("FinalValuesHook(names) must name at least one value")
+            raise ArgumentError(f"{_ARGUMENT} must name at least one value", _ARGUMENT, names)
         for name in self._names:
             _check_name(name)
         self.values: dict[str, Any] = {}
@@ -63,7 +65,7 @@ class FinalValuesHook(Hook):
         for name in self._names:
             if name.startswith("weights/") and name not in known:
                 near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-                raise ValueError(f"FinalValuesHook(names): the model has no {name!r}{near}")
+                raise ArgumentError(f"{_ARGUMENT}: the model has no {name!r}{near}", _ARGUMENT, name)
 
     def begin(self, session: Session, facts: BeginFacts) -> None:
         """Drop the values of an earlier run."""
@@ -128,9 +130,11 @@ def _check_name(name: Any) -> None:
         group, _, rest = name.partition("/")
         if name in expected or (group in ("train", "eval", "weights") and rest):
             return
-    raise ValueError(
-        f"FinalValuesHook(names) must be {', '.join(expected)}, train/..., eval/... or weights/...;"
-        f" got {name!r}{did_you_mean(name, expected)}"
+    raise ArgumentError(
+        f"{_ARGUMENT} must be {', '.join(expected)}, train/..., eval/... or weights/...;"
+        f" got {name!r}{did_you_mean(name, expected)}",
+        _ARGUMENT,
+        name,
     )
 
 

@@ -109,9 +109,8 @@ class Hooks:
         last: hooks after them.
 
     Raises:
-        ArgumentError: ``hooks`` is none of these, or a function takes other arguments.
-        ValueError: an object is not a hook: it has no event, a misspelt one, or one with arguments other than
-            ``(session, facts)``.
+        ArgumentError: ``hooks`` is none of these, a function takes other arguments, or an object is not a hook: it has
+            no event, a misspelt one, or one with arguments other than ``(session, facts)``.
     """
 
     def __init__(self, hooks: Any = (), first: Iterable[Any] = (), last: Iterable[Any] = ()) -> None:
@@ -225,10 +224,7 @@ class _AfterEpisode:
         inner = function.func if isinstance(function, functools.partial) else function
         named = getattr(inner, "__name__", type(inner).__name__)
         name = f"the hook {named}, a function called after every episode,"
-        try:
-            check_signature(name, function, ("session", "episode"))
-        except ValueError as error:
-            raise ArgumentError(str(error), "hooks", function) from None
+        check_signature(name, function, ("session", "episode"))
         self._function = function
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
@@ -253,19 +249,22 @@ def _overriding_method(hook: Any, event: str) -> Event | None:
 
 def _check(hook: Any) -> None:
     if isinstance(hook, type):
-        raise ValueError(f"hooks takes instances: got the class {hook.__name__}, expected {hook.__name__}(...)")
+        message = f"hooks takes instances: got the class {hook.__name__}, expected {hook.__name__}(...)"
+        raise ArgumentError(message, "hooks", hook)
     name = type(hook).__name__
     _check_spelling(hook, name)
     methods = {event: method for event in HOOK_EVENTS if (method := _overriding_method(hook, event)) is not None}
     prepare = _overriding_method(hook, _PREPARE)
     if not methods and prepare is None:
-        raise ValueError(f"{name} is not a hook: it defines none of the events {', '.join(HOOK_EVENTS)}")
+        message = f"{name} is not a hook: it defines none of the events {', '.join(HOOK_EVENTS)}"
+        raise ArgumentError(message, "hooks", hook)
     for event, method in methods.items():
         check_signature(f"{name}.{event}", method, ("session", "facts"))
     if prepare is not None:
         check_signature(f"{name}.{_PREPARE}", prepare, ("session",))
     if hasattr(hook, "state_dict") != hasattr(hook, "load_state_dict"):
-        raise ValueError(f"{name} must have both state_dict() and load_state_dict(state), or neither")
+        message = f"{name} must have both state_dict() and load_state_dict(state), or neither"
+        raise ArgumentError(message, "hooks", hook)
 
 
 def _check_spelling(hook: Any, name: str) -> None:
@@ -277,9 +276,11 @@ def _check_spelling(hook: Any, name: str) -> None:
             continue
         looks_like_event = isinstance(hook, Hook) and attribute.lower().startswith(("on_", "before_", "after_"))
         if looks_like_event or difflib.get_close_matches(attribute.lower(), HOOK_EVENTS, 1, cutoff=0.87):
-            raise ValueError(
+            raise ArgumentError(
                 f"{name}.{attribute} is not an event of a hook; did you mean {_nearest(attribute)!r}?"
-                f" The events are {', '.join(HOOK_EVENTS)}"
+                f" The events are {', '.join(HOOK_EVENTS)}",
+                "hooks",
+                hook,
             )
 
 
@@ -292,12 +293,13 @@ def _nearest(attribute: str) -> str:
 
 
 def check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
-    """Raise ``ValueError`` if a method or function does not accept these arguments by position."""
+    """Raise ``ArgumentError`` if a method or function does not accept these arguments by position."""
     listed = f"({', '.join(arguments)})"
     if not callable(method):
-        raise ValueError(f"{name} must be a method {listed}, got {method!r}")
+        raise ArgumentError(f"{name} must be a method {listed}, got {method!r}", "hooks", method)
     if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
-        raise ValueError(f"{name} must be a plain method: a coroutine or a generator would never run")
+        message = f"{name} must be a plain method: a coroutine or a generator would never run"
+        raise ArgumentError(message, "hooks", method)
     try:
         signature = inspect.signature(method)
     except ValueError:  # some C functions have no signature
@@ -305,7 +307,8 @@ def check_signature(name: str, method: Any, arguments: tuple[str, ...]) -> None:
     try:
         signature.bind(*arguments)
     except TypeError:
-        raise ValueError(f"{name} is called with {listed}, but takes {signature}") from None
+        message = f"{name} is called with {listed}, but takes {signature}"
+        raise ArgumentError(message, "hooks", method) from None
 
 
 def _note(first: BaseException, later: BaseException, call: Event) -> None:

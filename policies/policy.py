@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
 from ..core import hub
-from ..core.checks import all_finite, counted, integer
+from ..core.checks import all_finite, count, counted, integer
 from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration
 from ..explorations.description import from_description
 from . import description as descriptions
@@ -94,8 +94,7 @@ class Policy:
             ValueError: a file is missing, damaged, or of another format version; names it, and the problem.
             ConnectionError: the Hub cannot be reached, or refuses.
         """
-        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
-            raise ValueError(f"num_threads must be an integer of at least 1, got {num_threads!r}")
+        num_threads = count("num_threads", num_threads)
         found = hub.download(directory, descriptions.LOADED) if hub.is_address(directory) else Path(directory)
         described = descriptions.read(found)
         program = descriptions.read_part(described, "program")

@@ -313,8 +313,9 @@ def test_a_drawn_seed_is_stored_and_a_contradiction_refused(tmp_path: Path) -> N
     first = agent(tmp_path, seed=None).train(Counting(), timesteps=4)
     assert agent(tmp_path, seed=None).config.seed == first.config.seed
     wrong = (first.config.seed or 0) + 1
-    with pytest.raises(ValueError, match=rf"was started with seed {first.config.seed}; got seed {wrong}"):
+    with pytest.raises(ArgumentError, match=rf"was started with seed {first.config.seed}; got seed {wrong}") as error:
         agent(tmp_path, seed=wrong)
+    assert (error.value.argument, error.value.value) == ("RunConfig.seed", wrong)
 
 
 def test_an_agent_made_before_another_began_the_run_joins_it(tmp_path: Path) -> None:
@@ -379,7 +380,8 @@ def test_params_that_are_equal_with_their_defaults_continue_a_run(tmp_path: Path
     for number, same in enumerate(({"hidden": [4]}, DQNParams(hidden=(4,)), explicit, None), 1):
         assert made(same).train("CartPole-v1", 10, timesteps=1).global_timestep == number
     for other, told in (({**explicit, "target_update_period": 99}, "target_update_period"), ({}, "hidden")):
-        raised(ValueError, made, other, match=f"was started with other params: .*{told} ")
+        error = raised(ArgumentError, made, other, match=f"was started with other params: .*{told} ")
+        assert (error.argument, error.value) == ("params", other)
 
 
 @pytest.mark.parametrize("algorithm", registry.BUILT_IN["model_fn"])

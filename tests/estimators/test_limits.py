@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axonrl.errors import ArgumentError
 from axonrl.estimators.limits import Goal, Limits, UpdateSchedule
 from axonrl.memories import BatchMemory, ReplayMemory
 from axonrl.run_dir.snapshot import Counters
@@ -54,8 +55,9 @@ def test_schedules_and_limits_are_of_integers_of_at_least_1(tmp_path: Path) -> N
         UpdateSchedule(35, 2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_episodes must be an integer of at least 1, got 0"):
         agent(tmp_path).train(Counting(), max_episodes=0)
-    with pytest.raises(ValueError, match=r"give timesteps=1 .* or max_timesteps=2 .* not both"):
+    with pytest.raises(ArgumentError, match=r"give timesteps=1 .* or max_timesteps=2 .* not both") as error:
         agent(tmp_path).train(Counting(), timesteps=1, max_timesteps=2)
+    assert (error.value.argument, error.value.value) == ("timesteps", 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -180,7 +182,8 @@ def test_a_first_update_that_cannot_fill_a_batch_is_refused_at_once(
     env = Counting()
     one = agent(tmp_path, memory)
     match = rf"{first_update} timesteps \(first_update\) cannot fill a batch of 8 from the {type(memory).__name__}"
-    raised(ValueError, one.train, env, first_update=first_update, timesteps=20, match=match)
+    error = raised(ArgumentError, one.train, env, first_update=first_update, timesteps=20, match=match)
+    assert (error.argument, error.value) == ("first_update", first_update)
     assert env.seeds == []
     assert not (tmp_path / "run.json").exists()
     notes = Notes()

@@ -240,7 +240,7 @@ def test_json_where_a_script_wants_it(run_file: Path, capfd: pytest.CaptureFixtu
 
 def test_check_finds_what_a_run_would_refuse(workplace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = axonrl(capfd, "check", "dqn_cartpole", "--set", "train.first_update=10")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "10 timesteps (first_update) cannot fill a batch of 64" in err
     assert [path.name for path in workplace.iterdir()] == ["users_model.py"]
 

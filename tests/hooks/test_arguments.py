@@ -84,4 +84,4 @@ def test_a_wrong_argument_is_named(hook: Any, arguments: dict[str, Any], name: s
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(hook: Any, arguments: dict[str, Any], message: str) -> None:
-    raised(ValueError, hook, **arguments, match=message)
+    assert raised(ArgumentError, hook, **arguments, match=message).argument.startswith(hook.__name__)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from axonrl.errors import ArgumentError
 from axonrl.hooks import CounterHook, HistoryHook, Hook, Hooks, LoggingHook, ProgressHook, SummaryHook
 from axonrl.hooks.events import HOOK_EVENTS, EndFacts, UpdateFacts
 from axonrl.hooks.hook import by_the_clock
@@ -125,8 +126,9 @@ async def _coroutine(session: Any, facts: Any) -> None: ...
     ],
 )
 def test_what_is_no_hook_is_refused(hooks: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message) as error:
         Hooks(hooks)
+    assert error.value.argument == "hooks"
 
 
 def test_every_end_runs_and_the_first_error_is_raised(caplog: pytest.LogCaptureFixture) -> None:

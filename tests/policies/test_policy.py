@@ -499,7 +499,7 @@ def test_each_damaged_field_is_named(box: Path, tmp_path: Path) -> None:
 
 
 def test_threads_and_seeds_are_checked(discrete: Path) -> None:
-    with pytest.raises(ValueError, match="num_threads must be an integer of at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="num_threads must be an integer of at least 1, got 0"):
         Policy.load(discrete, num_threads=0)
     makes: list[Callable[..., Policy]] = [partial(Policy.load, discrete), Policy.load(discrete, seed=0).copy]
     for make in makes:
