@@ -3,8 +3,7 @@
 Source: Kostrikov, Nair and Levine 2021 (https://arxiv.org/abs/2110.06169), section 4, whose equations are cited below.
 Differences from the paper: docs/algorithms/iql.md.
 
-Shapes in comments: B is the batch, O the size of an encoded observation, A the components of an action or the number of
-Discrete ones.
+Shapes in comments: B is the batch, A the components of an action or the number of Discrete ones.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from .blocks.actor_critic import ActorCritic
 from .blocks.actor_critic_params import ImitationParams
 from .blocks.box_actions import SquashedBox, flat
 from .blocks.critics import TwinCritics, critics_loss
+from .blocks.input_tensors import JoinedShape
 from .blocks.networks import Network
 from .blocks.observations import Observations
 from .blocks.optimizers import learning_rate_at, make_optimizer
@@ -92,8 +92,8 @@ def model_fn(
 
     check_transitions(labels, "IQL")
     observations = Observations(config.observation_space, space, params.action_mask)
-    critics, targets, value = networks = _networks(math.prod(observations.shape), space, params)
-    seen, next_seen = (flat(observations.encode(each)) for each in (features, labels["next_observation"]))
+    critics, targets, value = networks = _networks(observations.shape, space, params)
+    seen, next_seen = (observations.encode(each) for each in (features, labels["next_observation"]))
     action = _critic_action(space, labels["action"])
     if mode == Modes.EVAL:
         return EstimatorSpec(mode, loss=networks.critic_loss(seen, action, next_seen, labels)[0])
@@ -101,7 +101,7 @@ def model_fn(
     rate, step = params.target_update_rate, labels["global_step"]
     update_target(critics.variables, targets.variables, step, period=None, rate=rate)
     train = _Training(labels, params)
-    target_value = tf.stop_gradient(tf.minimum(*targets(seen, action)))
+    target_value = tf.stop_gradient(tf.minimum(*targets(flat(seen), action)))
     error = losses.expectile(target_value - networks.values(seen), params.expectile)  # equation 5
     value_loss = train.step("value", mean_error(error, labels), value.variables)
     advantage = target_value - networks.values(seen)  # after the value's step
@@ -124,14 +124,14 @@ class _Networks(NamedTuple):
     value: Network
 
     def values(self, observation: Tensor) -> Tensor:
-        """Values of encoded observations [B, O], float32 [B]."""
+        """Values of encoded observations [B, ...], float32 [B]."""
         return self.value(observation)["value"][:, 0]
 
     def critic_loss(
         self, seen: Tensor, action: Tensor, next_seen: Tensor, labels: Mapping[str, Any]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The critics' loss (equation 6), their mean TD error [B], and their mean value."""
-        q_values = self.critics(seen, action)
+        q_values = self.critics(flat(seen), action)
         target = labels["reward"] + labels["discount"] * self.values(next_seen)
         return *critics_loss(target, q_values, labels), tf.reduce_mean(tf.add_n(q_values)) / 2
 
@@ -144,12 +144,13 @@ def _check_action_space(space: Any) -> spaces.Discrete | spaces.Box:
     raise ArgumentError(message, "action_space", space)
 
 
-def _networks(size: int, space: spaces.Space[Any], params: IQLParams) -> _Networks:
-    """The networks for encoded observations of a size."""
-    shape = [size + (int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape or ()))]
+def _networks(seen: tuple[int, ...], space: spaces.Space[Any], params: IQLParams) -> _Networks:
+    """The networks for encoded observations of a shape. Critics join actions to them, as parts of a Dict are joined."""
+    action = (int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape or ()),)
+    shape = JoinedShape.of([seen, action])
     critics = TwinCritics("critic", shape, params)
     targets = TwinCritics("target", shape, params, zeros=True)
-    return _Networks(critics, targets, Network("value", [size], {"value": 1}, params))
+    return _Networks(critics, targets, Network("value", seen, {"value": 1}, params))
 
 
 def _critic_action(space: spaces.Space[Any], action: Tensor) -> Tensor:

@@ -93,3 +93,24 @@ def test_one_update_for_discrete_actions_by_hand() -> None:
     }
     assert found == pytest.approx(wanted, rel=1e-5)
     model.check({"policy/head/kernel": kernel - 0.1 * by_kernel, "policy/head/bias": bias - 0.1 * by_bias})
+
+
+def test_critics_and_value_see_images_through_convolutions() -> None:
+    space, action = spaces.Box(0, 4, (1,)), np.array([[1], [3]], F32)  # -0.5 and 0.5 for the critics
+    config = RunConfig(observation_space=spaces.Box(0, 255, (3, 3, 1), np.uint8), action_space=space)
+    image = np.full((2, 3, 3, 1), 51, np.uint8)  # 0.2 after encoding
+    image[1] = 0
+    batch = transitions(image, action, [1, -1], [0.5, 0])
+    model = traced(iql.model_fn, {**PARAMS, "network": "minatar_cnn"}, config, batch, "tensorflow")
+    filters = np.zeros((3, 3, 1, 16))
+    filters[..., 0] = 0.5  # the feature is 9 * 0.2 * 0.5 = 0.9, or 0
+    of_feature, of_both = np.eye(16)[0], np.eye(17)[0] + np.eye(17)[16]
+    weights = {"value/minatar_cnn/convolution1/kernel": filters, "value/value/kernel": of_feature}
+    for i in (1, 2):
+        weights |= {f"critic{i}/part1_convolution1/kernel": filters, f"critic{i}/q_value/kernel": i * of_both}
+        weights |= {f"target{i}/part1_convolution1/kernel": filters, f"target{i}/q_value/kernel": i * of_both}
+    model.set(weights)
+    found = model.train()
+    # Q = i (feature + action) = i (0.4, 0.5); V = (0.9, 0), so that u = (-0.5, 0.5).
+    assert found["q_mean"] == pytest.approx(1.5 * 0.45)
+    assert found["value_loss"] == pytest.approx((0.2 + 0.8) * 0.25 / 2)
