@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from ..core.protocols import Array, ArrayTree, SpecTree, State
+from ..core.protocols import ACTION_MASK, Array, ArrayTree, SpecTree, State
 from ..core.schedules import follows_run
 from ..core.trees import leaves, map_tree
 from ..environments.batched import BatchedEnvironment
@@ -141,7 +141,7 @@ class Collector:
             self._lengths += 1
             ended = step.terminated | step.truncated
             if targets is not None:
-                values = predictions["q_values"]
+                values = _legal_values(predictions)
                 targets.add(t, values, action, outcome, self._values_of(step.observation, ended, values))
             self._observation = step.observation
             if ended.any():
@@ -163,7 +163,7 @@ class Collector:
         if self._targets is None:
             return None
         predictions, _ = self._executor.act(self._observation)
-        self._targets.close(self._made.length, predictions["q_values"])
+        self._targets.close(self._made.length, _legal_values(predictions))
         return self._targets.pop_td_errors()
 
     def _head(self, episodes: tuple[Ended, ...], request: Request, seconds: Seconds, nbytes: int) -> Head:
@@ -207,9 +207,7 @@ class Collector:
         """Values [N, A] of the last observations of ended episodes; the other values come with the next timestep."""
         if not ended.any():
             return np.zeros_like(like)
-        predictions, _ = self._executor.act(observation)
-        values: Array = predictions["q_values"]
-        return values
+        return _legal_values(self._executor.act(observation)[0])
 
 
 class _Targets:
@@ -260,6 +258,13 @@ class _Targets:
         """TD errors that this unroll completed: row t belongs to timestep t - (n - 1)."""
         found, self._found = self._found, np.full((self._length, self._number), np.nan, np.float32)
         return found
+
+
+def _legal_values(predictions: Mapping[str, Array]) -> Array:
+    """Values [N, A] of actions, in which no illegal one is above a legal one."""
+    values = predictions["q_values"]
+    mask = predictions.get(ACTION_MASK)
+    return values if mask is None else np.where(mask, values, values.min(1, keepdims=True))
 
 
 def _put(arrays: Any, t: int, values: Any) -> None:

@@ -52,9 +52,28 @@ class Linear:
         return {"action": values.argmax(1).astype(np.int32), "q_values": values}, None
 
 
-def collector(length: int, actor: int = 0, n_step: int | None = 3, time_limit: int = 32) -> Collector:
+def legal_in(observation: Any) -> Any:
+    """Mask of the action 0, and of 1 where the cart moves to the right."""
+    return np.stack([np.ones(len(observation), np.bool_), observation[:, 1] > 0], axis=1)
+
+
+class Masked(Linear):
+    """Linear, with a mask of legal actions."""
+
+    outputs: ClassVar[Any] = {**Linear.outputs, "action_mask": ArraySpec((2,), np.bool_)}
+    predict = PredictMode(outputs=outputs, exploration=EpsilonGreedy(0.3, Linear.action_space))
+
+    def act(self, observation: Any, draws: Any = ()) -> Any:
+        values, mask = values_of(observation), legal_in(observation)
+        action = np.where(mask, values, -np.inf).argmax(1).astype(np.int32)
+        return {"action": action, "q_values": values, "action_mask": mask}, None
+
+
+def collector(
+    length: int, actor: int = 0, n_step: int | None = 3, time_limit: int = 32, kind: type[Linear] = Linear
+) -> Collector:
     recipe = EnvironmentRecipe("CartPole-v1", {"max_episode_steps": time_limit})
-    program: Any = Linear()
+    program: Any = kind()
     made = ActorSpec(actor, 0, program, lambda: recipe.several(N), TRANSITION, length, 5, n_step=n_step, discount=GAMMA)
     return Collector(made)
 
@@ -90,6 +109,22 @@ def test_td_errors_are_those_of_the_transitions_that_may_be_drawn(n_step: int) -
         expected = batch["reward"] + batch["discount"] * highest - taken
         priorities = stored.sampler._tree.values[stored._ring.places_of(drawn.tickets)]  # type: ignore[attr-defined]
         np.testing.assert_allclose(priorities, np.abs(expected) + 1e-6, rtol=1e-4, atol=1e-5)
+
+
+def test_td_errors_are_those_of_legal_actions() -> None:
+    shard = Shard(ShardPlan(memory(200), TRANSITION, [0], N, 0, 5, 10))
+    for unroll in unrolls(collector(10, kind=Masked), 5):
+        shard.insert(unroll)
+    drawn = shard.sample()
+    batch: Any = drawn.batch
+    mask, values = legal_in(batch["next_observation"]), values_of(batch["next_observation"])
+    highest = np.where(mask, values, -np.inf).max(1)
+    assert (highest < values.max(1)).any()
+    taken = values_of(batch["observation"])[np.arange(8), batch["action"]]
+    expected = np.abs(batch["reward"] + batch["discount"] * highest - taken)
+    stored: Any = shard._memory
+    priorities = stored.sampler._tree.values[stored._ring.places_of(drawn.tickets)]
+    np.testing.assert_allclose(priorities, expected + 1e-6, rtol=1e-4, atol=1e-5)
 
 
 def damaged(unroll: Unroll, part: str) -> Unroll:
