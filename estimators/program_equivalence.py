@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import ArgumentError
 from ..explorations import Greedy, description
-from ..policies import free_params
+from ..policies import free_params, modes_json
 
 if TYPE_CHECKING:
     from ..runtimes.tracing.program import Program, Train
@@ -60,7 +61,7 @@ def find_uses(
 
 
 def are_equivalent(one: tuple[Program, Train], other: tuple[Program, Train]) -> bool:
-    """Do two traces compute the same function, with the same variable names?"""
+    """Do two traces compute the same function, with the same names and the same noise, which graphs do not show?"""
     from ..runtimes.litert.fingerprint import fingerprint
 
     first, second = (
@@ -68,6 +69,7 @@ def are_equivalent(one: tuple[Program, Train], other: tuple[Program, Train]) -> 
             {"act": program.predict.function, "train": train.function},
             list(program.store.variables().values()),
             *program.variables(),
+            repr(modes_json.modes_to_json(program.predict, dataclasses.replace(train, params={}), {})),
         )
         for program, train in (one, other)
     )

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 from gymnasium.spaces import Box, Discrete
 
-from axonrl import Agent, EstimatorSpec, Modes, RunConfig, memories, noise
+from axonrl import Agent, EstimatorSpec, Modes, RunConfig, inputs, memories, noise
 from axonrl.core.initializers import Draw
 from axonrl.errors import ArgumentError
 from axonrl.estimators.compilation import add_seeds
@@ -34,6 +34,7 @@ from axonrl.run_dir.folders import only_writer
 from axonrl.schedules import Constant, Linear
 from axonrl.tests.estimators import compiled_child as child
 from axonrl.tests.estimators.fakes import Lazily, agent, linear_model
+from axonrl.tests.raising import raised
 
 SEEDS = (2, 5)
 
@@ -462,6 +463,23 @@ def test_a_program_serves_other_values_of_what_may_follow_a_schedule(compiled: d
     again = Agent(None, memories.BatchMemory(32, 32), tmp_path / "other", _config(5), compiled=program)
     assert again.params is not None
     assert again.params["learning_rate"] == 7e-3
+
+
+def bounded(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
+    """A user's own: one of its params is an input of TRAIN, and a bound of its noise, which no graph shows."""
+    spec, bound = linear_model(features, labels, mode), params["bound"]
+    if mode != Modes.TRAIN:
+        return spec
+    metrics = {"drawn": noise.uniform([1], 0.0, bound)[0], "bound": inputs.number("bound", bound)}
+    return dataclasses.replace(spec, metrics=metrics)
+
+
+def test_a_program_has_the_bounds_of_its_noise(tmp_path: Path) -> None:
+    one = agent(tmp_path / "run", model=bounded, params={"bound": 4.0})
+    program = read(one.compile(tmp_path / "compiled", "CartPole-v1"))
+    assert [request.high for request in program.train.noise] == [4.0]
+    assert program.free == {"inputs": [], "exploration": {}}
+    raised(ArgumentError, program.with_params, {"bound": 100.0}, match="was compiled with params")
 
 
 def test_the_wrong_memory_spaces_params_and_runtime_are_refused(compiled: dict[str, Path], tmp_path: Path) -> None:
