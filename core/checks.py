@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import operator
 import os
@@ -204,6 +205,11 @@ def is_json(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, (bool, int, str))
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal at every depth, types included: a function may tell 1, 1.0 and True apart."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def physical_memory() -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.checks import plain, shortened
+from ..core.checks import plain, same_json, shortened
 from ..core.errors import ArgumentError
 from ..core.protocols import ModelFn
 from ..core.trees import copied
@@ -75,7 +75,7 @@ def refuse_other(
     """Raise ``ArgumentError`` if params differ from those recorded, defaults that ``model_fn`` declares included."""
     given, unrecorded = recordable(params)
     had, has = _through_json(record.params) or {}, _through_json(given) or {}
-    names = sorted(name for name in had.keys() | has.keys() if had.get(name) != has.get(name))
+    names = sorted(name for name in had.keys() | has.keys() if not same_json(had.get(name), has.get(name)))
     changed = [name for name in names if name not in (*unrecorded, *record.unrecorded)]
     if changed and not any(_are_equal(cls, had, has) for cls in _declared_by(model_fn)):
         listed = ", ".join(f"{name} ({had.get(name)!r} -> {has.get(name)!r})" for name in changed)

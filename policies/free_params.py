@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from ..core.checks import same_json
+
 Path: TypeAlias = "tuple[str | int, ...]"
 NOTHING: Final[Mapping[str, Any]] = {"inputs": [], "exploration": {}}
 """``free`` of a program without free params."""
@@ -72,8 +74,8 @@ def with_params(described: Mapping[str, Any], params: Mapping[str, Any]) -> dict
         None if the program would differ: in a param that is not free, or in the sign of a free one.
     """
     had, free = described["params"] or {}, described["free"]
-    names = {**had, **params}
-    changed = [name for name in names if name not in had or name not in params or not _equal(had[name], params[name])]
+    kept = {name for name in had.keys() & params.keys() if same_json(had[name], params[name])}
+    changed = [name for name in {**had, **params} if name not in kept]
     may_change = {*free["inputs"], *free["exploration"]}
     if not all(name in may_change and _have_same_sign(had.get(name), params.get(name)) for name in changed):
         return None
@@ -97,11 +99,6 @@ def family(params: Mapping[str, Any]) -> dict[str, Any]:
     """
     signs = {name: ["a number", (value > 0) - (value < 0)] for name, value in params.items() if _is_number(value)}
     return {**params, **signs}
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal; here 1 is not True, as most params accept only one of them."""
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _have_same_sign(one: Any, other: Any) -> bool:

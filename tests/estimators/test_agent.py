@@ -377,7 +377,7 @@ def test_params_that_are_equal_with_their_defaults_continue_a_run(tmp_path: Path
         return Agent(dqn.model_fn, ReplayMemory(100, 4), tmp_path, RunConfig(seed=1, progress=False), params)
 
     explicit = {"hidden": (4,), "double": DQNParams().double, "target_update_period": 100}
-    for number, same in enumerate(({"hidden": [4]}, DQNParams(hidden=(4,)), explicit, None), 1):
+    for number, same in enumerate(({"hidden": [4]}, DQNParams(hidden=(4,)), {"hidden": [4.0]}, explicit, None), 1):
         assert made(same).train("CartPole-v1", 10, timesteps=1).global_timestep == number
     for other, told in (({**explicit, "target_update_period": 99}, "target_update_period"), ({}, "hidden")):
         error = raised(ArgumentError, made, other, match=f"was started with other params: .*{told} ")

@@ -28,6 +28,8 @@ def test_other_params_are_refused_by_name(tmp_path: Path) -> None:
         ValueError, match=r"was started with other params: activation \(None -> 'tanh'\), epsilon \(0\.5 -> 0\.25\)"
     ):
         agent(tmp_path, params=changed)
+    with pytest.raises(ValueError, match=r"was started with other params: hidden \(\[4\] -> \[4\.0\]\);"):
+        agent(tmp_path, params={"epsilon": 0.5, "hidden": [4.0]})
     assert agent(tmp_path, params={"epsilon": 0.5, "hidden": [4]}).global_timestep == 8  # JSON knows no tuples
 
 
