@@ -277,7 +277,7 @@ def _source(run: Run) -> str | None:
     if any(_is_edited(file) for file in files_of(function) if file.is_file()):
         return None  # it is not the code that runs here
     others = dataclasses.replace(config, seed=None, observation_space=None, action_space=None)
-    return f"{digest['digest']} {others}"
+    return f"{digest['digest']} {run.params is None} {others}"  # None is the function's own default, not {}
 
 
 def _params(run: Run) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 from axonrl import Agent, EstimatorSpec, RunConfig, memories
 from axonrl.core import initializers
@@ -271,6 +272,21 @@ def test_what_somebody_put_into_the_code_of_a_built_in_model_is_traced(
     with mock.patch.object(where, name, value):
         assert not found_for(CASES["dqn"], tmp_path)
     assert found_for(CASES["dqn"], tmp_path)
+
+
+def with_defaults(features: Any, labels: Any, mode: str, params: Any = {"hidden": 4}) -> EstimatorSpec:  # noqa: B006
+    """A user's own: without params given, it has its own."""
+    raise NotImplementedError
+
+
+def test_no_params_are_not_empty_ones(tmp_path: Path) -> None:
+    def key(params: Any) -> Any:
+        one = Agent(with_defaults, ReplayMemory(500, 8), tmp_path, RunConfig(seed=1, cache="source"), params)
+        one._run.take_spaces(Box(-1, 1, (2,)), Discrete(2))
+        return program_cache.key_of(one._run, program_cache.Experience.of(ReplayMemory(500, 8), 1))
+
+    assert None not in (key(None), key({}))
+    assert key(None) == key(None) != key({}) == key({})
 
 
 def test_a_program_removed_after_it_was_found_is_traced(
