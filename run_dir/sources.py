@@ -27,7 +27,6 @@ _OURS: Final = __name__.partition(".")[0]
 _WITHOUT_EFFECT: Final = (types.ModuleType, types.BuiltinFunctionType, types.GenericAlias, logging.Logger)
 _WRAPPING: Final = (staticmethod, classmethod, property, functools.cached_property)
 _PARTS: Final = ("__func__", "fget", "fset", "func")
-_PLAIN: Final = (np.ndarray, np.generic, types.FunctionType, type)
 _NOTHING: Final = object()
 
 
@@ -176,10 +175,9 @@ def _methods_of(kind: type) -> Iterator[types.FunctionType]:
 
 
 def _defaults_of(function: types.FunctionType) -> dict[str, Any]:
-    """Constants, functions and classes that are defaults of arguments: they were computed when it was defined."""
+    """Defaults of arguments: they were computed when it was defined."""
     arguments = inspect.signature(function, follow_wrapped=False).parameters
-    defaults = {name: one.default for name, one in arguments.items() if one.default is not one.empty}
-    return {name: value for name, value in defaults.items() if is_json(value) or isinstance(value, _PLAIN)}
+    return {name: one.default for name, one in arguments.items() if one.default is not one.empty}
 
 
 def _globals_of(code: types.CodeType) -> Iterator[str]:

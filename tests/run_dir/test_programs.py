@@ -245,6 +245,10 @@ def times(n):
     return lambda x: n * x
 first, second = times(4), times(5)
 
+class Options:
+    width = 5
+OPTIONS = Options()
+
 def helped(x, factor=FACTOR):
     return Model().call(x) + users_helper.SCALE + users_helper.rate() + first(second(x)) * factor
 
@@ -308,6 +312,9 @@ def test_what_cannot_matter_makes_the_same_digest(program: Any) -> None:
 
 def test_what_cannot_be_seen_is_named(program: Any) -> None:
     assert digest_of(program().made(0.9, iter([])))["unknown"] == ["state"]
+    default = "def model_fn(features, options=OPTIONS):"
+    made = program("def model_fn(features):", default).made(0.9, None)
+    assert digest_of(made)["unknown"] == ["model_fn(options)"]
 
 
 def test_only_code_of_the_users_own_is_recorded(program: Any) -> None:
