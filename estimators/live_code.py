@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from ..run_dir.sources import is_installed, is_own
 
 _OURS: Final = __name__.partition(".")[0]
@@ -75,6 +77,8 @@ class _Live:
                 content = [self.add(item) for item in value]
             case set() | frozenset():
                 content = sorted(map(repr, value))
+            case np.ndarray() | np.generic():
+                content = value.dtype, value.shape, value.tobytes()
             case dataclasses.Field():
                 content = [self.add(one) for one in (value.default, value.default_factory, value.metadata)]
             case _ if isinstance(value, _WRAPPING):

@@ -21,7 +21,7 @@ from gymnasium.spaces import Box, Discrete
 from axonrl import Agent, EstimatorSpec, RunConfig, memories
 from axonrl.core import initializers
 from axonrl.errors import ArgumentError
-from axonrl.estimators import compilation, program_cache
+from axonrl.estimators import compilation, live_code, program_cache
 from axonrl.estimators.traced import TracedModel
 from axonrl.hooks import EvaluationHook, Hook
 from axonrl.memories import ReplayMemory
@@ -272,6 +272,14 @@ def test_what_somebody_put_into_the_code_of_a_built_in_model_is_traced(
     with mock.patch.object(where, name, value):
         assert not found_for(CASES["dqn"], tmp_path)
     assert found_for(CASES["dqn"], tmp_path)
+
+
+def test_numpys_numbers_in_the_code_of_a_built_in_model_count_by_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = set()
+    for value in (np.float32(0.25), np.float32(0.5), np.array([0.25, 0.5]), np.array([0.5, 0.25])):
+        monkeypatch.setattr(initializers, "_SIZE", value)
+        digests.add(live_code.digest_of(dqn.model_fn))
+    assert len(digests - {None}) == 4
 
 
 def with_defaults(features: Any, labels: Any, mode: str, params: Any = {"hidden": 4}) -> EstimatorSpec:  # noqa: B006
