@@ -17,12 +17,11 @@ import logging
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..core import registry
+from ..core import LOADED, registry
 from ..core.errors import ArgumentError, CheckpointError, NotCompilableError
 from ..core.protocols import Memory
 from ..environments import spaces
@@ -58,7 +57,6 @@ _ROOMS: Final = (
     "runtimes",
 )
 """Rooms whose code makes or runs a program."""
-_STARTED: Final = time.time()
 _NEWEST: Final = 16
 """Number of entries whose free params are tried."""
 _told: Final[set[str]] = set()
@@ -302,9 +300,9 @@ def _code() -> str | None:
 
 
 def _is_edited(path: Path) -> bool:
-    """Was the file written or replaced after this process started? Installers keep old modification times."""
+    """Was the file written or replaced after it may have been loaded? Installers keep old modification times."""
     found = path.stat()
-    return max(found.st_mtime, found.st_ctime) > _STARTED
+    return max(found.st_mtime, found.st_ctime) > LOADED
 
 
 def _globals_of_keras() -> Mapping[str, Any]:

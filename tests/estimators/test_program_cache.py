@@ -282,6 +282,16 @@ def test_numpys_numbers_in_the_code_of_a_built_in_model_count_by_their_values(mo
     assert len(digests - {None}) == 4
 
 
+def test_an_edit_between_the_imports_of_a_model_and_of_the_agent_is_one(tmp_path: Path) -> None:
+    """What runs is what was there before."""
+    lines = (
+        "import os, time; from pathlib import Path; from axonrl import EstimatorSpec",
+        f"path, now = Path({str(tmp_path / 'own.py')!r}), time.time(); path.touch(); os.utime(path, (now, now))",
+        "from axonrl.estimators import program_cache; print(program_cache._is_edited(path))",
+    )
+    assert subprocess.check_output([sys.executable, "-c", "\n".join(lines)], text=True) == "True\n"
+
+
 def with_defaults(features: Any, labels: Any, mode: str, params: Any = {"hidden": 4}) -> EstimatorSpec:  # noqa: B006
     """A user's own: without params given, it has its own."""
     raise NotImplementedError
