@@ -267,7 +267,8 @@ class Trainer:
         if lanes.like is None:
             run.refuse_other_count(lanes.number)
         if run.record is not None:
-            refuse_other(run.record.warm_start, self.warm_start, run.model_dir)
+            is_new = run.store.newest() is None
+            refuse_other(run.record.warm_start, self.warm_start, run.model_dir, is_new=is_new)
 
     def _load(self, newest: int, state: TrainingState) -> None:
         """Restore the newest checkpoint, unless the state equals or continues it."""

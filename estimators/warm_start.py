@@ -246,9 +246,18 @@ def _plain(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(_NUMBER.sub("", name) for name in names))
 
 
-def refuse_other(found: Mapping[str, Any] | None, start: WarmStart | None, where: Path) -> None:
-    """Raise ``ArgumentError`` if an existing run was started from another source; repeating its source is allowed."""
+def refuse_other(
+    found: Mapping[str, Any] | None, start: WarmStart | None, where: Path, *, is_new: bool = False
+) -> None:
+    """Raise ``ArgumentError`` if an existing run was started from another source; repeating its source is allowed.
+
+    A run that is new, as it was killed before its first checkpoint, needs its source again.
+    """
     if start is None:
+        if is_new and found is not None:
+            source = f"warm_start={found.get('from')!r}"
+            message = f"{where} has no checkpoint yet, and was started with {source}: give it to the Agent again"
+            raise ArgumentError(message, "warm_start", start)
         return
     if found is None:
         message = f"{where} holds a run that was started without warm_start; choose another model_dir"

@@ -5,6 +5,7 @@ import logging
 import shutil
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import gymnasium
 import h5py
@@ -17,6 +18,7 @@ from gymnasium.spaces import Box
 from axonrl import Agent, EstimatorSpec, RunConfig, WarmStart
 from axonrl.environments import make
 from axonrl.errors import ArgumentError, CheckpointError
+from axonrl.estimators.run import Run
 from axonrl.hooks import EvaluationHook
 from axonrl.memories import ReplayMemory
 from axonrl.tests.estimators.fakes import Counting, agent, linear_model, snapshot
@@ -71,6 +73,18 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> set[str]:
 
 
 KERNELS = {"body/kernel", "head/kernel", "critic/kernel"}
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_needs_its_source_again(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save", Mock(side_effect=KeyboardInterrupt))  # run.json is written
+        raised(KeyboardInterrupt, started, tmp_path / "run", source)
+    error = raised(ArgumentError, started, tmp_path / "run", match="has no checkpoint yet, and was started with")
+    assert error.argument == "warm_start"
+    assert same(started(tmp_path / "run", source), weights_of(source)) >= KERNELS
+    assert same(started(tmp_path / "run"), weights_of(source)) >= KERNELS  # by its checkpoint
 
 
 def test_what_is_trained_is_taken_and_what_optimizes_begins_anew(
