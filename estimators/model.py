@@ -157,8 +157,13 @@ class Model:
             return use(self._source)
 
     def initial_values(self) -> dict[str, Any]:
-        """Digests of the variables' initial values, after the first :meth:`prepare_training`; empty in later calls."""
-        found = digests({**self.executor.get_weights(), **self._replaced}) if self._is_fresh else {}
+        """Digests of the variables' initial values, after the first :meth:`prepare_training`.
+
+        Empty in later calls, and if the program has none for the run's seed.
+        """
+        program = self._run.compiled
+        is_known = self._is_fresh and (program is None or program.has_seed(self._run.seed))
+        found = digests({**self.executor.get_weights(), **self._replaced}) if is_known else {}
         self._is_fresh, self._replaced = False, {}
         return found
 

@@ -258,6 +258,19 @@ def test_an_agent_compiles_although_its_memory_is_in_use(
 # -- initial weights --------------------------------------------------------------------------------------------------
 
 
+def test_a_run_of_another_seed_goes_on_in_a_program_without_its_initial_weights(
+    compiled: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of its checkpoint suffice, and the missing ones have not changed."""
+    case = CASES["recurrent"]
+    for folder in ("traced", "resumed"):
+        child.train(case.agent(tmp_path / folder, 7), case.env, 50, case.schedule)
+    resumed = Agent(None, ReplayMemory(500, 8), tmp_path / "resumed", _config(7), compiled=compiled["recurrent"])
+    found = child.train(resumed, case.env, 80, case.schedule)
+    assert found == child.train(case.agent(tmp_path / "traced", 7), case.env, 80, case.schedule)
+    assert "initial values changed" not in caplog.text
+
+
 def test_seeds_that_come_later(compiled: dict[str, Path], tmp_path: Path) -> None:
     """In this process. docs/compiled.md adds others in another process, as users do, and loads one of them."""
     shutil.copytree(compiled["recurrent"], tmp_path / "compiled")
