@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -197,6 +197,8 @@ class Interaction:
     # -- what the caller passed ---------------------------------------------------------------------------------------
 
     def _check_lanes(self, lane: Any, lanes: Any) -> list[int]:
+        if lanes is not None and not isinstance(lanes, Iterable):
+            raise ArgumentError(f"lanes must be several, such as [0, 3], got {lanes!r}", "lanes", lanes)
         chosen = [lane] if lanes is None else list(lanes)
         for one in chosen:
             if isinstance(one, bool) or not isinstance(one, int | np.integer) or not 0 <= one < self._lanes:

@@ -254,6 +254,7 @@ def test_the_order_of_calls_is_checked_for_each_lane(tmp_path: Path) -> None:
     [
         (lambda i: i.act(np.zeros(2), 2), "lane"),
         (lambda i: i.act(np.zeros((2, 2)), lanes=[0, 0]), "lanes"),
+        (lambda i: i.act(np.zeros((1, 2)), lanes=0), "lanes"),
         (lambda i: i.act(np.zeros(3)), "observation"),
         (lambda i: i.observe("1", False, False, np.zeros(2), 1), "reward"),
         (lambda i: i.observe(1.0, 0, False, np.zeros(2), 1), "terminated"),
