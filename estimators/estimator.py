@@ -165,8 +165,7 @@ class Estimator:
 
         Raises:
             ValueError: the observation has a wrong shape or dtype, or contains NaN or infinity; ``model_dir`` holds no
-                trained weights, and nothing was evaluated from here; with ``explore``, the exploration follows the
-                run's progress (``over: run``).
+                trained weights, and nothing was evaluated from here.
         """
         run = self._run
         run.refresh()
