@@ -118,6 +118,8 @@ def permutation(n: int) -> tf.Tensor:
 def number(name: str, value: float) -> Any:
     """A number of ``params``, for arithmetic in the graph.
 
+    The program serves all its values of one sign: Python code must not decide anything else by it.
+
     Args:
         name: its name in the ``params`` given to the run.
         value: its value in ``params``.
