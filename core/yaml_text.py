@@ -323,7 +323,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     try:
-        plain = scalar(text) == text and "{{" not in text and "{%" not in text  # see polyaxon/operation.py
+        # "{{" and "{%": see polyaxon/operation.py. NEL is a line break, which YAML folds outside double quotes.
+        plain = scalar(text) == text and not any(mark in text for mark in ("{{", "{%", "\x85"))
     except ValueError:
         plain = False
     style = '"' if not plain else "|" if "\n" in text else None

@@ -30,7 +30,7 @@ def changes(folder: Path, changed: ExperimentFile) -> list[str]:
 AWKWARD = [
     *("1e-4", "0o17", "yes", "null", "", "~", ".nan", "1e999", "007", "a: b", "# no", "- x", "&a", "*a", "!t", "="),
     *("<<", " edge ", "line\nline\n", "tab\t", "ümläut ☃", "'quoted' \"twice\"", "\0\x1b", "2024-01-01", "12:30:00"),
-    *("x" * 300, "two words " * 40),
+    *("x" * 300, "two words " * 40, "next\x85line", "\x85"),
 ]
 
 
