@@ -318,7 +318,7 @@ def _compare(results: Mapping[str, float], then: Evaluation) -> None:
         return
     logger.warning(
         "training recorded a mean return of %r at timestep %d, but this evaluation has %r: the environment, the"
-        " machine, the versions or the weights have changed",
+        " machine, the versions, the weights or the run's limits, which an exploration may follow, have changed",
         then.episode_return_mean,
         then.global_timestep,
         results["episode_return_mean"],

@@ -11,6 +11,7 @@ import tensorflow as tf
 from axonrl import Agent, EstimatorSpec
 from axonrl.errors import ArgumentError
 from axonrl.estimators.limits import Limits
+from axonrl.hooks import EvaluationHook
 from axonrl.models import dqn
 from axonrl.policies import Learner
 from axonrl.run_dir.snapshot import Counters
@@ -120,6 +121,22 @@ def test_every_policy_explores_as_at_its_timestep(tmp_path: Path) -> None:
         assert evaluated[0] == evaluated[1] == evaluated[2]
         acted = constant.act(rows, explore=True), loaded.act(rows, explore=True, policy=policy)
         np.testing.assert_array_equal(*acted)
+
+
+def test_a_repeated_evaluation_says_that_other_limits_may_have_changed_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Epsilon is 1 - 60 / 80 = 0.25 at timestep 60 of 80, and 0.75 of 240."""
+    params = {"hidden": [4], "epsilon": {"kind": "linear", "start": 1.0, "stop": 0.0, "over": "run"}}
+    one = agent(tmp_path / "run", model=dqn.model_fn, params=params)
+    one.train("CartPole-v1", 8, 2, max_timesteps=80, hooks=EvaluationHook(60, 4, explore=True))
+    recorded = one.recorded_evaluation(2)
+    assert recorded is not None
+    assert one.evaluate("CartPole-v1", policy=2) == recorded.results
+    assert "have changed" not in caplog.text
+    one.train("CartPole-v1", max_timesteps=240)
+    assert one.evaluate("CartPole-v1", policy=2) != recorded.results
+    assert "or the run's limits, which an exploration may follow, have changed" in caplog.text
 
 
 def explored(made: Agent, policy: int | str) -> list[Any]:
