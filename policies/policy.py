@@ -15,7 +15,7 @@ from safetensors.numpy import load as load_safetensors
 
 from ..core import hub
 from ..core.checks import all_finite, count, counted, integer
-from ..core.protocols import Array, ArraySpec, ArrayTree, Exploration
+from ..core.protocols import Array, ArraySpec, Exploration
 from ..explorations.description import from_description
 from . import description as descriptions
 from .boundary import ObservationsIn, actions_out
@@ -124,6 +124,7 @@ class Policy:
                 was not exported; the model's action is not in the space.
         """
         with self._lock:
+            behaviour = self._behaviour() if explore else None  # refused before the recurrent state advances
             if self._preprocess is not None:
                 observation = self._preprocess(observation)
             features, single = self._observations(observation)
@@ -133,8 +134,9 @@ class Policy:
             if self._state_names is not None:
                 first = len(self._names)
                 self._state = [self._output(first + i) for i in range(len(self._state_names))]
-            if explore:
-                return self._actions(self._behave(rng), single)
+            if behaviour is not None:
+                actions, _ = behaviour(self._predictions(), 0, self._rng if rng is None else rng)
+                return self._actions(actions, single)
             greedy = self._predictions()["action"] if self._composite else self._output(self._greedy)
             return self._actions(greedy, single)
 
@@ -286,13 +288,11 @@ class Policy:
             )
         return [*features, *self._state]
 
-    def _behave(self, rng: np.random.Generator | None) -> ArrayTree:
+    def _behaviour(self) -> Exploration:
         if self._explore is None:
             why = self.description.get("exploration_note")
             raise ValueError(f"explore=True, but this policy was exported without its behaviour policy: {why}")
-        actions: ArrayTree
-        actions, _ = self._explore(self._predictions(), 0, self._rng if rng is None else rng)
-        return actions
+        return self._explore
 
 
 def _zeros(state: Mapping[str, ArraySpec], size: int) -> list[Array]:

@@ -305,6 +305,13 @@ def test_a_recurrent_policy_keeps_its_state_until_an_episode_begins(remembering:
     assert policy.act(floats([1, 0])) == 11
 
 
+def test_a_refused_exploration_leaves_the_state(remembering: Path, tmp_path: Path) -> None:
+    policy = Policy.load(changed(remembering, tmp_path, lambda described: described.update(exploration=None)))
+    assert policy.act(floats([1, 0])) == 1
+    raised(ValueError, policy.act, floats([2, 0]), explore=True, match="without its behaviour policy")
+    assert policy.act(floats([3, 0])) == 4
+
+
 def test_episodes_of_a_batch_begin_one_by_one(remembering: Path) -> None:
     policy = Policy.load(remembering)
     batch = floats([[1, 0], [2, 0]])
