@@ -97,6 +97,7 @@ class Shard:
         self._transition, self._length = plan.transition, plan.length
         self._first = {actor: i * plan.width for i, actor in enumerate(plan.actors)}
         self._lanes = plan.width * len(plan.actors)
+        self._streams: dict[int, tuple[UnrollId, int]] = {}  # newest unroll of each actor; timesteps since a gap
         self.shard, self.incarnation = plan.shard, incarnation
         self._memory.build(plan.transition, self._lanes, self._rng)
 
@@ -112,6 +113,11 @@ class Shard:
         if self._lanes > self._width:
             mask = np.zeros(self._lanes, np.bool_)
             mask[lanes] = True
+        newest, before = self._streams.get(head.id.actor, (None, 0))
+        if newest is None or head.id != newest._replace(sequence=newest.sequence + 1):
+            before = 0
+            memory.cut(mask)  # the observation may be the same, as where every episode begins alike
+        self._streams[head.id.actor] = head.id, before + self._length
         rows = unroll.rows()
         for t in range(len(unroll.columns["reward"])):
             memory.extend(*(() if mask is None else (mask,)), **self._wide(rows, t, lanes))
@@ -119,6 +125,7 @@ class Shard:
             waiting = memory.n_step - 1
             numbers = begin[None, :] - waiting + np.arange(len(unroll.td_error))[:, None]
             known = ~np.isnan(unroll.td_error)
+            known[: max(waiting - before, 0)] = False  # of timesteps that were lost
             tickets = numbers * self._lanes + lanes[None, :]
             memory.prioritize(tickets[known], unroll.td_error[known])
         return Inserted(head, self.shard, self.stored())

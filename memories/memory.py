@@ -183,14 +183,14 @@ class Memory(abc.ABC):
         self._require_built()
         self._ring.extend(batch, mask)
 
-    def cut(self) -> None:
-        """End all episodes: the newest timestep of each lane becomes truncated, if not terminated.
+    def cut(self, mask: Array | None = None) -> None:
+        """End episodes: the newest timestep of each lane in ``mask`` (None: all) becomes truncated, if not terminated.
 
         Needed only where another episode may begin with the very same observation; one that differs from the last
         ``next_observation`` ends the episode anyway.
         """
         self._require_built()
-        self._ring.cut()
+        self._ring.cut(mask)
 
     def trust_identity(self) -> None:
         """Assume in future that an ``observation`` that is the last ``next_observation`` object is unchanged.

@@ -128,11 +128,12 @@ class Ring(Saving):
             self._leave_lockstep()
             self._store_lanes(self._vector, self._lanes if lanes is None else lanes, batch)
 
-    def cut(self) -> None:
-        """Mark the newest timestep of every lane as truncated, unless it was terminated."""
-        stored = self._lanes[np.broadcast_to(self.end > self.begin, self.num_envs)]
-        if stored.size:
-            self._cut(stored)
+    def cut(self, mask: Array | None = None) -> None:
+        """Mark the newest timestep of the lanes in ``mask`` (None: all) as truncated, unless it was terminated."""
+        stored = np.broadcast_to(self.end > self.begin, self.num_envs)
+        lanes = self._lanes[stored if mask is None else stored & mask]
+        if lanes.size:
+            self._cut(lanes)
 
     def lanes(self, mask: Array) -> Array | None:
         """The lanes in a mask; None for all.

@@ -13,7 +13,7 @@ from axonrl.distributed.actor import ActorSpec, Collector
 from axonrl.distributed.environment_recipes import EnvironmentRecipe
 from axonrl.distributed.message_chunks import leaves_of, messages
 from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
-from axonrl.distributed.unrolls import Request, Unroll, UnrollId, nbytes_of, side_by_side, why_damaged
+from axonrl.distributed.unrolls import Head, Request, Seconds, Unroll, UnrollId, nbytes_of, side_by_side, why_damaged
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import Prioritized, ReplayMemory
@@ -203,6 +203,36 @@ def test_a_shard_goes_to_another_in_messages_of_bounded_size(most: int, monkeypa
 
 
 SHORT: dict[str, Any] = {key: ArraySpec((), F32) if "observation" in key else spec for key, spec in TRANSITION.items()}
+
+
+def unroll_of(made: UnrollId, *td_errors: float) -> Unroll:
+    """Of one environment that always observes 0 and never ends."""
+    length = len(td_errors)
+    columns: Any = {key: np.zeros((length, 1), one.dtype) for key, one in SHORT.items() if "observation" not in key}
+    head = Head(made, 0, length, (), np.zeros(1), Seconds(0.0, 0.0, 0.0), 0)
+    none = np.zeros((0, 2), np.int64)
+    return Unroll(head, np.zeros((length + 1, 1), F32), columns, np.zeros(0, F32), none, np.array([td_errors], F32).T)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_nothing_continues_over_lost_unrolls_or_in_another_process(length: int) -> None:
+    """All observations are alike. Three timesteps of actor 1 are refused after its third, then a new process acts.
+
+    A TD error is for the timestep two before it; 90 and 91 are for timesteps that were not stored.
+    """
+    made = ReplayMemory(40, 1, discount=0.5, n_step=3, sampler=Prioritized(1.0, epsilon=1e-6))
+    shard = Shard(ShardPlan(made, SHORT, [0, 1], 1, 0, 5, length))
+    none = np.nan
+    shard.insert(unroll_of(UnrollId(0, 0, 0), *[none] * length))
+    for incarnation, begin, errors in ((0, 0, (none, none, 5.0)), (0, 6, (90.0, 91.0, 7.0)), (1, 0, (none, none, 6.0))):
+        for t in range(0, 3, length):
+            shard.insert(unroll_of(UnrollId(1, incarnation, (begin + t) // length), *errors[t : t + length]))
+    (_, other), (_, ends) = shard._memory.episode_ends()
+    assert (other.tolist(), ends.tolist()) == ([length], [3, 6, 9])
+    assert not shard._memory.timesteps(0, np.arange(length))[0]["truncated"].any()
+    rows, priorities = shard._memory.timesteps(1, np.arange(7))
+    assert rows["truncated"].tolist() == [False, False, True, False, False, True, False]
+    np.testing.assert_allclose(priorities, [5, 5, 5, 7, 7, 7, 6], rtol=1e-5)  # unknown: the maximum so far
 
 
 def told(memory: ReplayMemory) -> list[list[tuple[float, bool, bool, float]]]:
