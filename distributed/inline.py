@@ -72,7 +72,8 @@ class Inline:
             self._events.append(Gone(actor, incarnation, RAISED, message_of(error)))
 
     def kill(self, actor: int) -> None:
-        """Close an actor's environments."""
+        """Close an actor's environments, and drop its events: the driver would take them for its successor's."""
+        self._events = [one for one in self._events if not isinstance(one, Started | Gone) or one.actor != actor]
         collector = self._collectors.pop(actor, None)
         if collector is not None:
             collector.close()

@@ -23,7 +23,7 @@ from axonrl.distributed.measurements import Measures
 from axonrl.distributed.planner import FAILED, READY
 from axonrl.environments import make
 from axonrl.environments.statistics import learnt, merge
-from axonrl.errors import ArgumentError, ClusterError
+from axonrl.errors import ArgumentError, BrokenEnvironmentError, ClusterError
 from axonrl.estimators.traced import TracedModel
 from axonrl.experiments.config.schema import load
 from axonrl.experiments.running.runner import run
@@ -211,6 +211,26 @@ def test_in_lockstep_a_run_that_is_resumed_ends_the_same(
     assert parts.global_step == whole.global_step > 3
     for name, value in parts.get_weights().items():
         np.testing.assert_array_equal(value, whole.get_weights()[name])
+
+
+def test_in_lockstep_an_actor_may_come_back_as_all_are_renewed(
+    tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actor 1 raises in the fourth round; actor 0's unroll is learned from, and a checkpoint ends the round."""
+    collect = Collector.collect
+
+    def failing(self: Collector, request: Any) -> Any:
+        if request.id == (1, 0, 3):
+            raise BrokenEnvironmentError("broken once", 0)
+        return collect(self, request)
+
+    monkeypatch.setattr(Collector, "collect", failing)
+    cluster = Cluster(**INLINE, lockstep=True, restart_delay_s=1e-9, stall_timeout_s=2)
+    saves = At("after_timestep", 140, lambda session: session.save_checkpoint())
+    agent = rollouts(tmp_path, size=20)
+    agent.train("CartPole-v1", cluster=cluster, max_timesteps=200, hooks=saves)
+    assert agent.global_timestep == 200
+    assert [actor.incarnation for actor in seen[0].actors] == [1, 2]
 
 
 def test_in_lockstep_a_shard_that_is_lost_in_a_round_is_known_to_be_empty(
