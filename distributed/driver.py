@@ -291,7 +291,7 @@ class Driver:
     def _learn(self) -> None:
         for work in self.learning.due():
             before = self._stepper.counters.global_step
-            self._session.run_guarded(work)
+            self._session.run_guarded(work, self.learning.learn_pending)
             step = self._stepper.counters.global_step
             if step > before:
                 self.planner.moved(time.monotonic())

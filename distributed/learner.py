@@ -61,6 +61,10 @@ class LearnerInput(abc.ABC):
     def due(self) -> Iterator[Callable[[], None]]:
         """Yield the work that is due, in steps that must not be interrupted."""
 
+    def learn_pending(self) -> None:
+        """Run the updates that are due."""
+        self._session.loop.learn()
+
     def waiting(self) -> int:
         """Timesteps that have arrived and are not counted yet."""
         return sum(one.head.timesteps for one in self._held)
@@ -88,7 +92,7 @@ class FromRollouts(LearnerInput):
     def due(self) -> Iterator[Callable[[], None]]:
         """Yield a batch while there are enough unrolls that are not stale."""
         if self._stepper.pending_updates:
-            yield self._session.loop.learn
+            yield self.learn_pending
         while True:
             self._drop_stale()
             if len(self._held) < self._batch:
@@ -127,7 +131,7 @@ class FromReplay(LearnerInput):
     def due(self) -> Iterator[Callable[[], None]]:
         """Yield the updates that each unroll requires."""
         if self._stepper.pending_updates:
-            yield self._learn_pending
+            yield self.learn_pending
         while self._held:
             yield functools.partial(self._learn, self._held.pop(0).head)
 
@@ -135,12 +139,13 @@ class FromReplay(LearnerInput):
         self._measures.used(head, self._stepper.counters.global_step - head.version)
         self._stepper.count(head.timesteps)
         _report_timestep(self._session, None)
-        self._learn_pending()
+        self.learn_pending()
         self._episodes.report(head)
 
-    def _learn_pending(self) -> None:
-        with contextlib.suppress(NoBatchError):  # skip updates until shards can fill a batch again
-            self._session.loop.learn()
+    def learn_pending(self) -> None:
+        """Run the updates that are due; the rest waits until shards can fill a batch again."""
+        with contextlib.suppress(NoBatchError):
+            super().learn_pending()
 
 
 class Episodes:

@@ -49,6 +49,11 @@ class Lanes:
         """Does the session update only, without timesteps?"""
         return self.episodes is not None
 
+    @property
+    def are_cut(self) -> bool:
+        """Do checkpoints cut the running episodes, because a caller owns the loop?"""
+        return self.env is None and self.like is None and not self.offline
+
     def spaces_and_env(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any], Any]:
         """Arguments for :func:`~.batch_layout.introduce`: both spaces, and the environment, if any."""
         return self.observation_space, self.action_space, None if self.env is None else self.env.env

@@ -34,10 +34,11 @@ class MonitoredSession:
     Args:
         run: the run to save.
         state: everything the run's future depends on; changed in place.
-        env: the environments; None if the caller owns the loop.
+        env: the environments; None if the caller owns the loop, or actors have them.
         hooks: the hooks.
         evaluations: evaluates and records videos for hooks.
         offline: updates only, without timesteps?
+        cuts: do checkpoints cut episodes, because a caller runs them?
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class MonitoredSession:
         evaluations: LiveEvaluations,
         *,
         offline: bool = False,
+        cuts: bool = False,
     ) -> None:
         self.env = env
         self.loop = Loop(state, None if offline else env, hooks, self)
@@ -62,7 +64,7 @@ class MonitoredSession:
         self._hooks = hooks
         self._evaluations = evaluations
         self._offline = offline
-        self._cuts = env is None and not offline  # do checkpoints cut episodes, because a caller runs them?
+        self._cuts = cuts
         self._interrupts = self.loop.interrupts
         self._stop_reason: str | None = None
         self._failed = False
@@ -282,8 +284,11 @@ class MonitoredSession:
             raise ValueError("this session has no environment: its caller owns the loop")
         return self.loop.timestep
 
-    def run_guarded(self, timestep: Callable[[], _T]) -> _T:
-        """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result."""
+    def run_guarded(self, timestep: Callable[[], _T], learn: Callable[[], None] | None = None) -> _T:
+        """Run a timestep, and defer Ctrl-C and checkpoints to its end; returns its result.
+
+        ``learn`` runs the updates that had to wait for an evaluation's checkpoint; None for those of the loop.
+        """
         interrupts = self._interrupts
         if interrupts.phase != IDLE:
             self._refuse_torn()
@@ -301,7 +306,7 @@ class MonitoredSession:
             interrupts.phase = RUNNING
             if asked == WAITING:  # the policy that was evaluated is saved
                 self._unsaved = self._stepper.has_pending_updates(self._stepper.limits)
-                self.loop.learn()
+                (learn or self.loop.learn)()
         interrupts.phase = IDLE
         if interrupts.noted:
             interrupts.release()

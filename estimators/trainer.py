@@ -144,7 +144,8 @@ class Trainer:
                 self._evaluator.training_environment = None if lanes.offline else lanes.source
                 live = LiveEvaluations(self._evaluator, state, lanes.source, lambda: self._model.eval_mode, closing)
                 described = None if lanes.offline else arguments_of(lanes.source)  # before hooks change it
-                self.session = MonitoredSession(self.run, state, lanes.env, watching, live, offline=lanes.offline)
+                kind = {"offline": lanes.offline, "cuts": lanes.are_cut}
+                self.session = MonitoredSession(self.run, state, lanes.env, watching, live, **kind)
                 closing.callback(self.session.close)
                 for prepare in watching.prepare:
                     prepare(self.session)

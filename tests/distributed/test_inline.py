@@ -33,7 +33,7 @@ from axonrl.memories import BatchMemory, ReplayMemory, SequenceMemory
 from axonrl.models import ddpg, dqn, ppo
 from axonrl.run_dir import programs
 from axonrl.run_dir.checkpoints import CheckpointStore
-from axonrl.tests.estimators.fakes import At
+from axonrl.tests.estimators.fakes import At, saved
 from axonrl.tests.raising import raised
 
 from . import agents
@@ -179,7 +179,9 @@ def test_what_does_not_fill_a_rollout_is_not_waited_for(tmp_path: Path) -> None:
 def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Path) -> None:
     """It is killed at the checkpoint of an evaluation, where a rollout is full, or updates are due."""
     cluster = Cluster(**INLINE, lockstep=True)
-    evaluates = At("after_timestep", 120, lambda session: session.evaluate(episodes=1))
+
+    def evaluates() -> Any:
+        return At("after_timestep", 120, lambda session: session.evaluate(episodes=1))
 
     class Killed(Hook):
         def after_update(self, session: Any, facts: Any) -> None:
@@ -187,9 +189,10 @@ def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Pa
                 raise KeyError("killed")
 
     whole, parts = make_agent(tmp_path / "whole"), make_agent(tmp_path / "parts")
-    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=evaluates)
+    whole.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=evaluates())
     with pytest.raises(KeyError):
-        parts.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=[evaluates, Killed()])
+        parts.train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200, hooks=[evaluates(), Killed()])
+    assert saved(tmp_path / "parts")[-1][:2] == (120, 2 if make_agent is rollouts else 6)
     parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
     assert parts.global_step == whole.global_step
     for name, value in parts.get_weights().items():
