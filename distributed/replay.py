@@ -144,8 +144,9 @@ class Shard:
         return Stored(len(self._memory), self._memory.drawable(), self._memory.total_priority())
 
     def state(self) -> State:
-        """Contents and generator, for a checkpoint."""
-        return {"memory": self._memory.state_dict(), "generator": self._rng.bit_generator.state}
+        """Contents, also in summary, and generator, for a checkpoint."""
+        generator = self._rng.bit_generator.state
+        return {"memory": self._memory.state_dict(), "generator": generator, "stored": self.stored()}
 
     def load(self, state: State) -> Stored:
         """Restore a saved state."""
@@ -179,7 +180,7 @@ class Shards(Protocol):
         """Update priorities in a shard; does not block."""
 
     def states(self) -> list[State]:
-        """State of each shard."""
+        """State of each shard, and as ``stored`` the summary of its contents."""
 
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Restore states returned by :meth:`states`."""
@@ -289,7 +290,10 @@ class ShardedReplay:
             return {"shards": {}}
         if self.shards is None:
             return self._loaded or {"shards": {}}
-        return {"shards": {str(i): state for i, state in enumerate(self.shards.states())}}
+        states = self.shards.states()
+        for index, state in enumerate(states):
+            self.held[index] = state.pop("stored", self.held[index])  # as in a run resumed from here
+        return {"shards": {str(i): state for i, state in enumerate(states)}}
 
     def load_state_dict(self, state: State) -> None:
         """Keep a saved state, of shards or of one memory, until shards connect."""

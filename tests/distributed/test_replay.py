@@ -11,8 +11,9 @@ from axonrl.core.protocols import ArraySpec
 from axonrl.distributed import roles
 from axonrl.distributed.actor import ActorSpec, Collector
 from axonrl.distributed.environment_recipes import EnvironmentRecipe
+from axonrl.distributed.inline import InlineShards
 from axonrl.distributed.message_chunks import leaves_of, messages
-from axonrl.distributed.replay import Inserted, Refused, Shard, ShardPlan
+from axonrl.distributed.replay import Inserted, Refused, Shard, ShardedReplay, ShardPlan
 from axonrl.distributed.unrolls import Head, Request, Seconds, Unroll, UnrollId, nbytes_of, side_by_side, why_damaged
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
@@ -233,6 +234,29 @@ def test_nothing_continues_over_lost_unrolls_or_in_another_process(length: int) 
     rows, priorities = shard._memory.timesteps(1, np.arange(7))
     assert rows["truncated"].tolist() == [False, False, True, False, False, True, False]
     np.testing.assert_allclose(priorities, [5, 5, 5, 7, 7, 7, 6], rtol=1e-5)  # unknown: the maximum so far
+
+
+def test_shards_are_chosen_alike_after_a_checkpoint_and_in_a_run_resumed_from_it() -> None:
+    """Four transitions of priority 1 in each of two shards; those of one are drawn, and their errors are 9."""
+
+    def made() -> tuple[ShardedReplay, list[Shard]]:
+        sharded = ShardedReplay(ReplayMemory(8, 4, sampler=Prioritized(1.0, epsilon=1e-6)), [1, 1])
+        sharded.build(SHORT, 2, np.random.default_rng(0))
+        return sharded, [Shard(ShardPlan(sharded.part(i), SHORT, [i], 1, i, 5, 4)) for i in (0, 1)]
+
+    one, shards = made()
+    one.connect(InlineShards(shards))
+    for index, shard in enumerate(shards):
+        inserted: Any = shard.insert(unroll_of(UnrollId(index, 0, 0), 1.0, 1.0, 1.0, 1.0))
+        one.held[index] = inserted.stored
+    one.sample()
+    one.update_priorities(np.full(4, 9.0))
+    state = one.state_dict()
+    two, others = made()
+    two.load_state_dict(state)
+    two.connect(InlineShards(others))
+    assert one.held == two.held
+    assert sorted(round(each.priority, 3) for each in two.held) == [4, 36]
 
 
 def told(memory: ReplayMemory) -> list[list[tuple[float, bool, bool, float]]]:
