@@ -241,9 +241,10 @@ class ShardedReplay:
         self._rng, self._specs = rng, specs
 
     def can_sample(self, count: int | None = None) -> bool:
-        """Can a shard fill a batch? With ``count``: would this many timesteps fill one?"""
+        """Can a shard fill a batch? With ``count``: would so many timesteps fill one, however distributed?"""
         if count is not None:
-            return self.whole.can_sample(count)
+            drawable = count - (self.whole.n_step - 1) * sum(self.lanes)
+            return drawable > self.number * (self.batch_size - 1)
         return any(one.drawable >= self.batch_size for one in self.held)
 
     def sample(self) -> Mapping[str, ArrayTree]:
@@ -290,7 +291,7 @@ class ShardedReplay:
             return {"shards": {}}
         if self.shards is None:
             return self._loaded or {"shards": {}}
-        states = self.shards.states()
+        states: Any = self.shards.states()
         for index, state in enumerate(states):
             self.held[index] = state.pop("stored", self.held[index])  # as in a run resumed from here
         return {"shards": {str(i): state for i, state in enumerate(states)}}

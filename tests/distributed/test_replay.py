@@ -259,6 +259,13 @@ def test_shards_are_chosen_alike_after_a_checkpoint_and_in_a_run_resumed_from_it
     assert sorted(round(each.priority, 3) for each in two.held) == [4, 36]
 
 
+@pytest.mark.parametrize(("shards", "least"), [(1, 64 + 2 * 32), (2, 63 + 64 + 2 * 32)])
+def test_timesteps_fill_a_batch_however_they_are_distributed_over_shards(shards: int, least: int) -> None:
+    """The last two timesteps of each of 32 lanes cannot be drawn; both shards may lack one for a batch."""
+    sharded = ShardedReplay(ReplayMemory(800, 64, n_step=3), [32 // shards] * shards)
+    assert [sharded.can_sample(count) for count in (least - 1, least)] == [False, True]
+
+
 def told(memory: ReplayMemory) -> list[list[tuple[float, bool, bool, float]]]:
     """Of each lane what is stored: observation, terminated, truncated, priority."""
     found = []
