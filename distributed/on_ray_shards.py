@@ -106,9 +106,12 @@ class RayShards:
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
-    def sample(self, index: int) -> Drawn | None:
-        """Return a batch, prefetched if possible; None if the shard has ended."""
+    def sample(self, index: int, seed: int | None = None) -> Drawn | None:
+        """Return a batch, prefetched if possible; None if the shard has ended. With a seed it is drawn apart."""
         shard = self._shards[index]
+        if seed is not None:
+            apart: Drawn | None = self._value(index, shard.handle.sample.remote(seed))
+            return apart
         if not shard.batches:
             if not self._send_priorities(index, shard):
                 return None

@@ -130,10 +130,14 @@ class Shard:
             memory.prioritize(tickets[known], unroll.td_error[known])
         return Inserted(head, self.shard, self.stored())
 
-    def sample(self) -> Drawn:
-        """Draw a batch."""
-        batch = self._memory.sample()
-        return Drawn(batch, self._memory.tickets(), self.shard, self.incarnation, self.stored())
+    def sample(self, seed: int | None = None) -> Drawn:
+        """Draw a batch; with a seed from a copy, without influence on later batches."""
+        memory = self._memory
+        if seed is not None:
+            memory = copy.copy(memory)
+            memory.rng = np.random.default_rng(seed)
+        batch = memory.sample()
+        return Drawn(batch, memory.tickets(), self.shard, self.incarnation, self.stored())
 
     def update(self, tickets: Array, td_error: Array) -> int:
         """Set new priorities; returns how many transitions had been overwritten."""
@@ -173,8 +177,11 @@ class Shards(Protocol):
     def ignored(self) -> int:
         """Priority updates for transitions that had been overwritten, as far as reported."""
 
-    def sample(self, shard: int) -> Drawn | None:
-        """Draw a batch from a shard; blocks. None if its process has ended, and its contents are lost."""
+    def sample(self, shard: int, seed: int | None = None) -> Drawn | None:
+        """Draw a batch from a shard; blocks. None if its process has ended, and its contents are lost.
+
+        With a seed it is drawn apart, without influence on later batches.
+        """
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """Update priorities in a shard; does not block."""
@@ -217,6 +224,7 @@ class ShardedReplay:
         """Transitions drawn since this memory was made."""
         self._last: Drawn | None = None
         self._loaded: State | None = None
+        self._apart = False
 
     @property
     def needs_td_error(self) -> bool:
@@ -257,7 +265,7 @@ class ShardedReplay:
         while self.can_sample():
             weights = np.array([one.priority if one.drawable >= self.batch_size else 0.0 for one in self.held])
             chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
-            drawn = shards.sample(chosen)
+            drawn = shards.sample(chosen, int(self._rng.integers(2**63)) if self._apart else None)
             if drawn is not None:
                 self._last = drawn if self.needs_td_error else None
                 self.drawn += self.batch_size
@@ -317,6 +325,12 @@ class ShardedReplay:
             target.build(self._specs, number, np.random.default_rng(0))
         deal(saved_parts(self.whole, loaded, self._specs), targets)
         self.held = shards.load([{"memory": target.state_dict()} for target in targets])
+
+    def __copy__(self) -> ShardedReplay:
+        """A copy whose draws affect neither the shards nor this memory."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), held=[*self.held], _apart=True)
+        return copied
 
     def _live_shards(self) -> Shards:
         if self.shards is None:

@@ -1,5 +1,6 @@
 """Replay shards: what actors send is what one memory would hold, with the priorities that the learner would compute."""
 
+import copy
 import dataclasses
 from typing import Any, ClassVar
 
@@ -257,6 +258,36 @@ def test_shards_are_chosen_alike_after_a_checkpoint_and_in_a_run_resumed_from_it
     two.connect(InlineShards(others))
     assert one.held == two.held
     assert sorted(round(each.priority, 3) for each in two.held) == [4, 36]
+
+
+def test_batches_of_a_copy_are_without_influence_on_later_ones() -> None:
+    """For EVAL: they are others, and those of the memory are what they would be."""
+
+    def made() -> ShardedReplay:
+        sharded = ShardedReplay(ReplayMemory(16, 4, sampler=Prioritized(1.0)), [1, 1])
+        rng = np.random.default_rng(0)
+        sharded.build(SHORT, 2, rng)
+        shards = [Shard(ShardPlan(sharded.part(i), SHORT, [i], 1, i, 5, 8)) for i in (0, 1)]
+        sharded.connect(InlineShards(shards))
+        for index, shard in enumerate(shards):
+            inserted: Any = shard.insert(unroll_of(UnrollId(index, 0, 0), *range(1, 9)))
+            sharded.held[index] = inserted.stored
+        return sharded
+
+    def drawn(memory: ShardedReplay) -> tuple[int, list[int]]:
+        memory.sample()
+        assert memory._last is not None
+        return memory._last.shard, memory._last.tickets.tolist()
+
+    whole, evaluated = made(), made()
+    first = drawn(evaluated)
+    assert first == drawn(whole)
+    kept = evaluated._rng.bit_generator.state  # EVAL puts it back
+    apart = copy.copy(evaluated)
+    assert len({str(drawn(apart)) for _ in range(5)}) > 1
+    evaluated._rng.bit_generator.state = kept
+    assert [drawn(evaluated) for _ in range(5)] == [drawn(whole) for _ in range(5)]
+    assert evaluated.drawn == whole.drawn == 24
 
 
 @pytest.mark.parametrize(("shards", "least"), [(1, 64 + 2 * 32), (2, 63 + 64 + 2 * 32)])
