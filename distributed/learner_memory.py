@@ -32,6 +32,9 @@ def make_learner_memory(cluster: Settings, memory: Any) -> Any:
             "memory",
             memory,
         )
+    if memory.path is not None:
+        message = f"replay shards keep transitions in RAM, got path={memory.path!r}: leave it out, or use one process"
+        raise ArgumentError(message, "path", memory.path)
     lanes = [len(actors) * cluster.envs_per_actor for actors in actors_of_shards(cluster)]
     return ShardedReplay(memory, lanes, saves=cluster.save_replay)
 

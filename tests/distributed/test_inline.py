@@ -489,6 +489,7 @@ def test_an_actor_that_sends_what_is_damaged_is_given_up(
         ("CartPole-v1", BatchMemory(50), {}, "memory"),
         ("CartPole-v1", ReplayMemory(201, 8), {"replay_shards": 2}, "memory"),
         ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
+        ("CartPole-v1", ReplayMemory(200, 8, path="memory"), {}, "path"),
     ],
 )
 def test_what_a_cluster_cannot_use_is_refused(
