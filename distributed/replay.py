@@ -215,6 +215,15 @@ class ShardedReplay:
                 "memory",
                 memory.size,
             )
+        for width in lanes:
+            part, least = _multiple(memory.size // number, width), memory.batch_size + (memory.n_step - 1) * width
+            if part < least:
+                message = (
+                    f"each of replay_shards={number} holds {part} of the memory's {memory.size} transitions, and needs"
+                    f" at least {least} for batch_size={memory.batch_size} and n_step={memory.n_step} with {width}"
+                    " environments: raise size, or lower replay_shards"
+                )
+                raise ArgumentError(message, "memory", memory.size)
         self.whole, self.lanes, self.number, self._saves = memory, lanes, number, saves
         self.size, self.batch_size, self.discount = memory.size, memory.batch_size, memory.discount
         self.shards: Shards | None = None
@@ -340,5 +349,9 @@ class ShardedReplay:
 
 def _memory_of_size(memory: ReplayMemory, size: int, lanes: int) -> ReplayMemory:
     """Make a memory of the next size that is a multiple of ``lanes``."""
-    made: ReplayMemory = like(memory, size=-(-size // lanes) * lanes, path=None)
+    made: ReplayMemory = like(memory, size=_multiple(size, lanes), path=None)
     return made
+
+
+def _multiple(size: int, lanes: int) -> int:
+    return -(-size // lanes) * lanes

@@ -488,6 +488,8 @@ def test_an_actor_that_sends_what_is_damaged_is_given_up(
         (lambda: make("CartPole-v1"), BatchMemory(40), {}, "env"),
         ("CartPole-v1", BatchMemory(50), {}, "memory"),
         ("CartPole-v1", ReplayMemory(201, 8), {"replay_shards": 2}, "memory"),
+        ("CartPole-v1", ReplayMemory(80, 41), {"replay_shards": 2}, "memory"),
+        ("CartPole-v1", ReplayMemory(80, 27, n_step=8), {"replay_shards": 2}, "memory"),
         ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
         ("CartPole-v1", ReplayMemory(200, 8, path="memory"), {}, "path"),
     ],

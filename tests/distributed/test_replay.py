@@ -290,6 +290,15 @@ def test_batches_of_a_copy_are_without_influence_on_later_ones() -> None:
     assert evaluated.drawn == whole.drawn == 24
 
 
+def test_a_part_of_a_memory_must_fill_a_batch() -> None:
+    """Of 88 transitions a shard of two lanes holds 44: 30 for a batch, and the newest 7 of each lane."""
+    made = ReplayMemory(88, 30, n_step=8)
+    ShardedReplay(made, [2, 2]).part(0).build(SHORT, 2, np.random.default_rng(0))
+    assert ShardedReplay(ReplayMemory(86, 30, n_step=8), [2, 2]).part(0).size == 44  # 43, rounded up
+    with pytest.raises(ArgumentError, match=r"replay_shards=2 holds 42 of the memory's 84 .* at least 44"):
+        ShardedReplay(ReplayMemory(84, 30, n_step=8), [2, 2])
+
+
 @pytest.mark.parametrize(("shards", "least"), [(1, 64 + 2 * 32), (2, 63 + 64 + 2 * 32)])
 def test_timesteps_fill_a_batch_however_they_are_distributed_over_shards(shards: int, least: int) -> None:
     """The last two timesteps of each of 32 lanes cannot be drawn; both shards may lack one for a batch."""
