@@ -92,9 +92,9 @@ class InlineShards:
         self.ignored = 0
         """Priority updates for transitions that had been overwritten."""
 
-    def sample(self, shard: int, seed: int | None = None) -> Drawn | None:
+    def sample(self, shard: int, batches: int = 0, seed: int | None = None) -> Drawn | None:
         """Draw a batch from a shard."""
-        return self._shards[shard].sample(seed)
+        return self._shards[shard].sample(batches, seed)
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """Update priorities in a shard."""

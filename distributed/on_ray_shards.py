@@ -106,28 +106,28 @@ class RayShards:
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
-    def sample(self, index: int, seed: int | None = None) -> Drawn | None:
+    def sample(self, index: int, batches: int = 0, seed: int | None = None) -> Drawn | None:
         """Return a batch, prefetched if possible; None if the shard has ended. With a seed it is drawn apart."""
         shard = self._shards[index]
         if seed is not None:
-            apart: Drawn | None = self._value(index, shard.handle.sample.remote(seed))
+            apart: Drawn | None = self._value(index, shard.handle.sample.remote(batches, seed))
             return apart
         if not shard.batches:
             if not self._send_priorities(index, shard):
                 return None
-            self._ask(shard, at_least=1)
+            self._ask(shard, batches, at_least=1)
             drawn = self._value(index, shard.samples.popleft())
             if drawn is None:
                 return None
             shard.batches.extend(drawn)
-            self._ask(shard)
+            self._ask(shard, batches)
         return shard.batches.popleft()
 
-    def _ask(self, shard: _Shard, at_least: int = 0) -> None:
+    def _ask(self, shard: _Shard, batches: int, at_least: int = 0) -> None:
         """Request several batches per message, which takes longer than a small batch; two messages alternate."""
         messages = max(min(2, self._prefetch), at_least)
         while len(shard.samples) < messages:
-            shard.samples.append(shard.handle.draw.remote(max(-(-self._prefetch // messages), 1)))
+            shard.samples.append(shard.handle.draw.remote(max(-(-self._prefetch // messages), 1), batches))
 
     def update(self, index: int, incarnation: int, tickets: Array, td_error: Array) -> None:
         """Queue new priorities; they are sent when the received batches are used up."""

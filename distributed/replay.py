@@ -130,12 +130,13 @@ class Shard:
             memory.prioritize(tickets[known], unroll.td_error[known])
         return Inserted(head, self.shard, self.stored())
 
-    def sample(self, seed: int | None = None) -> Drawn:
-        """Draw a batch; with a seed from a copy, without influence on later batches."""
+    def sample(self, batches: int = 0, seed: int | None = None) -> Drawn:
+        """Draw a batch after ``batches`` from all shards; with a seed from a copy, without influence on later ones."""
         memory = self._memory
         if seed is not None:
             memory = copy.copy(memory)
             memory.rng = np.random.default_rng(seed)
+        memory.sampler.continue_at(batches)
         batch = memory.sample()
         return Drawn(batch, memory.tickets(), self.shard, self.incarnation, self.stored())
 
@@ -177,10 +178,11 @@ class Shards(Protocol):
     def ignored(self) -> int:
         """Priority updates for transitions that had been overwritten, as far as reported."""
 
-    def sample(self, shard: int, seed: int | None = None) -> Drawn | None:
+    def sample(self, shard: int, batches: int = 0, seed: int | None = None) -> Drawn | None:
         """Draw a batch from a shard; blocks. None if its process has ended, and its contents are lost.
 
-        With a seed it is drawn apart, without influence on later batches.
+        ``batches`` have been drawn from all shards, for schedules. With a seed it is drawn apart, without influence on
+        later batches.
         """
 
     def update(self, shard: int, incarnation: int, tickets: Array, td_error: Array) -> None:
@@ -234,6 +236,7 @@ class ShardedReplay:
         self._last: Drawn | None = None
         self._loaded: State | None = None
         self._apart = False
+        self._batches = 0  # drawn in the whole run
 
     @property
     def needs_td_error(self) -> bool:
@@ -274,8 +277,10 @@ class ShardedReplay:
         while self.can_sample():
             weights = np.array([one.priority if one.drawable >= self.batch_size else 0.0 for one in self.held])
             chosen = int(self._rng.choice(self.number, p=weights / weights.sum())) if self.number > 1 else 0
-            drawn = shards.sample(chosen, int(self._rng.integers(2**63)) if self._apart else None)
+            seed = int(self._rng.integers(2**63)) if self._apart else None
+            drawn = shards.sample(chosen, self._batches, seed)
             if drawn is not None:
+                self._batches += 1
                 self._last = drawn if self.needs_td_error else None
                 self.drawn += self.batch_size
                 self.held[chosen] = drawn.stored
@@ -327,13 +332,17 @@ class ShardedReplay:
             return
         saved = list(loaded.get("shards", {}).values())
         if [int(one["memory"]["num_envs"]) for one in saved] == list(self.lanes):
-            self.held = shards.load(saved)
+            self._load(shards, saved)
             return
         targets = [self.part(index) for index in range(self.number)]
         for target, number in zip(targets, self.lanes, strict=True):
             target.build(self._specs, number, np.random.default_rng(0))
         deal(saved_parts(self.whole, loaded, self._specs), targets)
-        self.held = shards.load([{"memory": target.state_dict()} for target in targets])
+        self._load(shards, [{"memory": target.state_dict()} for target in targets])
+
+    def _load(self, shards: Shards, states: Sequence[State]) -> None:
+        self.held = shards.load(states)
+        self._batches = max(int(state["memory"]["sampler"].get("num_batches", 0)) for state in states)
 
     def __copy__(self) -> ShardedReplay:
         """A copy whose draws affect neither the shards nor this memory."""

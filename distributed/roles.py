@@ -132,9 +132,9 @@ class ShardProcess(Shard):
         """Id of this process."""
         return os.getpid()
 
-    def draw(self, number: int) -> list[Drawn]:
-        """Draw this many batches."""
-        return [self.sample() for _ in range(number)]
+    def draw(self, number: int, batches: int) -> list[Drawn]:
+        """Draw this many batches, after ``batches`` from all shards."""
+        return [self.sample(batches) for _ in range(number)]
 
     def outline(self) -> State:
         """State of the shard without its arrays, which :meth:`rows` returns until the next insert."""

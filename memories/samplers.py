@@ -84,6 +84,9 @@ class Sampler:
     def follow(self, others: Sequence[Sampler]) -> None:
         """Continue the state of other samplers with the same settings, without their priorities."""
 
+    def continue_at(self, batches: int) -> None:
+        """Continue schedules as if so many batches had been drawn, if these are more."""
+
     def total(self) -> float:
         """Total priority, for choosing between shards."""
         return float(len(_candidates_of(self)))
@@ -224,6 +227,10 @@ class Prioritized(Sampler):
         for state in [other.state_dict() for other in others]:
             self._maximum = max(self._maximum, float(state["maximum"]))
             self._num_batches = max(self._num_batches, int(state["num_batches"]))
+
+    def continue_at(self, batches: int) -> None:
+        """Continue ``beta``'s schedule as if so many batches had been drawn, if these are more."""
+        self._num_batches = max(self._num_batches, batches)
 
     def total(self) -> float:
         """The sum of all priorities to the power of alpha."""

@@ -19,7 +19,7 @@ from axonrl.distributed.unrolls import Head, Request, Seconds, Unroll, UnrollId,
 from axonrl.errors import ArgumentError
 from axonrl.explorations import EpsilonGreedy
 from axonrl.memories import Prioritized, ReplayMemory
-from axonrl.memories.resharding import deal
+from axonrl.memories.resharding import deal, restore
 from axonrl.policies.modes import PredictMode
 
 F32 = np.float32
@@ -297,6 +297,40 @@ def test_a_part_of_a_memory_must_fill_a_batch() -> None:
     assert ShardedReplay(ReplayMemory(86, 30, n_step=8), [2, 2]).part(0).size == 44  # 43, rounded up
     with pytest.raises(ArgumentError, match=r"replay_shards=2 holds 42 of the memory's 84 .* at least 44"):
         ShardedReplay(ReplayMemory(84, 30, n_step=8), [2, 2])
+
+
+def test_beta_follows_the_batches_of_all_shards() -> None:
+    """From 0 to 1 over ten batches, of four shards; also after they were saved, and in one memory again."""
+
+    def made() -> tuple[ShardedReplay, list[Shard]]:
+        sampler = Prioritized(1.0, beta={"kind": "linear", "start": 0.0, "stop": 1.0, "duration": 10})
+        sharded = ShardedReplay(ReplayMemory(40, 4, sampler=sampler), [1] * 4)
+        sharded.build(SHORT, 4, np.random.default_rng(0))
+        return sharded, [Shard(ShardPlan(sharded.part(i), SHORT, [i], 1, i, 5, 8)) for i in range(4)]
+
+    def betas(memory: ShardedReplay, shards: list[Shard], number: int) -> list[float]:
+        found = []
+        for _ in range(number):
+            memory.sample()
+            assert memory._last is not None
+            sampler: Any = shards[memory._last.shard]._memory.sampler
+            found.append(round(sampler.beta(sampler._num_batches - 1), 3))
+        return found
+
+    one, shards = made()
+    one.connect(InlineShards(shards))
+    for index, shard in enumerate(shards):
+        inserted: Any = shard.insert(unroll_of(UnrollId(index, 0, 0), *range(1, 9)))
+        one.held[index] = inserted.stored
+    assert betas(one, shards, 6) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    two, others = made()
+    two.load_state_dict(one.state_dict())
+    two.connect(InlineShards(others))
+    assert betas(two, others, 2) == [0.6, 0.7]
+    whole = one.trial_copy()
+    whole.build(SHORT, 4, np.random.default_rng(0))
+    restore(whole, two.state_dict())
+    assert whole.sampler._num_batches == 8
 
 
 @pytest.mark.parametrize(("shards", "least"), [(1, 64 + 2 * 32), (2, 63 + 64 + 2 * 32)])
