@@ -143,7 +143,7 @@ class FromReplay(LearnerInput):
         self._episodes.report(head)
 
     def learn_pending(self) -> None:
-        """Run the updates that are due; the rest waits until shards can fill a batch again."""
+        """Run the updates that are due, unless the shards that had a batch are lost."""
         with contextlib.suppress(NoBatchError):
             super().learn_pending()
 

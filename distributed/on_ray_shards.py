@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.errors import ClusterError
 from ..core.protocols import Array, State
 from . import message_chunks
 from .events import Emptied, Event, Gone, Lost, event_of
@@ -183,17 +184,21 @@ class RayShards:
     def load(self, states: Sequence[State]) -> list[Stored]:
         """Restore states returned by :meth:`states`."""
         self._await_created()
-        return [self._load(shard.handle, state) for shard, state in zip(self._shards, states, strict=True)]
+        return [self._load(index, state) for index, state in enumerate(states)]
 
     @refusing_full_disk()
-    def _load(self, handle: Any, state: State) -> Stored:
+    def _load(self, index: int, state: State) -> Stored:
         import ray
 
+        handle = self._shards[index].handle
         outline, leaves = outline_of(state)
-        ray.get(handle.expect.remote(outline), timeout=self._timeout)
-        for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
-            ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
-        stored: Stored = ray.get(handle.load_received.remote(), timeout=self._timeout)
+        try:
+            ray.get(handle.expect.remote(outline), timeout=self._timeout)
+            for message in message_chunks.messages(leaves_of(outline), message_chunks.PART_BYTES):
+                ray.get(handle.put.remote(message, read(leaves, message)), timeout=self._timeout)
+            stored: Stored = ray.get(handle.load_received.remote(), timeout=self._timeout)
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+            raise ClusterError(f"the contents of replay shard {index} cannot be restored: {_why(error)}") from error
         return stored
 
     def close(self, *, saves: bool) -> None:
@@ -215,7 +220,9 @@ class RayShards:
         try:
             return ray.get(reference, timeout=self._timeout)
         except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-            self._replace(index, str(error).partition("\n")[0])
+            if _could_not_begin(error):  # nor could another
+                raise ClusterError(f"replay shard {index} cannot be made: {_why(error)}") from error
+            self._replace(index, _why(error))
             return None
 
     def _replace(self, index: int, why: str) -> None:
@@ -252,3 +259,14 @@ class RayShards:
                 with contextlib.suppress(ray.exceptions.RayError):
                     found[f"shard {index}"] = ray.get(shard.pid, timeout=self._timeout)
         return found
+
+
+def _could_not_begin(error: Exception) -> bool:
+    """Did the shard raise when it was made, as where its node has too little memory?"""
+    return bool(getattr(error, "actor_init_failed", False))
+
+
+def _why(error: Exception) -> str:
+    """Ray's message without its traceback, which ends with the shard's own error."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1 if _could_not_begin(error) else 0]

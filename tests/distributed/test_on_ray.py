@@ -9,6 +9,7 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.distributed import Cluster, message_chunks, on_ray
+from axonrl.distributed.on_ray_shards import RayShards
 from axonrl.distributed.ray_connection import Connection
+from axonrl.distributed.unrolls import UnrollId
 from axonrl.errors import ArgumentError, ClusterError
 from axonrl.hooks import Hook
 from axonrl.memories import BatchMemory, Prioritized, ReplayMemory
@@ -330,6 +333,36 @@ def test_an_address_where_nobody_answers_is_refused_at_once(address: str) -> Non
 
 
 # -- what fails, and what is slow --------------------------------------------------------------------------------------
+
+
+def test_a_shard_that_cannot_be_made_ends_the_run_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one would not begin either; also where it should take over what was saved, as one that is killed."""
+    import ray
+
+    class Handle:
+        def __getattr__(self, name: str) -> Any:
+            return SimpleNamespace(remote=lambda *_: name)
+
+    error = ray.exceptions.RayActorError("0", "In its creation task\n  File\nArgumentError: needs 9 bytes", True)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    def launch(_: Any, incarnation: int) -> Handle:
+        made.append(incarnation)
+        return Handle()
+
+    made: list[int] = []
+    monkeypatch.setattr(ray, "get", fail)
+    plans: Any = [None]
+    shards = RayShards(plans, launch, lambda: None, 0, 1.0)
+    shards.insert(UnrollId(0, 0, 0), None)
+    with pytest.raises(ClusterError, match="shard 0 cannot be made: ArgumentError: needs 9 bytes"):
+        shards.arrived({"insert"})
+    assert made == [0]
+    error = ray.exceptions.RayActorError("0", "The actor died\n more", False)
+    with pytest.raises(ClusterError, match=r"shard 0 cannot be restored: The actor died$"):
+        shards.load([{}])
 
 
 @pytest.mark.parametrize(("number", "how"), [(2, signal.SIGKILL), (1, signal.SIGSTOP)])
