@@ -139,6 +139,7 @@ class Driver:
     def _train(self) -> None:
         begun = False
         self._learn()  # updates left over by a run that was killed at an evaluation's checkpoint
+        self._saves = self._session.saves  # no actor has begun before these checkpoints
         while self._session.stop_reason is None:
             self._start()
             begun = begun or self.planner.may_begin()

@@ -199,6 +199,31 @@ def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Pa
         np.testing.assert_array_equal(value, whole.get_weights()[name])
 
 
+def test_a_checkpoint_among_updates_that_were_owed_renews_no_actor(tmp_path: Path) -> None:
+    """Of the updates for 20 timesteps, two are evaluated; the run is killed in between."""
+    cluster = Cluster(**INLINE, lockstep=True)
+
+    class Evaluates(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            if session.global_step in (65, 68):
+                session.evaluate(episodes=1)
+
+    class Killed(Hook):
+        def after_update(self, session: Any, facts: Any) -> None:
+            if session.global_step == 67:
+                raise KeyError("killed")
+
+    whole, parts = replay(tmp_path / "whole"), replay(tmp_path / "parts")
+    whole.train("CartPole-v1", 60, 1, cluster=cluster, max_timesteps=160, hooks=Evaluates())
+    with pytest.raises(KeyError):
+        parts.train("CartPole-v1", 60, 1, cluster=cluster, max_timesteps=160, hooks=[Evaluates(), Killed()])
+    parts = replay(tmp_path / "parts")
+    parts.train("CartPole-v1", 60, 1, cluster=cluster, max_timesteps=160, hooks=Evaluates())
+    assert parts.global_step == whole.global_step == 101
+    for name, value in parts.get_weights().items():
+        np.testing.assert_array_equal(value, whole.get_weights()[name])
+
+
 @pytest.mark.parametrize("wrappers", [(), ("normalize_observation",)])
 @pytest.mark.parametrize(("make_agent", "every"), [(rollouts, 8), (replay, 8), (replay, 70)])
 def test_in_lockstep_a_run_that_is_resumed_ends_the_same(
