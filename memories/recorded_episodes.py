@@ -14,7 +14,7 @@ from ..core.trees import map_tree, named_arrays
 
 
 def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
-    """Store the transitions of episodes, one after the other.
+    """Store the transitions of episodes, one after the other; none continues the one before.
 
     Args:
         memory: a built memory.
@@ -30,9 +30,11 @@ def fill(memory: Memory, episodes: Iterable[Episode], *, lanes: int = 1) -> int:
             differ in length, or are empty.
     """
     stored = 0
+    cut = getattr(memory, "cut", lambda: None)
     for number, episode in enumerate(episodes):
         length = length_of(f"episodes[{number}]", episode)
         stored += length
+        cut()  # it may begin with the very observation that was stored last
         mask = np.arange(lanes) == number % lanes
         for row in range(length):
             one = map_tree(operator.itemgetter(row), episode)

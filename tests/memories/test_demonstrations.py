@@ -211,6 +211,17 @@ def test_episodes_from_python_are_checked_as_those_of_a_file_are(changes: dict[s
         memory.use_environment(EnvironmentView(*SPACES))
 
 
+def test_an_episode_that_is_filled_in_continues_no_other() -> None:
+    """Of two timesteps each, of the same observation, and without flags; the last one goes on."""
+    memory = built(ReplayMemory(8, 4, n_step=3, discount=0.5))
+    still = {**episode(0, [1, 2]), "terminated": np.zeros(2, np.bool_)}
+    still["observation"] = still["next_observation"] = np.zeros((2, 1), np.float32)
+    memories.fill(memory, [still, {**still, "reward": np.array([4, 8], np.float32)}, {**still}])
+    batch = memory._batch_of(np.arange(4))
+    assert numbers(batch["reward"]) == [1 + 2 / 2, 2, 4 + 8 / 2, 8]
+    assert numbers(memory.gather(np.arange(6))["truncated"]) == [0, 1, 0, 1, 0, 0]
+
+
 def test_only_whole_episodes_are_filled_in() -> None:
     memory = built(ReplayMemory(10, 4))
     with refused("episodes[1]", "reward 1"):
