@@ -291,8 +291,10 @@ class Driver:
 
     def _learn(self) -> None:
         for work in self.learning.due():
-            before = self._stepper.counters.global_step
+            before, began = self._stepper.counters.global_step, time.monotonic()
             self._session.run_guarded(work, self.learning.learn_pending)
+            if (blind := time.monotonic() - began - _LOOK_S) > 0:  # an evaluation, say
+                self.planner.paused(blind)
             step = self._stepper.counters.global_step
             if step > before:
                 self.planner.moved(time.monotonic())

@@ -217,6 +217,14 @@ class Planner:
         """Note an update."""
         self.moved_at = now
 
+    def paused(self, seconds: float) -> None:
+        """Leave these last seconds out of all waiting times: the learner was busy, and did not look at answers."""
+        for actor in self.actors:
+            actor.since += seconds
+            actor.answered_at += seconds
+            actor.asked = deque((unroll, at + seconds) for unroll, at in actor.asked)
+        self.moved_at += seconds
+
     # -- failing ------------------------------------------------------------------------------------------------------
 
     def ended(self, index: int, incarnation: int, death: Death) -> bool:

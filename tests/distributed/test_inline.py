@@ -357,6 +357,17 @@ def test_actors_of_this_process_are_not_replaced_however_long_the_others_take(
     assert (seen[0].counts["restarts"], seen[0].incarnations()) == (0, [0, 0])
 
 
+def test_an_evaluation_is_no_stall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 400 s, before the first update, where 300 s without progress end a run."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0])
+    monkeypatch.setattr(driver, "time", clock)
+    slow = At("after_timestep", 60, lambda session: now.append(now.pop() + 400.0))
+    agent = replay(tmp_path)
+    agent.train("CartPole-v1", 200, 8, cluster=Cluster(**INLINE), max_timesteps=100, hooks=slow)
+    assert (agent.global_timestep, now) == (100, [400.0])
+
+
 def test_what_is_too_old_is_dropped_and_others_are_learned_from(
     tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,17 @@ def test_a_silent_actor_is_overdue_by_its_own_measure() -> None:
     assert planner.overdue(now + 22.1) == [(0, 0)]
 
 
+def test_time_in_which_the_learner_does_not_look_counts_for_nobody() -> None:
+    """It evaluates from 10 s to 410 s. The answer that was asked for at 5 s has 60 s beside these."""
+    planner = ready(Cluster(actors=1, unroll_timeout_s=60, stall_timeout_s=300))
+    planner.requests(1, 5.0)
+    planner.paused(400.0)
+    assert planner.hopeless(410.0) is None
+    assert planner.overdue(464.0) == []
+    assert planner.overdue(466.0) == [(0, 0)]
+    assert planner.hopeless(701.0) is not None
+
+
 def test_an_actor_that_was_given_up_has_twice_the_time_until_it_answers() -> None:
     """Else none would ever start on a machine where starting takes a minute."""
     planner, now = Planner(Cluster(actors=1, restart_delay_s=1.0), 0.0), 0.0
