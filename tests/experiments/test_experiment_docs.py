@@ -55,6 +55,6 @@ def test_the_defaults_are_those_of_the_schema() -> None:
     fields: Any = ExperimentFile.model_fields
     train, evaluate = fields["train"].default, fields["evaluate"].default
     assert (train.first_update, train.update_frequency) == (None, None)  # then they are those of Agent.train
-    assert f"`first_update` ({FIRST_UPDATE}, or when the memory can fill a batch)" in TEXT
+    assert f"`first_update` ({FIRST_UPDATE}, or later, when the memory can first fill a batch)" in TEXT
     assert f"`update_frequency` ({UPDATE_FREQUENCY}), in timesteps" in TEXT
     assert f"`episodes` ({evaluate.episodes})" in TEXT
