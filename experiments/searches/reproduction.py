@@ -55,7 +55,7 @@ REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "dqn_mountaincar": [(-100.8, _ZOO)],
     "ppo_lunarlander": [(242.1, _ZOO)],
     "ppo_halfcheetah": [(5783.9, _TIANSHOU), (5979.5, _YARDSTICK)],
-    "ppo_hopper": [(2609.3, _TIANSHOU)],
+    "ppo_hopper": [(2609.3, _TIANSHOU), (658.7, _YARDSTICK)],
     "ppo_walker2d": [(3588.5, _TIANSHOU), (3255.3, _YARDSTICK)],
     "ppo_ant": [(3258.4, _TIANSHOU), (296.5, _YARDSTICK)],
     "ppo_humanoid": [(787.1, _TIANSHOU), (621.1, _YARDSTICK)],
