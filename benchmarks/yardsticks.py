@@ -93,9 +93,10 @@ def run(algorithm: str, task: str, seed: int, timesteps: int) -> dict[str, Any]:
     }
 
 
-def read_all() -> list[dict[str, Any]]:
-    """The runs so far."""
-    return [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()] if FILE.exists() else []
+def runs_of(algorithm: str, task: str, timesteps: int) -> list[dict[str, Any]]:
+    """The runs so far of an algorithm on a task, with this number of timesteps."""
+    runs = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()] if FILE.exists() else []
+    return [one for one in runs if (one["algorithm"], one["task"], one["timesteps"]) == (algorithm, task, timesteps)]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,8 +109,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     if given.task not in SETTINGS[given.algorithm]:
         parser.error(f"{given.task!r} has no settings; there are {', '.join(SETTINGS[given.algorithm])}")
-    key = (given.algorithm, given.task, given.timesteps)
-    of_task = [one for one in read_all() if (one["algorithm"], one["task"], one["timesteps"]) == key]
+    of_task = runs_of(given.algorithm, given.task, given.timesteps)
     for seed in given.seeds:
         if seed in {one["seed"] for one in of_task}:
             continue

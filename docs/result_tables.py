@@ -134,12 +134,10 @@ def last_returns(name: str, library: str) -> dict[int, float]:
     results = reproduction.read_all(RESULTS, name)
     if library == _OURS or not results:
         return {one.seed: one.last["episode_return_mean"] for one in results}
-    key = (name.partition("_")[0], results[0].environment, results[0].timesteps)
-    return {
-        one["seed"]: one["last"]
-        for one in sorted(yardsticks.read_all(), key=lambda one: one["seed"])
-        if (one["algorithm"], one["task"], one["timesteps"]) == key
-    }
+    algorithm, first = name.partition("_")[0], results[0]
+    peers = yardsticks.runs_of(algorithm, first.environment, first.timesteps)
+    peers.sort(key=lambda one: one["seed"])
+    return {one["seed"]: one["last"] for one in peers}
 
 
 def everything() -> str:

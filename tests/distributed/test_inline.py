@@ -175,6 +175,11 @@ def test_what_does_not_fill_a_rollout_is_not_waited_for(tmp_path: Path) -> None:
     assert (agent.global_timestep, agent.global_step) == (80, 2)
 
 
+def check_same_weights(one: Any, other: Any) -> None:
+    for name, value in one.get_weights().items():
+        np.testing.assert_array_equal(value, other.get_weights()[name])
+
+
 @pytest.mark.parametrize("make_agent", [rollouts, replay])
 def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Path) -> None:
     """It is killed at the checkpoint of an evaluation, where a rollout is full, or updates are due."""
@@ -195,8 +200,7 @@ def test_updates_that_a_killed_run_owed_come_first(make_agent: Any, tmp_path: Pa
     assert saved(tmp_path / "parts")[-1][:2] == (120, 2 if make_agent is rollouts else 6)
     parts = make_agent(tmp_path / "parts").train("CartPole-v1", 60, 8, cluster=cluster, max_timesteps=200)
     assert parts.global_step == whole.global_step
-    for name, value in parts.get_weights().items():
-        np.testing.assert_array_equal(value, whole.get_weights()[name])
+    check_same_weights(parts, whole)
 
 
 def test_a_checkpoint_among_updates_that_were_owed_renews_no_actor(tmp_path: Path) -> None:
@@ -220,8 +224,7 @@ def test_a_checkpoint_among_updates_that_were_owed_renews_no_actor(tmp_path: Pat
     parts = replay(tmp_path / "parts")
     parts.train("CartPole-v1", 60, 1, cluster=cluster, max_timesteps=160, hooks=Evaluates())
     assert parts.global_step == whole.global_step == 101
-    for name, value in parts.get_weights().items():
-        np.testing.assert_array_equal(value, whole.get_weights()[name])
+    check_same_weights(parts, whole)
 
 
 @pytest.mark.parametrize("wrappers", [(), ("normalize_observation",)])
@@ -237,8 +240,7 @@ def test_in_lockstep_a_run_that_is_resumed_ends_the_same(
     make_agent(tmp_path / "parts").train(env, 60, every, cluster=cluster, max_timesteps=120)
     parts = make_agent(tmp_path / "parts").train(env, 60, every, cluster=cluster, max_timesteps=280)
     assert parts.global_step == whole.global_step > 3
-    for name, value in parts.get_weights().items():
-        np.testing.assert_array_equal(value, whole.get_weights()[name])
+    check_same_weights(parts, whole)
 
 
 def test_in_lockstep_an_actor_may_come_back_as_all_are_renewed(
