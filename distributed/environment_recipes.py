@@ -13,6 +13,7 @@ from ..environments.ids import make, open_environment
 from ..environments.normalization import NormalizedEnvironment
 from ..environments.normalizers import Normalizers
 from ..environments.statistics import names_of, statistics_of
+from ..environments.wrapping import Wrapping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +23,14 @@ class EnvironmentRecipe:
     Args:
         env: an id, or an importable function without arguments that returns an environment.
         kwargs: arguments of the environment.
-        wrappers: arguments of each wrapper, by its name.
+        wrappers: see ``environments.make``.
         vectorization: see ``environments.make``.
         rewards: an importable function from the rewards [N] of a step to those to learn from, such as ``numpy.sign``.
             Returns of episodes are sums of the environment's own rewards.
 
     Raises:
-        ArgumentError: ``env`` is a function, for which ``kwargs``, ``wrappers`` and ``vectorization`` do not apply.
+        ArgumentError: ``env`` is a function, for which ``kwargs``, ``wrappers`` and ``vectorization`` do not apply;
+            both ``rewards`` and ``normalize_reward`` are given.
     """
 
     env: str | Callable[[], Any]
@@ -44,6 +46,9 @@ class EnvironmentRecipe:
                 f" an environment's class, got the function {self.env!r}"
             )
             raise ArgumentError(message, "env", self.env)
+        if self.rewards is not None and "normalize_reward" in (one["kind"] for one in Wrapping(self.wrappers).given):
+            message = f"rewards would replace those of the wrapper normalize_reward: use one of them, got {self.rewards}"
+            raise ArgumentError(message, "rewards", self.rewards)
 
     def one(self) -> Any:
         """Make a single environment."""

@@ -35,6 +35,12 @@ def make_learner_memory(cluster: Settings, memory: Any) -> Any:
     if memory.path is not None:
         message = f"replay shards keep transitions in RAM, got path={memory.path!r}: leave it out, or use one process"
         raise ArgumentError(message, "path", memory.path)
+    if cluster.max_lag is not None:
+        message = (
+            f"Cluster.max_lag drops old unrolls before they join a rollout, got {cluster.max_lag} with a ReplayMemory,"
+            " which stores them all: leave it out"
+        )
+        raise ArgumentError(message, "Cluster.max_lag", cluster.max_lag)
     lanes = [len(actors) * cluster.envs_per_actor for actors in actors_of_shards(cluster)]
     return ShardedReplay(memory, lanes, saves=cluster.save_replay)
 

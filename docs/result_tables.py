@@ -100,13 +100,12 @@ def compared(names: Sequence[str]) -> str:
     for name in names:
         peers = last_returns(name, _PEER)
         ours = last_returns(name, _OURS)
-        found = {_OURS: {seed: ours[seed] for seed in peers}, _PEER: peers}
-        for library, returns in found.items():
-            each = ", ".join(f"{value:,.1f}" for value in returns.values())
-            mean = f"{statistics.fmean(returns.values()):,.1f}"
-            rows.append(
-                (f"`{name}`", library, mean, each, seed_ranges(list(peers)))
-            )
+        seeds = [seed for seed in peers if seed in ours]
+        for library, returns in ((_OURS, ours), (_PEER, peers)):
+            each = [returns[seed] for seed in seeds]
+            texts = ", ".join(f"{value:,.1f}" for value in each)
+            mean = f"{statistics.fmean(each):,.1f}"
+            rows.append((f"`{name}`", library, mean, texts, seed_ranges(seeds)))
     return markdown(
         ("experiment", "library", "mean", "of each seed", "seeds"), rows
     )

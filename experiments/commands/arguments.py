@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import operator
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -95,15 +96,17 @@ class Command(NamedTuple):
 
 def positive(text: str) -> int:
     """An integer of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
-    return int(text)
+    return _integer(text, 1)
 
 
 def natural(text: str) -> int:
     """An integer of at least 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
+    return _integer(text, 0)
+
+
+def _integer(text: str, least: int) -> int:
+    if not text.isdecimal() or not least <= int(text) <= sys.maxsize:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, below 2^63, got {text!r}")
     return int(text)
 
 

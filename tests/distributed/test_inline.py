@@ -530,6 +530,7 @@ def test_an_actor_that_sends_what_is_damaged_is_given_up(
         ("CartPole-v1", ReplayMemory(80, 27, n_step=8), {"replay_shards": 2}, "memory"),
         ("CartPole-v1", SequenceMemory(200, 4, length=4), {}, "memory"),
         ("CartPole-v1", ReplayMemory(200, 8, path="memory"), {}, "path"),
+        ("CartPole-v1", ReplayMemory(200, 8), {"max_lag": 9}, "Cluster.max_lag"),
     ],
 )
 def test_what_a_cluster_cannot_use_is_refused(

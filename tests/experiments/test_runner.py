@@ -116,6 +116,7 @@ def test_an_argument_of_the_memory_that_is_refused_when_it_is_built_is_named(fil
         ("{unroll: 10, envs_per_actor: 2}", "{kind: batch, size: 50}", "agent.memory"),
         ("{unroll: 10, envs_per_actor: 2, max_lag: 1}", "{kind: batch, size: 20}", "distributed.max_lag"),
         ("{replay_shards: 2}", "{kind: replay, size: 201, batch_size: 8}", "agent.memory"),
+        ("{max_lag: 9}", "{kind: replay, size: 200, batch_size: 8}", "distributed.max_lag"),
         ("{}", "{kind: sequence, size: 200, batch_size: 4, length: 4}", "agent.memory"),
     ],
 )

@@ -40,6 +40,7 @@ def test_a_first_command_creates_the_folder(commands: Commands, tmp_path: Path) 
         (["set-quota", "alice", "agents=x"], "", 2),
         (["create-token", "alice", "--name", "x", "--expires", "90"], "", 2),
         (["remove-agent", "cart", "--yes"], "", 2),
+        (["audit", "--last", "9" * 19], "", 2),
         (["list-users", "--data", "nosuch"], "", 2),
     ],
 )

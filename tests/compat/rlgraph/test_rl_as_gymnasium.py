@@ -18,6 +18,7 @@ from axonrl.compat.rlgraph.environments.gymnasium_adapter import (
 )
 from axonrl.compat.rlgraph.processing.decays import make_decay
 from axonrl.compat.rlgraph.spaces import BoolBox, Dict, FloatBox, IntBox, Tuple
+from axonrl.core.errors import ArgumentError
 from axonrl.distributed.environment_recipes import EnvironmentRecipe
 
 from .agents import refused
@@ -131,6 +132,8 @@ def test_what_is_learned_from_may_be_signs_while_returns_are_the_rewards() -> No
     plain = EnvironmentRecipe(factory).several(1)
     plain.reset(None, [1])
     assert plain.step(np.array([down], np.int32)).normalized_reward is None
+    with pytest.raises(ArgumentError, match="rewards would replace those of the wrapper normalize_reward"):
+        EnvironmentRecipe("CartPole-v1", wrappers=["normalize_reward"], rewards=np.sign)
 
 
 def test_spaces_have_counterparts() -> None:
