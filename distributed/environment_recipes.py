@@ -47,7 +47,7 @@ class EnvironmentRecipe:
             )
             raise ArgumentError(message, "env", self.env)
         if self.rewards is not None and "normalize_reward" in (one["kind"] for one in Wrapping(self.wrappers).given):
-            message = f"rewards would replace those of the wrapper normalize_reward: use one of them, got {self.rewards}"
+            message = f"rewards would replace those of normalize_reward: use one of them, got {self.rewards}"
             raise ArgumentError(message, "rewards", self.rewards)
 
     def one(self) -> Any:

@@ -31,10 +31,10 @@ class Settings:
         address: Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
         replay_shards: processes that each hold a part of a replay memory.
         in_flight: unrolls requested from an actor at a time.
-        queue: of rollouts, batches of unrolls that should wait for the learner: more unrolls are requested while it lacks
-            a batch, fewer while more batches than this always wait.
+        queue: batches of unrolls (for rollouts) that should wait for the learner: more unrolls are requested while it
+            lacks a batch, fewer while more batches than this always wait.
         prefetch: batches requested from replay shards ahead of use; none in lockstep.
-        max_lag: age of weights, in updates, above which unrolls are dropped when their rollout is formed. None: no limit.
+        max_lag: age of weights, in updates, above which unrolls are dropped when a rollout is formed. None: no limit.
         ladder: base and power of the actors' epsilons (Horgan et al. 2018), if the exploration is epsilon-greedy; None:
             the model's schedule, in all actors.
         min_actors: training begins when this many actors are ready, and fails when fewer are left (in lockstep, when

@@ -74,7 +74,9 @@ def table(names: Sequence[str]) -> str:
         if not results:
             raise ValueError(f"{RESULTS / name} has no result")
         found = reproduction.summary(name, results)
-        rows += [_row(name, policy, found) for policy in ("best", "last")]
+        rows += [
+            _row(name, policy, found) for policy in reproduction.policies_of(found)
+        ]
     return markdown(_HEAD, rows)
 
 
@@ -89,7 +91,7 @@ def _row(name: str, policy: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         ", ".join(f"{value:,.1f}" for value in one["returns"]),
         "-" if policy == "best" else reproduction.kept_text(found),
         seed_ranges(seeds),
-        f"{found['timesteps']:,}",
+        reproduction.length_text(found),
         reproduction.references_text(found),
     )
 
@@ -163,6 +165,10 @@ def _random(experiments: Mapping[str, Sequence[Result]]) -> float:
     )
 
 
+def _is_offline(name: str) -> bool:
+    return not any(one.timesteps for one in reproduction.read_all(RESULTS, name))
+
+
 def _file(environment: str) -> str:
     return environment.lower().replace("/", "-").replace(":", "-")
 
@@ -220,7 +226,9 @@ def draw(
         )
         FigureCanvasAgg(figure)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        figure.supxlabel("timesteps", fontsize="medium")
+        offline = any(_is_offline(name) for names in panels for name in names)
+        steps = "timesteps; offline, updates" if offline else "timesteps"
+        figure.supxlabel(steps, fontsize="medium")
         figure.supylabel(f"return, {what}", fontsize="medium")
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         for axes, names in zip(grid, panels, strict=False):

@@ -50,7 +50,13 @@ _TIANSHOU: Final = "Tianshou, v3, peak of the mean"
 _MINATAR: Final = "MinAtar's authors, better of two agents"
 _ZOO: Final = "RL Baselines3 Zoo, one agent"
 _YARDSTICK: Final = "Stable-Baselines3, mean of the last policies"
+_DATA: Final = "mean of the data"
 REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
+    "bc_cartpole": [(500.0, _DATA)],
+    "cql_cartpole": [(183.5, _DATA)],
+    "cql_sac_pendulum": [(-580.9, _DATA)],
+    "iql_pendulum": [(-580.9, _DATA)],
+    "td3_bc_pendulum": [(-580.9, _DATA)],
     "dqn_cartpole": [(385.3, _YARDSTICK)],
     "dqn_mountaincar": [(-100.8, _ZOO)],
     "ppo_lunarlander": [(242.1, _ZOO)],
@@ -70,14 +76,15 @@ REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "pqn_minatar_seaquest": [(20, _MINATAR)],
     "pqn_minatar_space_invaders": [(185, _MINATAR)],
 }
-"""Published returns, with source, version of the environment and statistic.
+"""Returns to compare with: source, version of the environment and statistic.
 
 Tianshou's (https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) are the maximum, within 1M or 3M timesteps,
 of the mean over 10 seeds of evaluations every 30,720 timesteps (10 episodes each, in runs of 3M): more than the mean
 return of the last policies, less than that of the best ones. MinAtar's are read off the curves of Young and Tian 2019,
 https://arxiv.org/abs/1903.03176, at 5M frames: the better of DQN and actor-critic, in training. RL Baselines3 Zoo's
 (https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md) are of its published agents, LunarLander's of v2.
-Stable-Baselines3's are ``benchmarks/yardsticks.py``'s, on the same seeds.
+Stable-Baselines3's are ``benchmarks/yardsticks.py``'s, on the same seeds. Those of the data are mean returns of the
+recorded episodes that an experiment learns from.
 """
 _SIMULATORS: Final = ("mujoco", "box2d", "minatar", "ale-py")
 _NOT_SETTINGS: Final = {"name", "description", "seed", "seeds", "params", "tracker", "submit", "matrix"}
@@ -288,16 +295,28 @@ def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
             "interquartile_mean": middle.value,
             "interval": [middle.low, middle.high],
         }
-    kept = sorted(one.kept for one in found if one.kept is not None)
+    timesteps = max(one.timesteps for one in found)
+    kept = sorted(one.kept for one in found if one.kept is not None and timesteps)
     return {
         "experiment": name,
         "seeds": [one.seed for one in found],
-        "timesteps": max(one.timesteps for one in found),
+        "timesteps": timesteps,
+        "updates": max(one.updates for one in found),
         "seconds": sum(one.seconds for one in found),
         "references": [{"return": value, "source": source} for value, source in REFERENCES.get(name, ())],
         "kept": {"median": statistics.median(kept), "lowest": kept[0]} if kept else None,
         **policies,
     }
+
+
+def policies_of(found: Mapping[str, Any]) -> Sequence[str]:
+    """The policies of a :func:`summary`: offline learning has no environment to find the best one in."""
+    return ("best", "last") if found["timesteps"] else ("last",)
+
+
+def length_text(found: Mapping[str, Any]) -> str:
+    """The length of the runs of a :func:`summary` in timesteps, or in updates, such as ``"3,000 updates"``."""
+    return f"{found['timesteps']:,}" if found["timesteps"] else f"{found['updates']:,} updates"
 
 
 def references_text(found: Mapping[str, Any]) -> str:
@@ -316,8 +335,9 @@ def kept_text(found: Mapping[str, Any]) -> str:
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """A :func:`summary` for the terminal: a row for the best policy and one for the last."""
-    policies, references = ("best", "last"), references_text(found)
+    """A :func:`summary` for the terminal, a row for each policy."""
+    policies = policies_of(found)
+    rows = len(policies)
 
     def texts(name: str) -> list[str]:
         return [f"{found[policy][name]:,.1f}" for policy in policies]
@@ -330,10 +350,10 @@ def table(found: Mapping[str, Any]) -> Table:
             Column("mean", texts("mean"), right=True, whole=True),
             Column("interquartile mean", texts("interquartile_mean"), right=True, whole=True),
             Column("95 % interval", bounds, right=True, whole=True),
-            Column("kept", ["-", kept_text(found)], right=True, whole=True),
-            Column("reference", [references] * 2, right=True, whole=True),
-            Column("minutes", [f"{found['seconds'] / 60:,.0f}"] * 2, right=True, whole=True),
-            Column("timesteps", [f"{found['timesteps']:,}"] * 2, right=True, whole=True),
+            Column("kept", ["-", kept_text(found)][-rows:], right=True, whole=True),
+            Column("reference", [references_text(found)] * rows, right=True, whole=True),
+            Column("minutes", [f"{found['seconds'] / 60:,.0f}"] * rows, right=True, whole=True),
+            Column("timesteps", [length_text(found)] * rows, right=True, whole=True),
             Column("of each seed", each),
         ],
         f"{found['experiment']}, {counted(len(found['seeds']), 'seed')}",

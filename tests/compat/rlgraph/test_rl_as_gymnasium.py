@@ -132,7 +132,7 @@ def test_what_is_learned_from_may_be_signs_while_returns_are_the_rewards() -> No
     plain = EnvironmentRecipe(factory).several(1)
     plain.reset(None, [1])
     assert plain.step(np.array([down], np.int32)).normalized_reward is None
-    with pytest.raises(ArgumentError, match="rewards would replace those of the wrapper normalize_reward"):
+    with pytest.raises(ArgumentError, match="rewards would replace those of normalize_reward"):
         EnvironmentRecipe("CartPole-v1", wrappers=["normalize_reward"], rewards=np.sign)
 
 
