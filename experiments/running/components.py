@@ -55,7 +55,8 @@ def build(experiment: ExperimentFile, document: Document, member: Member | None 
     With a compiled program, the model function is not looked up, as that may load TensorFlow.
 
     Raises:
-        ExperimentError: a name is unknown, or an argument is unknown, missing or invalid; all errors at once.
+        ExperimentError: a name is unknown, an argument is unknown, missing or invalid, or the data to learn from do not
+            exist; all errors at once.
     """
     agent, findings, hooks = experiment.agent, Findings(), []
     compiled = None if member is None else member.compiled
@@ -69,6 +70,10 @@ def build(experiment: ExperimentFile, document: Document, member: Member | None 
             raise document.error(("agent", "memory"), "this key is required for training")
         memory = _make("memory", agent.memory, ("agent", "memory"), document)
         _check_spread(experiment, memory, document)
+    with findings.collecting():
+        if experiment.learn is not None and not Path(experiment.learn.data).exists():
+            message = f"{experiment.learn.data} does not exist in {Path.cwd()}; `axonrl record` writes such files"
+            raise document.error(("learn", "data"), message)
     for index, hook in enumerate(experiment.hooks):
         with findings.collecting():
             hooks.append(_make("hook", hook, ("hooks", index), document))

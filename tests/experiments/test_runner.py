@@ -1,6 +1,8 @@
 """From names to objects, and the order in which a run happens. The Agent is a fake here."""
 
+import functools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +221,13 @@ def test_a_run(file: Path, agents: list[Any]) -> None:
 LEARN = {"learn": "{data: a.npz, max_steps: 50}"}
 
 
+@pytest.fixture
+def data(workplace: Path) -> None:
+    """A file to learn from, which the false agents do not read."""
+    (workplace / "a.npz").touch()
+
+
+@pytest.mark.usefixtures("data")
 def test_learning_from_data_comes_before_training_and_without_a_section_train_is_all(
     file: Path, agents: list[Any]
 ) -> None:
@@ -239,6 +248,7 @@ def test_learning_from_data_comes_before_training_and_without_a_section_train_is
     assert (result.seconds, result.timesteps_per_second) == (3.0, pytest.approx(20.0))
 
 
+@pytest.mark.usefixtures("data")
 def test_check_hands_over_the_data(file: Path, agents: list[Any]) -> None:
     experiment, document = load(file, sets={**LEARN, "train": "null"})
     found = runner.check(experiment, document, Path("out"))
@@ -246,6 +256,17 @@ def test_check_hands_over_the_data(file: Path, agents: list[Any]) -> None:
     assert (found["learn"], found["train"]) == ({"data": "a.npz", "max_steps": 50}, None)
     assert rows(found)["learns from"] == "a.npz, 50 updates"
     assert "updates" not in rows(found)
+
+
+@pytest.mark.parametrize("act", [runner.check, functools.partial(runner.compile_experiment, seeds=[4])])
+def test_data_that_do_not_exist_are_refused_with_their_line(act: Any, file: Path, agents: list[Any]) -> None:
+    """Also before the runs of many seeds, which are compiled first."""
+    with pytest.raises(
+        ExperimentError, match=re.escape(f"learn.data: a.npz does not exist in {Path.cwd()};")
+    ) as caught:
+        act(*load(file, sets={**LEARN, "train": "null"}), Path("out"))
+    assert caught.value.key == "learn.data"
+    assert agents == []
 
 
 @pytest.mark.usefixtures("agents")
