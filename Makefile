@@ -83,7 +83,7 @@ test-server:
 # The peers have environments of their own, as their users have them: made by the same rules, under other names. What
 # does not install is skipped, and said again in the results.
 bench: $(VENV)/installed-run
-	@$(PIP) --editable ".[atari,envpool,mujoco,serving]"
+	@$(PIP) --editable ".[atari,envpool,mujoco,serving]" "fastapi>=0.132"  # FastAPI is the yardstick of the service
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.run --peers . $(ARGS)
 
@@ -98,8 +98,7 @@ bench-resume: $(VENV)/installed-run
 	@$(INSTALL_PEERS)
 	$(BIN)/python -m axonrl.benchmarks.resume --peers . $(ARGS)
 
-soak: $(VENV)/installed-run
-	@$(PIP) --editable ".[ray,serving]"
+soak: $(VENV)/installed-test
 	$(BIN)/python -m axonrl.benchmarks.soak $(ARGS)
 
 define INSTALL_PEERS

@@ -74,7 +74,7 @@ UPDATES: Final = [[_SMALL, 32], [_LARGE, 256], [_CNN, 32]]
 _SERVING = ("axonrl_serving",)
 _CLIENTS = {"seconds": 2.0, "connections": 32}
 _CLIENTS_32, _LOADED = "32 connections", "500 agents"
-_ASLEEP, _RECOVERED = "10,000 asleep, 10,000 transitions each", "20 agents, 10,000 records each"
+_ASLEEP, _RECOVERED = "10,000 asleep, 100 woken with 10,000 transitions each", "20 agents, 10,000 records each"
 CASES: Final = (
     Case("dqn", _DQN, _EVERY_TIMESTEP, "one update per timestep"),
     Case("dqn", _DQN, _EVERY_4, "one update per 4"),
@@ -118,7 +118,7 @@ CASES: Final = (
     Case("update", _UPDATE, {"networks": [[_LARGE, 256], [_CNN, 32]], "seconds": _SECONDS}, "two threads", threads=2),
     Case("memory", ("axonrl", "sb3", "cpprb", "torchrl"), {"seconds": _SECONDS}),
     Case("prioritized", ("axonrl", "cpprb", "torchrl"), {"seconds": _SECONDS}),
-    Case("sequences", ("axonrl", "torchrl"), {"length": 20, "seconds": _SECONDS}, "20 timesteps"),
+    Case("sequences", ("axonrl", "torchrl"), {"length": 20, "seconds": _SECONDS}, "sequences of 20"),
     Case("actor", ("axonrl_agent", "axonrl_policy", "sb3")),
     Case("start", ("axonrl_agent", "sb3"), {"algorithm": "ppo", "times": 3}, "PPO, CartPole-v1"),
     Case("start", ("axonrl_agent", "sb3"), {"algorithm": "dqn", "times": 3}, "DQN, CartPole-v1"),
@@ -257,7 +257,7 @@ GOALS: Final = (
     ),
     *(
         Goal(f"sequences, {row}", "sequences", row, "axonrl", "torchrl", 3)
-        for row in ("add, 20 timesteps", "sample 32, 20 timesteps")
+        for row in ("add, sequences of 20", "sample 32, sequences of 20")
     ),
     *(
         Goal(

@@ -1,17 +1,16 @@
-"""Shared by benchmarks of other libraries' interfaces: tables of how agents learn, and of what timesteps cost."""
+"""Tables of how agents of other libraries' interfaces learn, and of what their timesteps cost."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .report import table
+from .report import fill_page, table
 
 LAST: Final = 20
 """Episodes whose mean return counts."""
@@ -73,23 +72,6 @@ def speed(measured: Mapping[str, Callable[[int], float]], timesteps: int, rounds
     return table(["CartPole-v1", f"us of a timestep, median of {rounds}", "against `Agent.train`"], rows)
 
 
-def insert(page: str, command: str, table: str) -> str:
-    """The page with ``table`` in place of the first table below the line ``command``.
-
-    Raises:
-        ValueError: the page lacks the line, or a table below it.
-    """
-    lines = page.splitlines()
-    if command not in lines:
-        raise ValueError(f"it has no line {command!r}")
-    at = lines.index(command)
-    start = next((i for i in range(at, len(lines)) if lines[i].startswith("|")), None)
-    if start is None:
-        raise ValueError(f"it has no table below the line {command!r}")
-    end = next((i for i in range(start, len(lines)) if not lines[i].startswith("|")), len(lines))
-    return "\n".join([*lines[:start], table, *lines[end:]]) + "\n"
-
-
 def main(module: str, about: str, programs: Programs, arguments: Sequence[str] | None) -> None:
     """The command line of such a benchmark."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -108,5 +90,5 @@ def main(module: str, about: str, programs: Programs, arguments: Sequence[str] |
         text = learning(programs, given.only, given.seeds, given.timesteps)
     print(text)
     if given.page is not None:
-        command = f"python -m axonrl.benchmarks.{module} {' '.join(sys.argv[1:])}"
-        given.page.write_text(insert(given.page.read_text("utf-8"), command, text), "utf-8")
+        page = given.page.read_text("utf-8")
+        given.page.write_text(fill_page(page, f"benchmarks/{module}.py, {given.what}", text), "utf-8")

@@ -10,6 +10,7 @@ writes ``benchmarks/distributed.json`` and the tables of ``docs/distributed.md``
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -22,11 +23,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from . import distributed_report as report
-from .distributed_report import CONTENDERS, Contender, Results
+from .distributed_report import CONTENDERS, Contender, Results, markdown
 from .machine import load, machine
 from .processes import MARK, Process, end, pss, tree
-from .report import number
+from .report import fill_page, number
 from .run import MAX_LOAD, VERSIONS, MeasurementError, environment, last_line, last_said, loud, python_in
 
 HERE: Final = Path(__file__).resolve().parent
@@ -131,7 +131,8 @@ def run(runner: Runner, contenders: Mapping[str, Contender], rounds: int) -> Res
     bare = [sys.executable, "-m", "axonrl.benchmarks.measure", "gymnasium", "environment"]
     for contender in contenders.values():
         if contender.is_ours:  # so that all measured runs find their programs in the cache
-            dataclasses.replace(runner, warm_up=0.0, seconds=1.0).measure(contender)
+            with contextlib.suppress(MeasurementError):  # it is said in its turn
+                dataclasses.replace(runner, warm_up=0.0, seconds=1.0).measure(contender)
     for turned in range(1, rounds + 1):
         results.bare.append(last_line([*bare, json.dumps({"timesteps": BARE_TIMESTEPS})], 1)["timesteps per second"])
         for turn, (name, contender) in enumerate(contenders.items(), start=1):
@@ -150,12 +151,13 @@ def run(runner: Runner, contenders: Mapping[str, Contender], rounds: int) -> Res
 
 def write(results: Results, *, complete: bool) -> None:
     """The numbers, and the tables where they are read."""
-    text = report.markdown(results)
+    text = markdown(results)
     folder = HERE if complete else HERE.parent / "runs" / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "distributed.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n", encoding="utf-8")
     if complete:
-        PAGE.write_text(report.fill_page(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        page = fill_page(PAGE.read_text(encoding="utf-8"), "benchmarks/distributed.py", text)
+        PAGE.write_text(page, encoding="utf-8")
     else:
         (folder / "DISTRIBUTED.md").write_text(f"# Distributed training\n\n{text}\n", encoding="utf-8")
     where = "docs/distributed.md" if complete else f"{os.path.relpath(folder)}/DISTRIBUTED.md"

@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from . import report
-from .report import MISSING, number, spread, table, times
+from .report import MISSING, machine_and_versions, number, spread, table, times
 
 CORES: Final = 2
 
@@ -58,7 +57,6 @@ CONTENDERS: Final = {
     **_ours("IMPALA", "IMPALA"),
     **{f"rllib-IMPALA-{n}": _rllib("IMPALA", n) for n in (1, 2)},
     **{f"rllib-IMPALA-waits-{n}": _rllib("IMPALA", n, "waits for samples", **_WAITS) for n in (1, 2)},
-    **{f"rllib-IMPALA-own-{n}": _rllib("IMPALA", n, "its own batch and network", defaults=True) for n in (1, 2)},
     **{f"rllib-IMPALA-learner-{n}": _rllib("IMPALA", n, "a learner process", learners=1) for n in (1, 2)},
     **{f"rllib-APPO-{n}": _rllib("APPO", n, "waits for samples", **_WAITS) for n in (1, 2)},
     **_ours("DQN", "Ape-X"),
@@ -131,10 +129,6 @@ class Goal:
     quantity: str
     bound: float
     at_least: bool
-
-    @property
-    def family(self) -> str:
-        return "DQN" if self.algorithm == "DQN" else "IMPALA"
 
     def met(self, found: float | None) -> str:
         if found is None:
@@ -213,7 +207,8 @@ def how(results: Results) -> str:
         " with the first update; every process has one thread for computing. A cell is the median of"
         f" {results.rounds} round{'s' * (results.rounds > 1)}, with the smallest and the largest value. The best"
         " contender is the one that trained on most timesteps. Memory is the proportional set size of all"
-        " processes, including Ray's daemons, with an object store of 256 MB. Lag is the number of updates by which"
+        " processes, including Ray's daemons, with an object store of 256 MiB; axonrl's programs are in its cache, and"
+        " its learner loads no TensorFlow. Lag is the number of updates by which"
         " the weights that act are behind those that learn. IMPALA: 16 environments per process, unrolls of 50"
         " timesteps, updates of 800, 2x64 tanh with the value on the same layers, V-trace clipped at 1, Adam at"
         " 5e-4. RLlib adds a row for every episode and unroll, and counts it as trained on. DQN: double, dueling,"
@@ -226,10 +221,6 @@ def how(results: Results) -> str:
 
 def markdown(results: Results) -> str:
     """The page."""
-    conditions = table(["", "machine"], [[key, value] for key, value in results.machine.items()])
-    packages = list(dict.fromkeys(package for found in results.versions.values() for package in found))
-    rows = [[package, *(found.get(package, MISSING) for found in results.versions.values())] for package in packages]
-    versions = table(["versions", *results.versions], rows)
     parts = [
         how(results),
         goals(results),
@@ -237,9 +228,4 @@ def markdown(results: Results) -> str:
         measurements_of(results, "DQN"),
         cost_of_ray(results),
     ]
-    return "\n\n".join([*parts, conditions, versions, failures(results)])
-
-
-def fill_page(page: str, text: str) -> str:
-    """A page with the text between its marks."""
-    return report.fill_page(page, "benchmarks/distributed.py", text)
+    return "\n\n".join([*parts, machine_and_versions(results.machine, results.versions), failures(results)])

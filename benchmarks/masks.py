@@ -76,7 +76,7 @@ def timesteps_to_solve(make: Callable[[], Any], seed: int, at_most: int) -> floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What action masks save.")
+    parser = argparse.ArgumentParser(description="Timesteps that action masks save.")
     parser.add_argument("--seeds", type=int, default=10, help="how many, from 100 on")
     parser.add_argument("--quick", action="store_true", help="one seed, 200 timesteps: only to see that it works")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The matrix products of one update of SAC, and how many operations they are."""
+"""The matrix products of one update of SAC."""
 
 from __future__ import annotations
 
@@ -40,14 +40,6 @@ def sac_products(hidden: Sequence[int], batch: int) -> list[Product]:
     critics = 2 * (forward(batch, critic) + of_kernels(batch, critic) + of_inputs(batch, critic))
     through = forward(batch, actor) + 2 * (forward(batch, critic) + of_inputs(batch, critic, first=0))
     return target + critics + through + of_kernels(batch, actor) + of_inputs(batch, actor)
-
-
-def operations(product: Product) -> int:
-    """Multiplications and additions."""
-    (rows, inner), (other, columns), transposed = product
-    if transposed == "t ":
-        rows, inner = inner, rows
-    return 2 * rows * inner * (other if transposed == " t" else columns)
 
 
 def matrices_of(hidden: Sequence[int], batch: int) -> Iterator[tuple[Array, Array, Array]]:

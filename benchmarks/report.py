@@ -61,10 +61,8 @@ class Results:
 
 
 def number(value: float) -> str:
-    """At least three significant digits."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    """Three significant digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
 
 
 def spread(values: Sequence[float]) -> str:
@@ -178,20 +176,18 @@ def failures(results: Results) -> str:
     return "\n\n".join(f"{who}, {count} times:\n\n```\n{error}\n```" for (who, error), count in alike.items())
 
 
+def machine_and_versions(machine: Mapping[str, str], versions: Mapping[str, Mapping[str, str]]) -> str:
+    """Two tables."""
+    packages = dict.fromkeys(package for found in versions.values() for package in found)
+    rows = [[package, *(found.get(package, MISSING) for found in versions.values())] for package in packages]
+    return "\n\n".join([table(["", "machine"], machine.items()), table(["versions", *versions], rows)])
+
+
 def conditions(results: Results) -> str:
-    """The machine and the versions."""
-    machine = table(["", "machine"], [[key, value] for key, value in results.machine.items()])
-    packages = list(dict.fromkeys(package for found in results.versions.values() for package in found))
-    rows = [[package, *(found.get(package, MISSING) for found in results.versions.values())] for package in packages]
+    """The machine, the versions, and what runs where."""
     executors = "; ".join(f"{network}: {executor}" for network, executor in results.executors.items())
-    return "\n\n".join(
-        [
-            machine,
-            table(["versions", *results.versions], rows),
-            environments(results),
-            f"axonrl's executors: {executors}.",
-        ]
-    )
+    both = machine_and_versions(results.machine, results.versions)
+    return "\n\n".join([both, environments(results), f"axonrl's executors: {executors}."])
 
 
 def environments(results: Results) -> str:
@@ -209,9 +205,9 @@ def how(results: Results) -> str:
     text = (
         "`make bench` writes this file on an idle machine; `results.json` beside it has every number. Each number comes"
         " from a process of its own, with one thread unless the row says two. axonrl and its peers take turns. A cell"
-        f" is the median over all rounds of the run (here {results.repeats}), with the smallest and the largest value."
-        " Compilation is not timed. A latency is itself the median over blocks of calls, after a warm-up. A ratio is"
-        " that of two medians of this run; above 1, axonrl is better."
+        f" is the median over all rounds (here {results.repeats}), with the smallest and the largest value of several."
+        " Compilation is not timed. A latency is itself a median over blocks of calls, after a warm-up. A ratio divides"
+        " two medians of this run; above 1, axonrl is better."
     )
     if results.complete:
         return text

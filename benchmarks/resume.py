@@ -24,7 +24,7 @@ import numpy as np
 
 from .report import fill_page, table
 from .resuming.child import EVERY, TIMESTEPS
-from .run import MeasurementError, last_said, run_process
+from .run import MeasurementError, last_said, loud, python_in, run_process
 from .settings import Array
 
 HERE: Final = Path(__file__).resolve().parent
@@ -221,7 +221,7 @@ def main() -> int:
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for library in arguments.only:
             venv = VENVS.get(library)
-            python = Path(arguments.peers, venv, "bin", "python").absolute() if venv else Path(sys.executable)
+            python = python_in(Path(arguments.peers), venv) if venv else Path(sys.executable)
             if not python.exists():
                 missing.append(f"{venv} is not installed: make bench-resume installs it")
             else:
@@ -230,7 +230,7 @@ def main() -> int:
                     continue
                 except MeasurementError as error:
                     missing.append(str(error))
-            print(f"\n*** {LIBRARIES[library]} is skipped: {missing[-1]} ***\n", file=sys.stderr, flush=True)
+            loud(f"{LIBRARIES[library]} is skipped: {missing[-1]}")
     text = markdown(found)
     print(f"\n{text}")
     if set(found) == set(LIBRARIES) and arguments.points == POINTS:

@@ -3,7 +3,7 @@
     python -m axonrl.benchmarks.rlgraph learning --seeds 100 101 102 --page docs/migrating_from_rlgraph.md
     python -m axonrl.benchmarks.rlgraph speed --page docs/migrating_from_rlgraph.md
 
-A table replaces the one below the line of the page that holds the command.
+A table replaces the one that the page has between its marks.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def impala(seed: int, timesteps: int | None = None) -> list[float]:
 
 
 def of_core(timesteps: int) -> float:
-    """Seconds of a timestep of ``Agent.train``: DQN of the same network, memory and updates."""
+    """Seconds of a timestep of ``Agent.train``: DQN of the same memory and updates, one layer of 32 for two streams."""
     from .. import Agent, RunConfig
     from ..memories import ReplayMemory
     from ..models import dqn as model
@@ -182,7 +182,7 @@ PROGRAMS: Final = Programs(
     learn={"1: DQNAgent": dqn, "2: PPOAgent": ppo, "4: SingleIMPALAAgent": impala},
     timesteps={"1: DQNAgent": 20_000, "2: PPOAgent": 30_000, "4: SingleIMPALAAgent": 64_000},
     measured={
-        "`Agent.train`, DQN of the same network and updates": of_core,
+        "`Agent.train`, DQN of the same updates, one layer of 32 for two streams": of_core,
         "`get_action`, `observe` and `update`, without an environment": calls,
         "program 1's agent in a loop": loop,
     },

@@ -51,7 +51,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def last_line(command: Sequence[str], threads: int) -> Any:
-    """The last line of a process in an empty folder, parsed as JSON; MeasurementError if it fails or takes too long."""
+    """Run a process in an empty folder and parse its last line as JSON; MeasurementError if it fails or times out."""
     with tempfile.TemporaryDirectory() as folder:
         done = run_process(command, Path(folder), threads)
     if done.returncode:
@@ -65,7 +65,7 @@ def last_line(command: Sequence[str], threads: int) -> Any:
 def run_process(
     command: Sequence[str], folder: Path, threads: int, seconds: float = TIMEOUT_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """A process in a folder, when it has ended, with whatever status; MeasurementError if it takes too long."""
+    """Run a process in a folder to its end, whatever its status; MeasurementError if it times out."""
     try:
         return subprocess.run(
             command,
@@ -112,7 +112,7 @@ class Runner:
         return sys.executable
 
     def missing(self) -> dict[str, str]:
-        """The peers that are not installed, and the environment that they should be in."""
+        """Peers that are not installed, each with its environment."""
         missing = [venv for venv in ENVIRONMENTS if not stamp_in(self.peers, venv).exists()]
         return {contender: venv for venv in missing for contender in ENVIRONMENTS[venv]}
 
@@ -160,7 +160,7 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
         versions=runner.versions(),
         executors={},
         repeats=repeats,
-        complete=not runner.quick and set(topics) == set(TOPICS),
+        complete=False,
         installed=runner.install_costs(),
     )
     missing = runner.missing()
@@ -175,9 +175,15 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
         results.executors = runner.measure(Case("executors", (), {"networks": UPDATES}), "axonrl_agent")
     except MeasurementError as error:
         results.failures.append(_failure(Case("executors", ()), "axonrl_agent", 1, error))
-    for repeat in range(1, repeats + 1):
+    take_turns(runner, turns, results)
+    return results
+
+
+def take_turns(runner: Runner, turns: Sequence[tuple[Case, str]], results: report.Results) -> None:
+    """Measure all in turn, as often as ``results`` says."""
+    for repeat in range(1, results.repeats + 1):
         for turn, (case, contender) in enumerate(turns, start=1):
-            where = f"[{repeat}/{repeats}, {turn}/{len(turns)}] {case.row(case.topic)}, {contender}"
+            where = f"[{repeat}/{results.repeats}, {turn}/{len(turns)}] {case.row(case.topic)}, {contender}"
             began = time.monotonic()
             try:
                 found = runner.measure(case, contender)
@@ -189,7 +195,6 @@ def run(runner: Runner, topics: Sequence[str], repeats: int) -> report.Results:
                 results.add(case.topic, case.row(quantity), contender, value)
             numbers = ", ".join(f"{name} {report.number(value)}" for name, value in found.items())
             print(f"{where}: {numbers} ({time.monotonic() - began:.0f} s)", flush=True)
-    return results
 
 
 def _failure(case: Case, contender: str, repeat: int, error: Exception) -> dict[str, str]:

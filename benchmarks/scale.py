@@ -1,8 +1,8 @@
-"""Calibrate the simulation on this machine, and ask it about more of them: ``python -m axonrl.benchmarks.scale``.
+"""Calibrate the simulation on this machine, then simulate clusters: ``python -m axonrl.benchmarks.scale``.
 
-With ``--measure`` it trains with 1, 2 and 4 actors on an idle machine, and keeps what was measured in ``scale.json``.
-What each part costs is taken from these runs, the same runs are simulated with those costs, and then clusters of 32
-nodes. With ``--write`` the tables of ``docs/scale.md`` and its picture are written, else they are only printed.
+With ``--measure`` it trains with 1, 2 and 4 actors on an idle machine and keeps the measurements in ``scale.json``. The
+cost of each part follows from these runs; with these costs it simulates the same runs, then clusters of 32 nodes.
+``--write`` writes the tables and the picture of ``docs/scale.md``; otherwise the tables are only printed.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def busy_speed(every: Runs) -> float:
 
 
 def costs_of(algorithm: str, every: Runs) -> Costs:
-    """Costs of each part while most processors are free: with one actor; of a shard, a line over its environments.
+    """Costs of each part on idle processors, from the run with one actor; a shard's from a line over its environments.
 
-    What is left of the time of a single actor of IMPALA, which is never without a request, it waits for weights.
+    A single actor of IMPALA always has a request, so the rest of its time is spent waiting for weights.
     """
     runs, alone = every[algorithm], every["impala"][0]
     names = ("timestep_s", "update_s", "driver_s", "ray_s")
@@ -175,7 +175,7 @@ def many(costs: Mapping[str, Costs], seconds: float) -> tuple[str, list[tuple[st
 
 
 def draw(path: Path, found: Sequence[tuple[str, int, Outcome]]) -> None:
-    """Timesteps per second over the number of actors, and who is busy, as PNG and SVG."""
+    """Timesteps per second over the number of actors, and who is busy."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -195,12 +195,11 @@ def draw(path: Path, found: Sequence[tuple[str, int, Outcome]]) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xticks(MANY, [f"{number:,}" for number in MANY])
         axes.minorticks_off()
-    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-        figure.savefig(path.with_suffix(f".{kind}"), dpi=120, metadata=metadata)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
 def main() -> None:
-    """Measure if that is wanted, simulate, print; with ``--write`` also write."""
+    """Measure if asked to, simulate, and print or write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--warm-up", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, default=20.0)
@@ -216,11 +215,12 @@ def main() -> None:
     if given.measure and load() > MAX_LOAD:
         sys.exit(f"the load is {load():.2f}; at most {MAX_LOAD} is wanted for what is measured")
     if given.measure:
+        before = machine()
         runs = {
             algorithm: [measure_training(algorithm, actors, given.warm_up, given.seconds) for actors in ACTORS]
             for algorithm in TITLES
         }
-        RUNS.write_text(json.dumps({"machine": machine(), "runs": runs}, indent=1) + "\n", encoding="utf-8")
+        RUNS.write_text(json.dumps({"machine": before, "runs": runs}, indent=1) + "\n", encoding="utf-8")
     kept = json.loads(RUNS.read_text(encoding="utf-8"))
     facts = kept["machine"]
     tables: dict[str, str] = {}
@@ -237,7 +237,7 @@ def main() -> None:
         for name, found_table in tables.items():
             text = fill_page(text, f"benchmarks/scale.py, {name}", found_table)
         page.write_text(text, encoding="utf-8")
-        draw(DOCS / "images" / "scale", found)
+        draw(DOCS / "images" / "scale.png", found)
 
 
 if __name__ == "__main__":

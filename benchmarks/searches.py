@@ -1,4 +1,4 @@
-"""Which share of a search is training: ``python -m axonrl.benchmarks.searches [--trials 200] [--timesteps 10000]``.
+"""Share of a search that is training: ``python -m axonrl.benchmarks.searches [--trials 200] [--timesteps 10000]``.
 
 Runs a search of ``dqn`` on CartPole over learning rates and epsilons, as ``axonrl run --jobs 2``, and prints the
 seconds of the whole command, those that trials spent in training, and their share of the time of all jobs. The goal of

@@ -1,9 +1,9 @@
 """Costs of a service of agents: the goals, each as a ratio in one run.
 
-    python -m axonrl.benchmarks.serving [--quick] [--only act step] [--repeats 3] [--page docs/serving.md]
+    python -m axonrl.benchmarks.serving [--quick] [--only act step] [--repeats 3]
 
 These are the topics ``serving`` and ``serving_costs`` of ``make bench``, without its peers. Sizes that take minutes are
-options. The tables are printed, and put into a page between ``<!-- measured: serving -->`` and ``<!-- end -->``.
+options. The tables are printed.
 """
 
 from __future__ import annotations
@@ -13,44 +13,19 @@ import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from . import report
 from .cases import CASES, GOALS, Case
-from .machine import load, machine, versions
-from .run import MeasurementError, Runner, loud
+from .machine import load, machine
+from .run import Runner, take_turns
 from .service.rows import PROGRAMS
 
 TOPICS: Final = ("serving", "serving_costs")
 ROWS: Final = {case.arguments["row"]: case for case in CASES if case.topic in TOPICS}
 CONTENDER: Final = "axonrl_serving"
-
-
-def measure_rows(
-    only: Sequence[str], sizes: Mapping[str, Mapping[str, Any]], repeats: int, *, quick: bool
-) -> report.Results:
-    """Measure rows, each in a process of its own; what fails is recorded, and the rest continues."""
-    known = {"axonrl's": versions()}
-    results = report.Results(machine=machine(), versions=known, executors={}, repeats=repeats, complete=False)
-    runner = Runner(Path(), quick)
-    for repeat in range(1, repeats + 1):
-        for row in only:
-            case = with_sizes(ROWS[row], sizes.get(row, {}))
-            try:
-                found = runner.measure(case, CONTENDER)
-            except MeasurementError as error:
-                results.failures.append(
-                    {"contender": CONTENDER, "case": row, "repeat": str(repeat), "error": str(error)}
-                )
-                loud(f"{row} failed: {error}")
-                continue
-            for quantity, value in found.items():
-                results.add(case.topic, case.row(quantity), CONTENDER, value)
-            numbers = ", ".join(f"{name} {report.number(value)}" for name, value in found.items())
-            print(f"[{repeat}/{repeats}] {row}: {numbers}", file=sys.stderr, flush=True)
-    return results
 
 
 def with_sizes(case: Case, sizes: Mapping[str, Any]) -> Case:
@@ -69,7 +44,7 @@ def tables(results: report.Results) -> str:
             cells = [[row, report.spread(found[CONTENDER])] for row, found in rows.items()]
             parts.append(report.table([topic.replace("_", ": "), "median"], cells))
     conditions = ", ".join(f"{key} {value}" for key, value in results.machine.items())
-    return "\n\n".join([*parts, f"Measured {results.repeats} times; {conditions}."])
+    return "\n\n".join([*parts, f"Rounds: {results.repeats}; {conditions}."])
 
 
 def main() -> int:
@@ -82,7 +57,6 @@ def main() -> int:
     parser.add_argument("--asleep", type=int, help="agents that are asleep; default: 10,000")
     parser.add_argument("--recovered", type=int, help="agents that are recovered; default: 20")
     parser.add_argument("--records", type=int, help="records of each in its journal; default: 10,000")
-    parser.add_argument("--page", type=Path, help="a page that the tables are put into")
     given = parser.parse_args()
     print(f"The load of the last minute is {load():.2f}.", file=sys.stderr)
     sizes = {
@@ -92,14 +66,13 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory() as programs:
         os.environ[PROGRAMS] = programs
-        results = measure_rows(given.only, sizes, given.repeats, quick=given.quick)
+        turns = [(with_sizes(ROWS[row], sizes.get(row, {})), CONTENDER) for row in given.only]
+        results = report.Results(machine(), {}, {}, given.repeats, complete=False)
+        take_turns(Runner(Path(), given.quick), turns, results)
     text = tables(results)
     if given.quick or any(value is not None for values in sizes.values() for value in values.values()):
         text = f"**Not in the sizes that the rows name, or too briefly: not to be quoted.**\n\n{text}"
     print(text)
-    if given.page is not None:
-        page = given.page.read_text(encoding="utf-8")
-        given.page.write_text(report.fill_page(page, "serving", text), encoding="utf-8")
     return int(bool(results.failures))
 
 

@@ -1,13 +1,12 @@
-"""Costs of an ``act`` in the client: ``python benchmarks/serving_client.py [--calls 4000] [--repeats 5]``.
+"""Costs of an ``act`` in the client, beside ``http.client``: ``python -m axonrl.benchmarks.serving --only client``.
 
 A process answers each request with a constant over connections that stay open. The same bytes are sent by http.client
 and by ``RemoteAgent.act``, in turn, several times over; the least of the medians counts, since other work on a machine
-only ever adds to them. The goal of the project is a ratio of at most 2.
+only ever adds to them.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import multiprocessing
 import socket
@@ -89,18 +88,3 @@ def measure_calls(calls: int, repeats: int) -> dict[str, float]:
         server.terminate()
         server.join()
     return {name: min(medians) for name, medians in found.items()}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=4000)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
-    least = measure_calls(arguments.calls, arguments.repeats)
-    for name, taken in least.items():
-        print(f"{name:16} {taken:6.0f} us")
-    print(f"{'ratio':16} {least['RemoteAgent.act'] / least['http.client']:6.2f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -184,7 +184,7 @@ def run_mixed_clients(service: Service, seconds: float, every: float) -> list[st
 def _allowed_growth(requests: int, steps: int) -> float:
     """Megabytes by which workers may grow. Once every agent remembers all that it can, there is no more."""
     keys, episodes = min(requests, SHARED * 100_000), min(steps // 20, SHARED * 10_000)
-    return (keys * BYTES_OF_KEY + episodes * BYTES_OF_EPISODE) / 2**20
+    return (keys * BYTES_OF_KEY + episodes * BYTES_OF_EPISODE) / 1e6
 
 
 # -- made-up requests -------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class Watch:
             self.seen["files"].append(sum(len(files) for _, _, files in os.walk(self._service.data)))
 
     def _note(self, role: str, pids: list[int]) -> None:
-        self.seen[f"{role}, MB"].append(sum(resident(pid) or 0 for pid in pids) / 2**20)
+        self.seen[f"{role}, MB"].append(sum(resident(pid) or 0 for pid in pids) / 1e6)
         with contextlib.suppress(OSError):
             counted = [len(os.listdir(f"/proc/{pid}/{what}")) for what in ("fd", "task") for pid in pids]  # noqa: PTH208
             half = len(pids)

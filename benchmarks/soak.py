@@ -6,7 +6,7 @@ Last comes a service with agents: see :mod:`.serving_soak`.
 
 ``make soak`` installs what it needs and does so. It prints Markdown: the memory of each role (resident, without what is
 shared) and its growth after the first fifth of the time, the object store, and whether timesteps add up. It ends with
-code 1 where something does not: a count, a process that remains, a counter below that of a checkpoint.
+code 1 if something is wrong: a count that does not add up, a process that remains, a counter below its checkpoint's.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def train_for(name: str, folder: Path, seconds: float, every: float) -> list[str
     counts, planner, waiting = soak.driver.planner.counts, soak.driver.planner, soak.driver.learning.waiting()
     of_one = cluster.unroll * cluster.envs_per_actor
     rows = [
-        [role, f"{values[-1] / 2**20:.0f}", f"{max(values) / 2**20:.0f}", f"{growth(values):+.1%}"]
+        [role, f"{values[-1] / 1e6:.0f}", f"{max(values) / 1e6:.0f}", f"{growth(values):+.1%}"]
         for role, values in sorted(soak.memory.items())
     ]
-    store = [value / 2**20 for value in soak.store]
+    store = [value / 1e6 for value in soak.store]
     rows.append(["object store", f"{store[-1]:.1f}", f"{max(store):.1f}", ""])
     print(f"\n### {name}: {seconds / 60:.0f} minutes, one of the actors and shards killed every {every:g} s\n")
     print(table(["role", "MB at the end", "MB at most", "growth after warm-up"], rows))

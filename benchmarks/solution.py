@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from axonrl.hooks import Hook
-from axonrl.hooks.events import BeginFacts, EndFacts, TimestepFacts, TrainingSession
+from axonrl.hooks.events import EndFacts, TimestepFacts, TrainingSession
 
 EVERY, EPISODES = 1_000, 20
 ZOO_DQN: Final[dict[str, Any]] = {
@@ -48,7 +48,7 @@ TASKS: Final = {
 
 
 class Solution(Hook):
-    """Stops a run when its greedy episodes return enough, and prints how long that was evaluated."""
+    """Stops a run when its greedy episodes return enough, and prints how long evaluations took."""
 
     def __init__(self, solved: float) -> None:
         self._solved, self._next, self._seconds = solved, EVERY, 0.0
@@ -56,9 +56,6 @@ class Solution(Hook):
     def prepare(self, session: TrainingSession) -> None:
         """Make the copy of the environment."""
         session.prepare_evaluation(None, episodes=EPISODES)
-
-    def begin(self, session: TrainingSession, facts: BeginFacts) -> None:
-        """Nothing is to be resumed."""
 
     def after_timestep(self, session: TrainingSession, facts: TimestepFacts) -> None:
         """Evaluate at the multiples of 1,000 timesteps."""
@@ -82,7 +79,7 @@ class Solution(Hook):
 
 
 def measure_process(command: Sequence[str], env: dict[str, str]) -> tuple[float, bool, int]:
-    """Seconds from a process' start until it prints, like ``Solution``, without its evaluations; solved; timesteps."""
+    """Seconds from the start of a process to its line of ``Solution``, without evaluations; solved; timesteps."""
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout is not None

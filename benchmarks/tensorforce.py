@@ -3,7 +3,7 @@
     python -m axonrl.benchmarks.tensorforce learning --seeds 100 101 102 --page docs/migrating_from_tensorforce.md
     python -m axonrl.benchmarks.tensorforce speed --page docs/migrating_from_tensorforce.md
 
-A table replaces the one below the line of the page that holds the command.
+A table replaces the one that the page has between its marks.
 """
 
 from __future__ import annotations
@@ -88,15 +88,15 @@ def learn(name: str, seed: int, timesteps: int | None = None) -> list[float]:
 
 
 def of_core(timesteps: int) -> float:
-    """Seconds of a timestep of ``Agent.train``: a policy gradient with the quickstart's network and batches."""
+    """Seconds of a timestep of ``Agent.train``: a policy gradient without a baseline, as the quickstart's is."""
     from .. import Agent, RunConfig
     from ..memories import BatchMemory
-    from ..models import a2c
+    from ..models import vpg
 
     with tempfile.TemporaryDirectory() as folder:
         config = RunConfig(seed=0, progress=False, save_checkpoints_secs=None)
-        params = {"hidden": [64, 64], "activation": "tanh", "learning_rate": 1e-3}
-        agent = Agent(a2c.model_fn, BatchMemory(size=64, batch_size=64, discount=0.99), folder, config, params)
+        params = {"hidden": [64, 64], "activation": "tanh", "learning_rate": 1e-3, "baseline": "none"}
+        agent = Agent(vpg.model_fn, BatchMemory(size=64, batch_size=64, discount=0.99), folder, config, params)
         agent.train("CartPole-v1", timesteps=WARM_UP, hooks=[])
         began = time.perf_counter()
         agent.train("CartPole-v1", timesteps=timesteps, hooks=[])
@@ -147,7 +147,7 @@ def calls(timesteps: int) -> float:
 
 WARM_UP: Final = 2_000
 MEASURED: Final[Mapping[str, Callable[[int], float]]] = {
-    "`Agent.train`, A2C of the same network and batches": of_core,
+    "`Agent.train`, VPG without a baseline, of the same network and batches": of_core,
     "`act` and `observe` alone, without updates": calls,
     "the quickstart's program": program,
 }

@@ -64,8 +64,8 @@ TOPICS: Final = {
         "`Agent.train` with its default hooks, `DQN.learn` of Stable-Baselines3 and of SBX with their reports switched"
         " off, in one CartPole-v1. Two hidden layers of 64 units, ReLU, batches of 32 from a memory of 50,000, Adam at"
         " 1e-3, Huber loss, a hard update of the target network every 500 timesteps, epsilon 0.05. A first call of"
-        " 1,000 timesteps compiles everything and is not timed; the second call is, as a whole: axonrl's ends with"
-        " writing a checkpoint. Gradients are clipped to a norm of 10, but for SBX, which does not clip. Compiled:"
+        " 1,000 timesteps compiles everything and is not timed. The second call is timed as a whole; axonrl's ends with"
+        " a checkpoint. Gradients are clipped to a norm of 10, except by SBX, which does not clip. Compiled:"
         " `torch.compile` of the policy, as Stable-Baselines3's documentation shows, and of both networks in it, since"
         " the policy alone would not reach them.",
         more_is_better=True,
@@ -74,8 +74,9 @@ TOPICS: Final = {
         "DQN with prioritized replay, C51 and QR-DQN on CartPole-v1: timesteps per second",
         "As for DQN, with its settings. Prioritized: alpha 0.6, beta 0.4, squared loss, which is what Tianshou weights."
         " C51: 51 atoms from 0 to 100, the next action selected by the online network as Tianshou does. QR-DQN: 10"
-        " quantiles, which rl-zoo has for CartPole. Tianshou: `run_training` without tests, logs and progress bar, in"
-        " one environment; it collects as many timesteps at once as there are for an update, and does not clip"
+        " quantiles, which rl-zoo has for CartPole; Tianshou alone selects the next action by the online network, which"
+        " is one more forward pass. Tianshou: `run_training` without tests, logs and progress bar, in one"
+        " environment; it collects as many timesteps at once as there are for an update, and does not clip"
         " gradients. SB3-Contrib: `QRDQN.learn`. The peers' first 1,000 timesteps are not timed either.",
         more_is_better=True,
     ),
@@ -93,7 +94,7 @@ TOPICS: Final = {
         " off. Policy and value have two hidden layers of 64 units each, tanh; 10 epochs, Adam at 3e-4. CartPole-v1:"
         " 8 environments, rollouts of 256 timesteps of each, minibatches of 256. HalfCheetah-v5: 4 environments, 512"
         " timesteps of each, minibatches of 64. A first rollout compiles everything and is not timed. All step"
-        ' Gymnasium\'s environments in Python but for those named native (`vectorization="native"`) and EnvPool, which'
+        ' Gymnasium\'s environments in Python, except those named native (`vectorization="native"`) and EnvPool, which'
         " has a thread for each of ours. Compiled: `torch.compile` of the policy, as Stable-Baselines3's documentation"
         " shows, which reaches acting, and of `evaluate_actions`, which learns. RLtools is C++, compiled for these very"
         " sizes with `-march=native -ffast-math` and MKL; it clips no gradients, and acts in actions from -1 to 1.",
@@ -133,8 +134,8 @@ TOPICS: Final = {
         "rejax with gymnax compiles learning, acting, exploring and its own copy of the environment into one program of"
         " JAX, which returns when all timesteps are done: no checkpoints, no hooks, no environment in Python. It is"
         " made for many runs at once on an accelerator; this is one run on one thread of a processor. axonrl steps"
-        " Gymnasium's environments, as in the tables above. Settings are those above, but for what rejax cannot set:"
-        " its DQN has a squared loss; gradients are clipped number by number instead of by their norm; PPO's actor"
+        " Gymnasium's environments, as in the tables above. Settings are those above, except what rejax cannot set:"
+        " its DQN has a squared loss; gradients are clipped elementwise instead of by their norm; PPO's actor"
         " and critic have an optimizer each, and the value is clipped; SAC's target entropy is its own; an episode that"
         " is truncated counts as terminated.",
         more_is_better=True,
@@ -149,7 +150,7 @@ TOPICS: Final = {
         "Where axonrl's own time goes",
         "Clocks around the methods of the environment (`step` and `reset` of each of Gymnasium's copies), the stepper"
         " (`act`, which also explores, and `learn`, which also draws the batch) and the memory (`step` or `extend`),"
-        " during a whole call of `Agent.train` with its default hooks. Everything else: the loop, hooks, batching the"
+        " during a whole call of `Agent.train` with its default hooks. The rest is the loop, hooks, batching the"
         " copies, the checkpoint at the end and the clocks themselves.",
     ),
     "loop": Topic(
@@ -196,7 +197,7 @@ TOPICS: Final = {
         " resident (VmHWM). Files are in the machine's cache.",
     ),
     "start": Topic(
-        "Starting a training: a process from its start to its end",
+        "Starting a training: from the start of a process to the end of its training",
         "PPO on 8 copies of CartPole-v1 for 256 timesteps, one rollout; DQN on CartPole-v1 and SAC on Pendulum-v1 for"
         " 100 updates after 100 timesteps. `Agent.train` with its default hooks, in a new run folder: with an empty"
         " cache, which includes storing the program, and with the program in the cache; `learn` of Stable-Baselines3,"
@@ -204,9 +205,10 @@ TOPICS: Final = {
     ),
     "solution": Topic(
         "Time to solution: from the start of a process until 20 greedy episodes return enough",
-        "475 in CartPole-v1, -180 in Pendulum-v1; evaluated every 1,000 timesteps, which does not count. `axonrl run`"
+        "475 in CartPole-v1, -180 in Pendulum-v1; evaluated every 1,000 timesteps, which is not timed. `axonrl run`"
         " has the program in the cache, and settings that ship or those of Stable-Baselines3, which are RL Baselines3"
-        " Zoo's. Medians of seeds 100 to 104; a run that ends unsolved counts as endless.",
+        " Zoo's; with equal settings SAC's first update is at timestep 256 here, at 100 there."
+        " Medians of seeds 100 to 104; a run that ends unsolved counts as endless.",
     ),
     "cli": Topic("`axonrl --help`: seconds", "From the start of the process to its end."),
     "vector": Topic(
@@ -217,15 +219,15 @@ TOPICS: Final = {
     ),
     "environment": Topic(
         "CartPole-v1 alone: timesteps per second",
-        "Random actions, with resets: what nobody who steps it can exceed.",
+        "Random actions, with resets: an upper bound for everyone who steps it.",
         more_is_better=True,
     ),
     "serving": Topic(
         "Agents over HTTP: requests, transitions or observations per second",
         "`axonrl serve` with one worker and durability `disk`, a DQN of two hidden layers of 64 units with 4 numbers as"
         " observation. The load generator is a process of its own on the same machine; each of its connections waits"
-        " for an answer before it sends the next request. The bare endpoint is one of FastAPI under the same uvicorn,"
-        " which parses the body and answers a constant. The Stepper stores and learns in a loop of its own process."
+        " for an answer before it sends the next request. The bare endpoint is FastAPI's under the same uvicorn:"
+        " it parses the body and answers a constant. The Stepper stores and learns in a loop of its own process."
         " Each number is the median of three measurements, in turn.",
         more_is_better=True,
     ),
@@ -233,9 +235,10 @@ TOPICS: Final = {
         "Agents over HTTP: time and memory",
         "As above, with one connection. The client is `RemoteAgent.act`, http.client sends the same bytes."
         " Memory is what is resident of gateway and workers. A TensorFlow process has an `Agent` of the same model that"
-        " has learned. Agents asleep have a row in the database and a folder, and nothing in memory. Recovery: after"
-        " all processes were killed, all agents are asked to act at once, and each replays its journal with an update"
-        " per step. A slow connection sends a byte of a header a second. The rows named at most have the goals.",
+        " has learned. Agents asleep have a row in the database and, if they are woken, a folder, and nothing in"
+        " memory. Recovery: after all processes were killed, all agents are asked to act at once, and each replays its"
+        " journal with an update per step. A slow connection sends one byte of a header per second. The rows *at most*"
+        " are the limits.",
     ),
 }
 """Function of the contenders' modules to topic, in the order of the results."""

@@ -1,8 +1,8 @@
 """Stable-Baselines3 on tasks of our experiments, with the settings of RL Baselines3 Zoo: what these are compared with.
 
-``python -m axonrl.benchmarks.yardsticks dqn CartPole-v1 --timesteps 50000`` adds a line for each seed to
-``benchmarks/yardsticks.jsonl``; a seed that has one is not run again. Needs ``make .venv-bench/installed-bench``, and
-MuJoCo for its tasks.
+``.venv-bench/bin/python -m axonrl.benchmarks.yardsticks dqn CartPole-v1 --timesteps 50000`` adds a line for each seed
+to ``benchmarks/yardsticks.jsonl``; a seed that has one is not run again. ``make VENV=.venv-bench
+.venv-bench/installed-bench`` installs what it needs.
 """
 
 from __future__ import annotations

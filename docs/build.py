@@ -2,8 +2,8 @@
 
 Zensical builds it from three things that are put together in ``.build/docs``:
 ``zensical.toml``, the pages, and a copy of the package's sources, which the API
-reference reads without importing them. A link that leads nowhere, a heading or a
-name of the API that does not exist, ends it with an error.
+reference reads without importing them. A broken link, or a heading or name of the
+API that does not exist, is an error.
 """
 
 from __future__ import annotations

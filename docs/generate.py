@@ -1,15 +1,16 @@
-"""Write into the pages what follows from the code, and notebooks from the pages.
+"""Generate parts of the pages from the code, and notebooks from the pages.
 
-``python -m axonrl.docs.generate`` does so. Such a part lies between two comments,
-``<!-- generated: name arguments -->`` and ``<!-- end -->``. A test fails where a
-page has other text there than the code says, or a notebook other cells than its
-page.
+``python -m axonrl.docs.generate`` does so. A generated part lies between two
+comments, ``<!-- generated: name arguments -->`` and ``<!-- end -->``. A test fails
+if a page or a notebook is out of date.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
+import importlib
 import inspect
 import json
 import pkgutil
@@ -184,25 +185,10 @@ def parameters(algorithm: str) -> str:
     return table(params_of(algorithm))
 
 
-def tensorforce(table: str, *given: str) -> str:
-    """A table of what Tensorforce's interface takes."""
-    from .tensorforce_tables import TABLES
-
-    return markdown(*TABLES[table](*given))
-
-
-def rlgraph(table: str, *given: str) -> str:
-    """A table of what RLgraph's interface takes."""
-    from .rlgraph_tables import TABLES
-
-    return markdown(*TABLES[table](*given))
-
-
-def serving(table: str) -> str:
-    """A table of agents over HTTP."""
-    from .serving_tables import TABLES
-
-    return markdown(*TABLES[table]())
+def interface(name: str, table: str, *given: str) -> str:
+    """A table of an interface's arguments, of agents over HTTP or of a library."""
+    tables = importlib.import_module(f".{name}_tables", __package__).TABLES
+    return markdown(*tables[table](*given))
 
 
 def results(*names: str) -> str:
@@ -272,8 +258,10 @@ _GENERATORS: Final[dict[str, Callable[..., str]]] = {
     for f in (
         *(arguments, commands, compared, events, example, http, kinds, names),
         *(ops, parameters, results, session, standard_tasks),
-        *(rlgraph, serving, tensorforce),
     )
+} | {
+    name: functools.partial(interface, name)
+    for name in ("rlgraph", "serving", "tensorforce")
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -34,7 +33,7 @@ def limits() -> str:
         (f"`{key}`", f"{field.default:,}", (field.description or "").strip())
         for key, field in Limits.model_fields.items()
     ]
-    return _table(Part("", [], [("limit", "default", "meaning"), *rows]))
+    return markdown(("limit", "default", "meaning"), rows)
 
 
 def _sections(parts: Iterable[Part]) -> str:
@@ -48,6 +47,6 @@ def _table(part: Part) -> str:
     return markdown(part.rows[0], part.rows[1:]) if part.rows else ""
 
 
-PARTS: Final[Mapping[str, Callable[[], str]]] = types.MappingProxyType(
-    {"overview": overview, "calls": calls, "objects": objects, "limits": limits}
-)
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    f.__name__: f for f in (overview, calls, objects, limits)
+}

@@ -27,8 +27,6 @@ from .tables import markdown
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 IMAGES: Final = RESULTS.parent / "images" / "results"
-HOME: Final = {"cartpole": ("ppo_cartpole", "dqn_cartpole")}
-"""Pictures beside those of each environment, by name, and their experiments."""
 _COLOURS: Final = (BLUE, ORANGE)
 _COLUMNS: Final = 4
 _MUJOCO: Final = ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid")
@@ -282,11 +280,9 @@ if __name__ == "__main__":
         draw(
             IMAGES / f"{_file(environment)}.svg", environment, curves, "return_mean"
         )
-    for picture, names in HOME.items():
-        for suffix in (".png", ".svg"):
-            draw(
-                IMAGES.parent / f"{picture}{suffix}",
-                "CartPole-v1",
-                [names],
-                "training_return",
-            )
+    draw(
+        IMAGES.parent / "cartpole.png",
+        "CartPole-v1",
+        [("ppo_cartpole", "dqn_cartpole")],
+        "training_return",
+    )

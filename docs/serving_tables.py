@@ -10,8 +10,8 @@ from ..serving import catalogue
 from ..serving.catalogue import hosted
 from ..serving.gateway.settings import Settings
 from ..serving.refusals import STATUS
+from .tables import Table
 
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _ORDER: Final = ("dqn", "rainbow", "ddpg", "ppo")
 _NOISE: Final = {
     "epsilon": "the probability of a random action",
@@ -186,11 +186,6 @@ def _value_cell(value: Any) -> str:
     return f"`{value}`" if value != [] else "`[]`"
 
 
-TABLES: Final[Mapping[str, Callable[[], Table]]] = types.MappingProxyType(
-    {
-        "hyperparameters": hyperparameters,
-        "models": models,
-        "configuration": configuration,
-        "codes": codes,
-    }
-)
+TABLES: Final[Mapping[str, Callable[[], Table]]] = {
+    f.__name__: f for f in (hyperparameters, models, configuration, codes)
+}

@@ -271,7 +271,7 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 def test_the_classes_of_tensorforce_are_listed() -> None:
-    listed = set(re.findall(r"`(\w+)`", generate.tensorforce("agents")))
+    listed = set(re.findall(r"`(\w+)`", generate.interface("tensorforce", "agents")))
     assert {*agents_of_tensorforce.__all__} - {"Agent"} <= listed
 
 

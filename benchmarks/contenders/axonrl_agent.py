@@ -273,15 +273,16 @@ STARTS: Final[dict[str, list[Any]]] = {
 
 def start(algorithm: str, times: int) -> dict[str, float]:
     """A process that trains for a moment, with an empty cache and with its program in the cache."""
-    task, found = json.dumps(STARTS[algorithm]), dict[str, float]()
+    task, first = json.dumps(STARTS[algorithm]), list[tuple[float, float]]()
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
-        for number in range(times + 1):  # the first fills the machine's cache of files
+        for number in range(times + 1):
             os.environ["AXONRL_CACHE"] = str(Path(folder, f"cache-{number}"))
-            found["the first time, s"], found["the first time, MB"] = process(TRAIN, task, f"{folder}/run-{number}")
-        again = [process(TRAIN, task, f"{folder}/again-{number}") for number in range(times + 1)][1:]
-        found["with a cached program, s"], found["with a cached program, MB"] = map(
-            statistics.median, zip(*again, strict=True)
-        )
+            first.append(process(TRAIN, task, f"{folder}/run-{number}"))
+        again = [process(TRAIN, task, f"{folder}/again-{number}") for number in range(times + 1)]
+    found = {}
+    for when, runs in (("the first time", first), ("with a cached program", again)):
+        seconds, megabytes = zip(*runs[1:], strict=True)  # the first one fills the machine's cache of files
+        found[f"{when}, s"], found[f"{when}, MB"] = statistics.median(seconds), statistics.median(megabytes)
     return found
 
 

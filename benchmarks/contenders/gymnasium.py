@@ -1,4 +1,4 @@
-"""The environment alone: nobody who steps it can be faster."""
+"""The environment alone: an upper bound for everyone who steps it."""
 
 from __future__ import annotations
 

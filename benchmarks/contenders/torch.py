@@ -1,7 +1,7 @@
-"""torch alone: what remains of it without a library around it.
+"""torch alone, without a library around it.
 
-Convolutions are timed in both of torch's memory formats, and the faster one counts. Frames are given to each as it
-likes them: nobody is charged for turning axes.
+Convolutions are timed in both of torch's memory formats, and the faster one counts. Each gets frames in its own order
+of axes, so that nobody pays for transposing them.
 """
 
 from __future__ import annotations

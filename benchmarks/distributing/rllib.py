@@ -23,11 +23,9 @@ STORE_BYTES: Final = 256 * 2**20
 """Shared memory of Ray's object store, as axonrl's clusters have it."""
 SHARE: Final = 0.5
 """Share of a core for each process: three of them, the learner included, would wait for a third core."""
-DEFAULT_BATCH: Final = 500
-"""RLlib's own ``train_batch_size`` of IMPALA."""
 
 
-def impala(algorithm: str, runners: int, learners: int = 0, wait_s: float = 0.0, *, defaults: bool = False) -> Any:
+def impala(algorithm: str, runners: int, learners: int = 0, wait_s: float = 0.0) -> Any:
     """IMPALA or APPO.
 
     Args:
@@ -35,7 +33,6 @@ def impala(algorithm: str, runners: int, learners: int = 0, wait_s: float = 0.0,
         runners: processes that step environments.
         learners: processes that learn; 0: the driver does.
         wait_s: how long the driver waits for samples; RLlib's own 0 asks again and again.
-        defaults: RLlib's own network and size of batches, not axonrl's.
     """
     config = IMPALAConfig() if algorithm == "IMPALA" else APPOConfig()
     config = config.env_runners(
@@ -47,7 +44,7 @@ def impala(algorithm: str, runners: int, learners: int = 0, wait_s: float = 0.0,
     config = config.training(
         lr=settings.LEARNING_RATE,
         gamma=settings.DISCOUNT,
-        train_batch_size_per_learner=DEFAULT_BATCH if defaults else settings.ROLLOUT,
+        train_batch_size_per_learner=settings.ROLLOUT,
         vf_loss_coeff=settings.VALUE_COEFFICIENT,
         entropy_coeff=settings.ENTROPY_COEFFICIENT,
         grad_clip=settings.MAX_GRADIENT_NORM,
@@ -55,9 +52,8 @@ def impala(algorithm: str, runners: int, learners: int = 0, wait_s: float = 0.0,
         broadcast_interval=1,
         timeout_s_sampler_manager=wait_s,
     )
-    if not defaults:
-        network = DefaultModelConfig(fcnet_hiddens=list(settings.HIDDEN), fcnet_activation="tanh", vf_share_layers=True)
-        config = config.rl_module(model_config=network)
+    network = DefaultModelConfig(fcnet_hiddens=list(settings.HIDDEN), fcnet_activation="tanh", vf_share_layers=True)
+    config = config.rl_module(model_config=network)
     if algorithm == "APPO":
         config = config.training(
             clip_param=0.4,

@@ -40,7 +40,6 @@ class Load:
         seconds: of the measurement.
         batch: observations or steps of a request.
         requests: stop after so many, however long it takes; 0: after ``seconds``.
-        noise: of act.
     """
 
     port: int
@@ -51,12 +50,11 @@ class Load:
     seconds: float = 2.0
     batch: int = 1
     requests: int = 0
-    noise: float = 0.0
 
     def heads(self) -> tuple[str, str]:
         """The path, and the name of the call."""
         call = {"act": "act", "act_batch": "act", "step": "step", "step_batch": "steps"}[self.kind]
-        query = f"?noise={self.noise:g}" if call == "act" else ""
+        query = "?noise=0" if call == "act" else ""
         return f"/api/v1/agents/{self.agent}/{call}{query}", call
 
     def contents(self, environment: str) -> Iterator[bytes]:

@@ -15,13 +15,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from ...serving.accounts import Accounts, AgentRows, RefusedError, open_service
 from ...serving.limits import LoginLimits
+from ..timing import seconds_of
 from .load import Load
 from .processes import PASSWORD, USER, Service, bare, kill, load, service
 
@@ -144,7 +146,11 @@ def client(calls: int) -> dict[str, float]:
 
 def agents(number: int) -> dict[str, float]:
     """Creating agents, and the memory of many; beside a TensorFlow process for each."""
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder, "data")) as one:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, AXONRL_CACHE=""),  # so that the first of its kind is compiled
+        service(Path(folder, "data")) as one,
+    ):
         first = one.create("agent-0", seed=1)
         later = [one.create(f"agent-{k}") for k in range(1, number)]
         mebibytes = one.mebibytes()
@@ -284,13 +290,6 @@ def copies(data: Path, taught: str, number: int, whole: int) -> None:
             rows.set_ready(row.id)
     finally:
         database.close()
-
-
-def seconds_of(call: Callable[[], Any]) -> float:
-    """Seconds of a call."""
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
 
 
 def act_once(one: Service, name: str) -> float:

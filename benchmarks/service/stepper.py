@@ -1,6 +1,6 @@
 """A Stepper in a loop of its own process: ``python -m axonrl.benchmarks.service.stepper PROGRAMS CONFIG SECONDS``.
 
-It stores transitions that were made before, and learns when that is due: what a service cannot do faster. Prints the
+It stores transitions that were made beforehand, and learns when updates are due: an upper bound for the service. Prints
 transitions per second.
 """
 

@@ -22,9 +22,6 @@ server, ray = pytest.mark.server, pytest.mark.ray
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
-        ("call_paths key", "\n  experiments/config/schema.py\n"),
-        ("call_paths timestep", "\n  policies/behaviour.py\n"),
-        pytest.param("call_paths request", "\n  serving/gateway/acting.py\n", marks=server),
         ("compiled --quick", "| case | compile | each further seed | first update |"),
         ("masks --quick", "| without | inf |"),
         ("resume --only axonrl --points 1", "| killed by SIGKILL in a timestep, and resumed | 1 |"),
