@@ -66,6 +66,11 @@ class AcceptedSteps:
         return self.failure is None and bool(self.stepper.pending_updates or self._rows or self._pending)
 
     @property
+    def left(self) -> int:
+        """Steps and transitions left to apply."""
+        return len(self._rows) + len(self._pending)
+
+    @property
     def next_is_update(self) -> bool:
         """Whether the next piece is an update."""
         return self.stepper.pending_updates > 0

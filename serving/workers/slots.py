@@ -57,6 +57,8 @@ class Slot:
     is_ready: bool = False
     is_held: bool = False
     """Whether its steps wait until it is saved, which is due: while they keep it busy, it is never settled."""
+    is_replaying: bool = False
+    """Whether a request waits until the journal's records are applied."""
     behind_until: float = 0.0
     """Time until which others come first, because one of its requests took long."""
     update: Future[None] | None = None

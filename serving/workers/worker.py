@@ -2,8 +2,9 @@
 
 Agents are served in turn: one request each, with short updates between. Acts come first: they are polled after each
 step, and between the updates of a turn. Agents with long requests come behind the others, which wait for one of these
-at most. Accepted records are forced to the disk in a thread before they are acknowledged; long updates have other
-threads, those of a replay, too. The gateway kills a worker that hangs: child.py.
+at most. Of agents that replay a journal, the one with the least left has every turn of a replay: if they shared these,
+none would answer before nearly all do. Accepted records are forced to the disk in a thread before they are
+acknowledged; long updates have other threads, those of a replay, too. The gateway kills a worker that hangs: child.py.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Worker:
         """Ready slots that can act at once."""
         self._behind, self._turns_before = collections.deque[Slot](), 0
         """Ready slots that come behind the others, and the turns of others before the next one of these."""
-        self._queues = self._ready, self._acting, self._behind
+        self._replaying = collections.deque[Slot]()
+        """Ready slots that can only go on with a replay."""
+        self._queues = self._ready, self._acting, self._behind, self._replaying
         self._out = self._agents.out
         self._done: collections.deque[Slot] = collections.deque()
         """Slots whose sync or update in another thread is done."""
@@ -103,6 +106,11 @@ class Worker:
             if self._behind and (self._turns_before <= 0 or not self._ready):
                 self._turn(self._behind)
                 self._turns_before = len(self._ready)
+            if self._replaying:
+                shortest = min(self._replaying, key=_left)
+                self._replaying.remove(shortest)
+                self._replaying.appendleft(shortest)
+                self._turn(self._replaying)
             self._hand_over()
             SERVING.agent = None
             self._keep_house()
@@ -163,7 +171,11 @@ class Worker:
 
     def _queue(self, slot: Slot, ready: collections.deque[Slot]) -> None:
         slot.is_ready = True
-        (self._behind if slot.behind_until > time.monotonic() else ready).append(slot)
+        if slot.is_replaying and slot.may_work and not slot.may_answer:
+            ready = self._replaying
+        elif slot.behind_until > time.monotonic():
+            ready = self._behind
+        ready.append(slot)
 
     def _act(self) -> None:
         """Answer one act of each slot that can. A slot with other work gets a turn before its next act."""
@@ -276,7 +288,9 @@ class Worker:
                 return
             do = slot.next
             head, body = slot.queue.popleft()
-            if not (frame := self._respond(slot, head, body)):
+            frame = self._respond(slot, head, body)
+            slot.is_replaying = not frame
+            if not frame:
                 slot.queue.appendleft((head, body))
                 return
             self._agents.deliver(slot, head, frame)
@@ -311,6 +325,10 @@ def _give_way() -> None:
         thread = threading.get_native_id()
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
+
+
+def _left(slot: Slot) -> int:
+    return 0 if slot.agent is None else slot.agent.learning.left
 
 
 def _update(name: str, agent: HostedAgent) -> None:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -20,6 +21,7 @@ from axonrl.serving.hosting.accepted_steps import AcceptedSteps
 from axonrl.serving.hosting.agent import HostedAgent, Reply
 from axonrl.serving.hosting.journal import Journal
 from axonrl.serving.workers import responses
+from axonrl.serving.workers import worker as worker_module
 from axonrl.serving.workers.messages import BEAT, encode, read, wait_for
 from axonrl.serving.workers.parent_death import hung_up
 
@@ -333,6 +335,34 @@ def test_a_replay_of_long_updates_keeps_no_other_from_acting(
     acted.set()
     assert json.loads(worker.answer().body)["counters"] == counters
     assert waited == [True]
+
+
+def test_of_several_replays_the_shortest_comes_first_and_is_not_shared(
+    worker: Asked, recipe: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[str] = []
+    work = HostedAgent.work
+
+    def noted(agent: HostedAgent) -> None:
+        applied.append(agent._folder.path.name)
+        work(agent)
+
+    def broken(agent: HostedAgent) -> Reply:
+        raise RuntimeError("its memory cannot be trusted")
+
+    for name, steps in {"a": 12, "b": 12, "c": 2}.items():
+        worker.ask(name, "open", recipe)
+        assert statuses([worker.ask(name, "step", STEP) for _ in range(steps)]) == [200] * steps
+        with monkeypatch.context() as patched:
+            patched.setattr(HostedAgent, "loss", broken)
+            assert worker.ask(name, "loss").head["status"] == 500
+    monkeypatch.setattr(worker_module, "_TURN_SECONDS", 1e-9)  # a piece
+    monkeypatch.setattr(AcceptedSteps, "next_is_long", False)  # no threads
+    monkeypatch.setattr(HostedAgent, "work", noted)
+    worker.send(*((name, "info", b"") for name in "abc"))
+    infos = [json.loads(worker.answer().body)["counters"]["global_timestep"] for _ in "abc"]
+    assert infos == [2, 12, 12]
+    assert re.fullmatch("a+ba+c+a+b+", "".join(applied))
 
 
 def test_a_long_update_does_not_keep_it_from_beating(
