@@ -65,6 +65,7 @@ REFERENCES: Final[Mapping[str, Sequence[tuple[float, str]]]] = {
     "ppo_walker2d": [(3588.5, _TIANSHOU), (3255.3, _YARDSTICK)],
     "ppo_ant": [(3258.4, _TIANSHOU), (296.5, _YARDSTICK)],
     "ppo_humanoid": [(787.1, _TIANSHOU), (621.1, _YARDSTICK)],
+    "sac_halfcheetah": [(7943.5, _YARDSTICK)],
     "sac_hopper": [(2156.4, _YARDSTICK)],
     "ppo_halfcheetah_3m": [(7337, _TIANSHOU)],
     "ppo_hopper_3m": [(3128, _TIANSHOU)],
