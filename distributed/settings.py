@@ -31,7 +31,7 @@ class Settings:
         address: Ray cluster to join, ``"auto"`` or ``"host:port"``; None starts one on this machine, and ends it.
         replay_shards: processes that each hold a part of a replay memory.
         in_flight: unrolls requested from an actor at a time.
-        queue: batches of unrolls (for rollouts) that should wait for the learner: more unrolls are requested while it
+        queue: for rollouts, batches of unrolls that should wait for the learner: more unrolls are requested while it
             lacks a batch, fewer while more batches than this always wait.
         prefetch: batches requested from replay shards ahead of use; none in lockstep.
         max_lag: age of weights, in updates, above which unrolls are dropped when a rollout is formed. None: no limit.

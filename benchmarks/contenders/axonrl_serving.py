@@ -15,4 +15,4 @@ def serving(row: str, sizes: Mapping[str, Any]) -> dict[str, float]:
 
 
 serving_costs = serving
-"""Of the other topic."""
+"""Rows of both topics are functions of one module."""

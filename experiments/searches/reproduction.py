@@ -128,8 +128,10 @@ class Result:
     def kept(self) -> float | None:
         """Share of the gain from training that the last policy kept: (last - random) / (best - random).
 
-        None where the best policy is no better than random actions.
+        None where the best policy is no better than random actions, and after offline learning, which has no best one.
         """
+        if not self.timesteps:
+            return None
         best, last = (each["episode_return_mean"] - self.random for each in (self.best, self.last))
         return last / best if best > 0 else None
 
@@ -297,12 +299,11 @@ def summary(name: str, found: Sequence[Result]) -> dict[str, Any]:
             "interquartile_mean": middle.value,
             "interval": [middle.low, middle.high],
         }
-    timesteps = max(one.timesteps for one in found)
-    kept = sorted(one.kept for one in found if one.kept is not None and timesteps)
+    kept = sorted(one.kept for one in found if one.kept is not None)
     return {
         "experiment": name,
         "seeds": [one.seed for one in found],
-        "timesteps": timesteps,
+        "timesteps": max(one.timesteps for one in found),
         "updates": max(one.updates for one in found),
         "seconds": sum(one.seconds for one in found),
         "references": [{"return": value, "source": source} for value, source in REFERENCES.get(name, ())],
@@ -345,6 +346,7 @@ def table(found: Mapping[str, Any]) -> Table:
         return [f"{found[policy][name]:,.1f}" for policy in policies]
 
     bounds = [interval_text(found, policy) for policy in policies]
+    kept = [kept_text(found) if policy == "last" else "-" for policy in policies]
     each = [", ".join(f"{value:,.0f}" for value in found[policy]["returns"]) for policy in policies]
     return Table(
         [
@@ -352,7 +354,7 @@ def table(found: Mapping[str, Any]) -> Table:
             Column("mean", texts("mean"), right=True, whole=True),
             Column("interquartile mean", texts("interquartile_mean"), right=True, whole=True),
             Column("95 % interval", bounds, right=True, whole=True),
-            Column("kept", ["-", kept_text(found)][-rows:], right=True, whole=True),
+            Column("kept", kept, right=True, whole=True),
             Column("reference", [references_text(found)] * rows, right=True, whole=True),
             Column("minutes", [f"{found['seconds'] / 60:,.0f}"] * rows, right=True, whole=True),
             Column("timesteps", [length_text(found)] * rows, right=True, whole=True),

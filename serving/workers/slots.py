@@ -109,6 +109,11 @@ class Slot:
         return self.update is None and self.agent is not None and self.agent.learning.has_work
 
     @property
+    def left(self) -> int:
+        """Steps and transitions left to apply."""
+        return 0 if self.agent is None else self.agent.learning.left
+
+    @property
     def may_act(self) -> bool:
         """Whether it can act at once, without longer work."""
         return self.next == ACT and self.agent is not None and self.may_answer

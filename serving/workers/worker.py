@@ -101,16 +101,15 @@ class Worker:
             self._receive(0.0 if any(self._queues) else _HOUSEKEEPING_SECONDS)
             self._act()
             if self._ready:
-                self._turn(self._ready)
+                self._turn(self._ready.popleft())
                 self._turns_before -= 1
             if self._behind and (self._turns_before <= 0 or not self._ready):
-                self._turn(self._behind)
+                self._turn(self._behind.popleft())
                 self._turns_before = len(self._ready)
             if self._replaying:
-                shortest = min(self._replaying, key=_left)
+                shortest = min(self._replaying, key=lambda slot: slot.left)
                 self._replaying.remove(shortest)
-                self._replaying.appendleft(shortest)
-                self._turn(self._replaying)
+                self._turn(shortest)
             self._hand_over()
             SERVING.agent = None
             self._keep_house()
@@ -180,7 +179,8 @@ class Worker:
     def _act(self) -> None:
         """Answer one act of each slot that can. A slot with other work gets a turn before its next act."""
         for _ in range(len(self._acting)):
-            slot = self._begin(self._acting)
+            slot = self._acting.popleft()
+            self._begin(slot)
             self._serve(slot)
             if slot.may_work:
                 self._queue(slot, self._ready)
@@ -230,19 +230,17 @@ class Worker:
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
-    def _begin(self, ready: collections.deque[Slot]) -> Slot:
-        """Take the slot whose turn it is."""
-        slot = ready.popleft()
+    def _begin(self, slot: Slot) -> None:
+        """Begin the turn of a slot that was ready."""
         SERVING.agent = slot.name
         slot.is_ready = False
         if not slot.queue or slot.queue[0][0].get("wake") is not False:  # listing an agent is not using it
             slot.used = time.monotonic()
             self._slots.move_to_end(slot.name)
-        return slot
 
-    def _turn(self, ready: collections.deque[Slot]) -> None:
+    def _turn(self, slot: Slot) -> None:
         """Serve one request of an agent (or several steps), and apply some of its records."""
-        slot = self._begin(ready)
+        self._begin(slot)
         self._serve(slot)
         agent = slot.agent
         if agent is not None and slot.update is None:
@@ -325,10 +323,6 @@ def _give_way() -> None:
         thread = threading.get_native_id()
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
-
-
-def _left(slot: Slot) -> int:
-    return 0 if slot.agent is None else slot.agent.learning.left
 
 
 def _update(name: str, agent: HostedAgent) -> None:

@@ -169,6 +169,7 @@ def test_references_of_another_library_are_the_means_of_its_runs() -> None:
     what = "Stable-Baselines3, mean of the last policies"
     references = [(name, value) for name, given in reproduction.REFERENCES.items() for value, by in given if by == what]
     assert dict(references) == means
+    assert len(peers["dqn_cartpole"]) == 10
 
 
 def test_results_become_tables_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,17 @@ def worker(programs: Path, tmp_path: Path) -> Iterator[Asked]:
         yield asked
 
 
+def drop(worker: Asked, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an agent dropped without saving: its next request replays the journal."""
+
+    def broken(agent: HostedAgent) -> Reply:
+        raise RuntimeError("its memory cannot be trusted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HostedAgent, "loss", broken)
+        assert worker.ask(name, "loss").head["status"] == 500
+
+
 def test_the_other_end_is_seen_to_be_closed_behind_what_it_has_sent() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -318,17 +329,13 @@ def test_a_replay_of_long_updates_keeps_no_other_from_acting(
             waited.append(acted.wait(60))
         return learn(stepper)
 
-    def broken(agent: HostedAgent) -> Reply:
-        raise RuntimeError("its memory cannot be trusted")
-
     for name in "ab":
         worker.ask(name, "open", recipe)
     for _ in range(8):
         worker.ask("a", "step", STEP)
     counters = json.loads(worker.ask("a", "info").body)["counters"]
     assert (counters["global_timestep"], counters["global_step"] > 0) == (8, True)
-    monkeypatch.setattr(HostedAgent, "loss", broken)
-    assert worker.ask("a", "loss").head["status"] == 500
+    drop(worker, "a", monkeypatch)
     monkeypatch.setattr(Stepper, "learn", slow)
     worker.send(("a", "info", b""))
     assert worker.ask("b", "act", ACT).head["status"] == 200
@@ -347,15 +354,10 @@ def test_of_several_replays_the_shortest_comes_first_and_is_not_shared(
         applied.append(agent._folder.path.name)
         work(agent)
 
-    def broken(agent: HostedAgent) -> Reply:
-        raise RuntimeError("its memory cannot be trusted")
-
     for name, steps in {"a": 12, "b": 12, "c": 2}.items():
         worker.ask(name, "open", recipe)
         assert statuses([worker.ask(name, "step", STEP) for _ in range(steps)]) == [200] * steps
-        with monkeypatch.context() as patched:
-            patched.setattr(HostedAgent, "loss", broken)
-            assert worker.ask(name, "loss").head["status"] == 500
+        drop(worker, name, monkeypatch)
     monkeypatch.setattr(worker_module, "_TURN_SECONDS", 1e-9)  # a piece
     monkeypatch.setattr(AcceptedSteps, "next_is_long", False)  # no threads
     monkeypatch.setattr(HostedAgent, "work", noted)
