@@ -175,6 +175,8 @@ class EvaluationSession:
         weights: returns the policy's variables by name.
     """
 
+    activity = "evaluation"
+
     def __init__(self, model_dir: Path, config: RunConfig, weights: Callable[[], Mapping[str, Array]]) -> None:
         self.model_dir = model_dir
         self.config = config

@@ -41,6 +41,8 @@ class MonitoredSession:
         cuts: do checkpoints cut episodes, because a caller runs them?
     """
 
+    activity = "training"
+
     def __init__(
         self,
         run: Run,

@@ -136,6 +136,10 @@ class Session(Protocol):
     """Interface for hooks of trainings and evaluations."""
 
     @property
+    def activity(self) -> str:
+        """``"training"`` or ``"evaluation"``."""
+
+    @property
     def global_step(self) -> int:
         """Updates run so far."""
 

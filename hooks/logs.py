@@ -45,7 +45,7 @@ class LoggingHook(StatusHook):
         """Log the counters and the run folder."""
         super().begin(session, facts)
         word = "resumes" if facts.resumed else "starts"
-        _log.info("training %s: %s | in %s", word, self._line(session), session.model_dir)
+        _log.info("%s %s: %s | in %s", session.activity, word, self._line(session), session.model_dir)
 
     def after_episode(self, session: Session, facts: EpisodeStats) -> None:
         """Record the return; log a line if due."""
@@ -68,8 +68,8 @@ class LoggingHook(StatusHook):
         _log.info("evaluation at %s: %s", at, line)
 
     def end(self, session: Session, facts: EndFacts) -> None:
-        """Log why training ends, and a last status."""
-        found = [f"training ends after {facts.seconds:,.1f} s: {facts.reason}", self._last_line(session)]
+        """Log why the session ends, and a last status."""
+        found = [f"{session.activity} ends after {facts.seconds:,.1f} s: {facts.reason}", self._last_line(session)]
         _log.info("%s", SEPARATOR.join(filter(None, found)))
 
     def _show(self, session: Session, line: str) -> None:

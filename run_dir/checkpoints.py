@@ -72,8 +72,15 @@ class CheckpointStore:
         self._parts: list[Part] = []  # of the checkpoint that this store last wrote or read
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, *, trains: bool = True) -> Iterator[bool]:
         """Be the only writer, in this process and on this machine, within the context. Readers need no lock.
+
+        Args:
+            trains: whether the run continues within the context; if not, a run whose writer was killed stays known as
+                killed.
+
+        Yields:
+            Whether the writer before was killed.
 
         Raises:
             CheckpointError: there is another writer (names its process, if known), or ``model_dir`` cannot be written;
@@ -89,15 +96,20 @@ class CheckpointStore:
             raise CheckpointError(f"{self.model_dir} is in use by another writer{_holder(holder)}") from None
         except OSError as error:
             raise CheckpointError(f"the model directory {self.model_dir} cannot be used: {error}") from error
+        killed = b""
         try:
             self._locked = True
-            with contextlib.suppress(OSError):  # only serves the message above
+            with contextlib.suppress(OSError):  # serves the message above, and says who was killed
+                killed = holder.read_bytes() if holder.exists() else b""
                 holder.write_text(str(os.getpid()))
-            yield
+            yield bool(killed)
         finally:
             self._locked = False
             with contextlib.suppress(OSError):
-                holder.unlink()
+                if killed and not trains:
+                    holder.write_bytes(killed)
+                else:
+                    holder.unlink()
             lock.release()
 
     def newest(self) -> int | None:

@@ -88,8 +88,9 @@ def sync_run(folder: Path, host: str | None = None, project: str | None = None) 
     """
     experiment = read_experiment(folder)
     if is_of_python(folder) and is_from_history(folder):
-        with only_writer(folder, f"Run folder {folder} cannot be synced now"):  # the journal will say that it has ended
-            write_journal(folder, experiment)
+        # The journal will say that it has ended.
+        with only_writer(folder, f"Run folder {folder} cannot be synced now", trains=False) as killed:
+            write_journal(folder, experiment, killed)
     if not (folder / JOURNAL).is_file():
         raise RunFolderError(folder, f"Run folder {folder} was not tracked: {JOURNAL} is missing.")
     make_importable_for(folder)  # a tracker may be the user's own

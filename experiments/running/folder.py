@@ -111,14 +111,18 @@ def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path, refusal: str) -> Iterator[None]:
-    """Be the only process that writes to a run; ``RunFolderError``, with refusal and reason, if another one does."""
+def only_writer(folder: Path, refusal: str, *, trains: bool = True) -> Iterator[bool]:
+    """Be the only process that writes to a run, as :meth:`CheckpointStore.lock`; yields whether the last was killed.
+
+    Raises:
+        RunFolderError: another process writes to it; with the refusal and the reason.
+    """
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(CheckpointStore(folder).lock())
+            killed = stack.enter_context(CheckpointStore(folder).lock(trains=trains))
         except CheckpointError as error:
             raise RunFolderError(folder, f"{refusal}: {error}") from error
-        yield
+        yield killed
 
 
 def new_folder(runs: Path, name: str) -> Path:

@@ -18,7 +18,7 @@ from ...run_dir.files import replacing, write_file
 from ...run_dir.history import read_episodes, read_evaluations
 from ...run_dir.starts import read_starts
 from ..config.schema import ExperimentFile
-from .journal import CREATED, JOURNAL, SUCCEEDED, JournalHook
+from .journal import CREATED, FAILED, JOURNAL, KILLED, SUCCEEDED, JournalHook
 from .producer import inputs
 
 _MADE: Final = "made_from_history"
@@ -44,12 +44,13 @@ def is_from_history(folder: Path) -> bool:
     return not (folder / JOURNAL).exists() or _MADE in _first_entry(folder)
 
 
-def write_journal(folder: Path, experiment: ExperimentFile) -> None:
+def write_journal(folder: Path, experiment: ExperimentFile, killed: bool = False) -> None:
     """Write the journal of a run that was not tracked: its episodes and evaluations; the history has no updates.
 
     Args:
         folder: the run folder.
         experiment: the run as described by ``run.json``.
+        killed: whether its process was killed: a failure to trackers, as for tracked runs.
 
     Raises:
         CheckpointError, ValueError: a file in the folder is damaged.
@@ -86,7 +87,7 @@ def write_journal(folder: Path, experiment: ExperimentFile) -> None:
         session.global_episode = getattr(facts, "episode", session.global_episode)
         entries.time += seconds
         tell(session, facts)
-    entries.status(SUCCEEDED)
+    entries.status(FAILED, KILLED) if killed else entries.status(SUCCEEDED)
     with replacing(folder / JOURNAL) as temporary:
         write_file(temporary, entries.lines)
 

@@ -16,7 +16,7 @@ from axonrl.core.protocols import ArraySpec
 from axonrl.environments import BatchedEnvironment, open_environment
 from axonrl.errors import ArgumentError, BrokenEnvironmentError, NonFiniteError
 from axonrl.estimators.evaluation import Watchers, run_episodes, summarize
-from axonrl.hooks import EvaluationHook, FinalValuesHook, HistoryHook, StopAtReturn, SummaryHook
+from axonrl.hooks import EvaluationHook, FinalValuesHook, HistoryHook, LoggingHook, StopAtReturn, SummaryHook
 from axonrl.hooks.events import BeginFacts
 from axonrl.models import dqn
 from axonrl.policies.behaviour import Behaviour
@@ -346,6 +346,15 @@ def test_a_hook_stops_an_evaluation(tmp_path: Path) -> None:
     hooks = [At("begin", 0, lambda session: session.request_stop("enough"))]
     with pytest.raises(ValueError, match="a hook stopped the evaluation before the first episode finished"):
         agent(tmp_path).evaluate(Counting(2), episodes=5, hooks=hooks)
+
+
+def test_the_log_of_an_evaluation_is_not_that_of_a_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "axonrl.hooks.logs"):
+        agent(tmp_path).evaluate(Counting(2), episodes=2, hooks=LoggingHook(clock=lambda: 0.0))
+    counters = "timestep {} | update 0 | episode {}/2"
+    assert caplog.messages[-2].startswith(f"evaluation starts: {counters.format(0, 0)} | in ")
+    assert caplog.messages[-1].startswith("evaluation ends after ")
+    assert f": 2 episodes evaluated | {counters.format(4, 2)} | return(100) 3.00" in caplog.messages[-1]
 
 
 def test_hooks_are_fresh_for_every_evaluation_and_for_a_training_afterwards(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from axonrl import Agent, RunConfig
 from axonrl.experiments.commands.cli import main
+from axonrl.experiments.comparison.run_digest import read_run
 from axonrl.experiments.errors import ExperimentError
 from axonrl.experiments.running import folder as records
 from axonrl.hooks import EvaluationHook
@@ -119,6 +120,17 @@ def test_it_is_synced_each_time_from_its_history(run: Path, monkeypatch: pytest.
     assert again.uuid == tracked.uuid
     found = [point for point in again.points if point.name == "rollout/return"]
     assert len(found) == len(read_episodes(run)) > len(returns)
+    assert again.status == "succeeded"
+    (run / "lock.pid").write_text("999999999")  # left by a training that was killed
+    for _ in range(2):  # it stays known
+        assert main(["sync", str(run)]) == 0
+        assert tracked_run(run).status == "failed"
+        assert read_run(run)[0].status == "killed"
+    agent = Agent.load(run, config=RunConfig(progress=False))
+    agent.train("CartPole-v1", 8, 2, timesteps=210)
+    assert main(["sync", str(run)]) == 0
+    assert tracked_run(run).status == "succeeded"
+    assert read_run(run)[0].status == "ended"
 
 
 def test_it_is_not_continued_by_a_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,8 @@ from axonrl.hooks.events import EpisodeStats, EvaluationFacts, Timings
 
 
 class FakeSession:
+    activity = "training"
+
     def __init__(self, model_dir: Path) -> None:
         self.model_dir = model_dir
         self.config = RunConfig(seed=0)
