@@ -128,7 +128,7 @@ class EpsilonGreedy(Scheduled):
         return np.stack(drawn, axis=1).reshape(shape)
 
     def _mask(self, predictions: Mapping[str, Array]) -> Array:
-        return mask_of("EpsilonGreedy", predictions, (len(predictions["action"]), sum(self._sizes)))
+        return mask_of(predictions, (len(predictions["action"]), sum(self._sizes)))
 
 
 class Noisy:
@@ -189,7 +189,7 @@ def _uniform(space: Any) -> Callable[[Mapping[str, Array], np.random.Generator],
         def discrete(predictions: Mapping[str, Array], rng: np.random.Generator) -> Array:
             count = len(predictions["action"])
             if ACTION_MASK in predictions:
-                return random_legal(mask_of("Random", predictions, (count, high - low)), low, rng)
+                return random_legal(mask_of(predictions, (count, high - low)), low, rng)
             return rng.integers(low, high, count, np.int32)
 
         return discrete
@@ -276,12 +276,12 @@ def noise_unit(policy: str, space: Any, relative: bool) -> Array:
     return half
 
 
-def mask_of(policy: str, predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
+def mask_of(predictions: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
     """``predictions["action_mask"]``, bool of this shape; ``ArgumentError`` for other shapes, and for numbers."""
     mask = predictions[ACTION_MASK]
     if mask.dtype != np.bool_ or mask.shape != shape:
         name, found = f"predictions[{ACTION_MASK!r}]", f"{mask.dtype} {list(mask.shape)}"
-        raise ArgumentError(f"{policy} needs {name} to be bool {list(shape)}, got {found}", name, mask)
+        raise ArgumentError(f"{name} must be bool {list(shape)}, got {found}", name, mask)
     return mask
 
 

@@ -92,13 +92,13 @@ class Categorical:
         self, predictions: Mapping[str, Array], timestep: int, rng: np.random.Generator
     ) -> tuple[Array, Mapping[str, Array]]:
         """Actions int32 [N], and ``log_prob`` float32 [N]."""
-        logits, empty = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
+        logits, empty = _legal(_finite("Categorical", predictions, "logits", self._shape), predictions)
         index, log_prob = _draw_index(logits, rng)
         return _actions(index + self._start, empty), {"log_prob": log_prob.astype(np.float32)}
 
     def log_prob_of(self, predictions: Mapping[str, Array], action: Array) -> Array:
         """Log-probability float32 [N] of given actions int [N]; -inf for illegal ones."""
-        logits, _ = _legal("Categorical", _finite("Categorical", predictions, "logits", self._shape), predictions)
+        logits, _ = _legal(_finite("Categorical", predictions, "logits", self._shape), predictions)
         shifted = logits - logits.max(1, keepdims=True)
         taken = shifted[np.arange(len(action)), action - self._start]
         found: Array = (taken - np.log(np.exp(shifted).sum(1))).astype(np.float32)
@@ -247,7 +247,7 @@ class _Choices:
         """Rows float64, -inf for illegal actions and padding; mask [N * D] of rows without a legal action, or None."""
         values, masked = _finite(policy, predictions, name, self._shape), ACTION_MASK in predictions
         if masked:
-            values[~mask_of(policy, predictions, values.shape)] = -np.inf
+            values[~mask_of(predictions, values.shape)] = -np.inf
         padded = np.full((len(values), self._padded), -np.inf)  # probability 0: never drawn
         padded[:, self._places] = values
         rows = padded.reshape(-1, self._widest)
@@ -298,11 +298,11 @@ def _finite(policy: str, predictions: Mapping[str, Array], name: str, shape: tup
     return values
 
 
-def _legal(policy: str, values: Array, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
+def _legal(values: Array, predictions: Mapping[str, Array]) -> tuple[Array, Array | None]:
     """Values [N, A], -inf for illegal actions, and a mask of rows without a legal one; None if all have one."""
     if ACTION_MASK not in predictions:
         return values, None
-    values[~mask_of(policy, predictions, values.shape)] = -np.inf
+    values[~mask_of(predictions, values.shape)] = -np.inf
     return values, _fill_empty_rows(values)
 
 

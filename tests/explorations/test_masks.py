@@ -117,7 +117,7 @@ def test_a_mask_of_another_form_is_refused(policy: Any, rows: int, wrong: Any) -
         "logits": np.zeros((rows, 4)),
     }
     policy({**predictions, "action_mask": mask}, 0, np.random.default_rng(0))
-    message = rf"needs predictions\['action_mask'\] to be bool \[{rows}, 4\], got "
+    message = rf"^predictions\['action_mask'\] must be bool \[{rows}, 4\], got "
     with pytest.raises(ArgumentError, match=message) as error:
         policy({**predictions, "action_mask": wrong(mask)}, 0, np.random.default_rng(0))
     assert error.value.argument == "predictions['action_mask']"
