@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import re
 from collections import Counter
@@ -76,7 +77,8 @@ def write(path: Path, studies: Sequence[Study], runs: Sequence[RunDigest]) -> li
     Raises:
         CheckpointError, OSError: they cannot be written; no new file is left behind.
     """
-    drawn = [_charts(path, study) for study in studies]
+    names = _file_names([study.environment for study in studies])
+    drawn = [_charts(f"{path.stem}-{name}", study) for name, study in zip(names, studies, strict=True)]
     sections = [_environment(study, found) for study, found in zip(studies, drawn, strict=True)]
     body = [_head(path, studies, runs), *sections, _across(studies), _runs(path, runs), _METHOD]
     title = escape(path.stem.replace("_", " "))
@@ -110,8 +112,19 @@ def write_all(files: Mapping[Path, bytes]) -> None:
         raise
 
 
-def _charts(path: Path, study: Study) -> dict[str, Chart]:
-    name = f"{path.stem}-{re.sub(r'[^A-Za-z0-9.-]+', '-', study.environment)}"
+def _file_names(environments: Sequence[str]) -> list[str]:
+    """Names of environments in file names; those that would be the same, also without case, are numbered from 2."""
+    names: list[str] = []
+    for environment in environments:
+        base = re.sub(r"[^A-Za-z0-9.-]+", "-", environment)
+        numbered = (f"{base}-{number}" if number > 1 else base for number in itertools.count(1))
+        taken = {name.casefold() for name in names}
+        names.append(next(name for name in numbered if name.casefold() not in taken))
+    return names
+
+
+def _charts(name: str, study: Study) -> dict[str, Chart]:
+    """The charts of a study; their pictures' names begin with ``name``."""
     found = {}
     if any(result.band is not None for result in study.results):
         title = f"{study.environment}: learning curves"

@@ -68,6 +68,19 @@ def test_the_page_is_whole_and_links_to_runs_and_pictures(report: Path) -> None:
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
+def test_each_environment_has_its_own_pictures(tmp_path: Path) -> None:
+    environments = ("my:Env", "my-Env", "my/env")
+    for index, environment in enumerate(environments):
+        make_run(tmp_path / "runs" / str(index), 0, [11.0, 12.0] * 60, environment=environment)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
+    curves = {f"r-{name}-curves.png" for name in ("my-Env", "my-Env-2", "my-env-3")}
+    assert {path.name for path in tmp_path.glob("*-curves.png")} == curves
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert curves <= set(re.findall(r'href="([^"#][^"]*)"', page))
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+
+
 def test_nothing_is_loaded_from_elsewhere_and_no_script_is_run(report: Path) -> None:
     page = report.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
     assert not [text for text in ("<script", "src=", "@import", "http://", "https://") if text in page]
