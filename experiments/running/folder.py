@@ -112,7 +112,7 @@ def check_folder(folder: Path, *, resume: bool, file: str = EXPERIMENT) -> None:
 
 @contextlib.contextmanager
 def only_writer(folder: Path, refusal: str, *, trains: bool = True) -> Iterator[bool]:
-    """Be the only process that writes to a run, as :meth:`CheckpointStore.lock`; yields whether the last was killed.
+    """Be the only process that writes to a run; arguments and what it yields as for :meth:`CheckpointStore.lock`.
 
     Raises:
         RunFolderError: another process writes to it; with the refusal and the reason.

@@ -87,7 +87,10 @@ def write_journal(folder: Path, experiment: ExperimentFile, killed: bool = False
         session.global_episode = getattr(facts, "episode", session.global_episode)
         entries.time += seconds
         tell(session, facts)
-    entries.status(FAILED, KILLED) if killed else entries.status(SUCCEEDED)
+    if killed:
+        entries.status(FAILED, KILLED)
+    else:
+        entries.status(SUCCEEDED)
     with replacing(folder / JOURNAL) as temporary:
         write_file(temporary, entries.lines)
 
